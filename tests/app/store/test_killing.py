@@ -12,7 +12,7 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore
 from tests.app.store.conftest import Use
-from ui.chat.session.running_answer import KEEP_MS
+from ui.chat.session.conversation_session import KEEP_MS
 from ui.records.messages import ConversationMessage
 from ui.records.runs import RunState
 

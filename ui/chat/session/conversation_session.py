@@ -1,34 +1,48 @@
-"""The actions in one conversation: ask, edit, regenerate, continue, show a version, cancel.
+"""A conversation's session: its actions, its running answer, and what becomes of that.
 
-Main thread.
+Main thread. An asyncio task collects the engine's batches of events, and a timer takes them at
+30 Hz: a token costs only an append, and only a tick costs a signal and a repaint.
 """
 
-from collections.abc import Sequence
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from functools import partial
+from pathlib import Path
+from typing import Protocol
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import GenerationRequest, ModelInfo
-from ui.chat.session.running_answer import (
-    AnsweringEngine,
-    AnswerKeeping,
-    AnswerListeners,
-    AnswerPacing,
-    AnswerStore,
-    ModelOfConversation,
-    ModelsOnDemand,
-    RequestForModel,
-    RunningAnswer,
+from engine import (
+    UNEXPECTED,
+    EngineError,
+    Event,
+    Finished,
+    Generation,
+    GenerationRequest,
+    ModelInfo,
+    RequestCancelled,
+    StopInfo,
+    StopKind,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    TokenTrace,
+    Usage,
+    merge_deltas,
 )
-from ui.chat.session.tool_loop import CarryingOut, ToolLoop
-from ui.chat.session.traces import Traces
+from engine.recording.run_trace import RunTrace
+from ui.chat.session.tool_loop import ToolLoop
+from ui.chat.session.traces import HeldText, Traces
 from ui.kit.tasks import Tasks
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.requests import (
-    Adapt,
+    fitted,
     new_run,
     request_for,
     result_cuts,
@@ -36,14 +50,45 @@ from ui.records.requests import (
     sent_messages,
     with_cuts,
 )
-from ui.records.runs import NO_CHANGE, Run, StopChange
+from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
+from ui.records.store import ConversationStore
 from ui.records.tools import Decision
 from ui.tools.toolbox import Toolbox
+from ui.words import failure_words
 
-# The actions in one conversation: ask, edit, regenerate, continue, show a version, cancel.
-#
-# Main thread. ``ui.chat.session.answer`` runs the answers, and ``ui.chat.calling`` runs their
-# calls; the session saves the results and emits signals for the views.
+_log = logging.getLogger(__name__)
+
+TICK_MS = 33
+# A running answer is saved at this interval. Including the time that a save takes, at most half a
+# second of it is missing after a crash.
+KEEP_MS = 400
+# Text is often held back for a token or two; only longer times are shown.
+HOLD_SHOWN_S = 0.4
+
+
+class AnsweringEngine(Protocol):
+    """The part of the engine that a chat needs."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Accept a request and return its running answer."""
+
+    async def count_tokens(self, request: GenerationRequest) -> int:
+        """Return the number of prompt tokens of a request."""
+
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of plain text."""
+
+
+class ModelsOnDemand(Protocol):
+    """The part of the window's models that a chat needs."""
+
+    def info_of(self, folder: Path | None) -> ModelInfo | None:
+        """Return the model of a folder, if it is loaded; without a folder, the default one."""
+
+    def ready(
+        self, wanted: Callable[[], Path | None]
+    ) -> AbstractAsyncContextManager[ModelInfo | None]:
+        """Load the model of a folder if necessary, and keep it loaded inside the ``with`` block."""
 
 
 class ConversationSession(QObject):
@@ -68,6 +113,7 @@ class ConversationSession(QObject):
         models: Knows and loads models.
         parent: Owns this object.
         toolbox: Runs the tools that the model calls; None for no tools.
+        saved_as: The conversation in the store, if this one only differs in settings.
     """
 
     message_appended = Signal(object)
@@ -83,41 +129,42 @@ class ConversationSession(QObject):
         self,
         engine: AnsweringEngine,
         conversation: Conversation,
-        store: AnswerStore,
+        store: ConversationStore,
         traces: Traces,
         models: ModelsOnDemand,
         parent: QObject | None = None,
         toolbox: Toolbox | None = None,
+        saved_as: Conversation | None = None,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
-        self._tools = None if toolbox is None else self._tool_loop(toolbox)
-        if self._tools is not None:
-            self._tools.note_cut_off()
-        self._model = ModelOfConversation(conversation, models)
+        self._saved = saved_as or conversation
+        self._models = models
         self._traces = traces
         self._store = store
         self._engine = engine
         self._tasks = Tasks()
-        self._calls = CarryingOut(self._tasks, self._end_calls)
-        listeners = AnswerListeners(
-            text=self.text_appended.emit,
-            thinking=self.thinking_appended.emit,
-            changed=self.run_changed.emit,
-            ended=self._end_answer,
-        )
-        keeping = AnswerKeeping(store, conversation, self)
-        self._pacing = AnswerPacing(self._tasks, keeping, listeners, self)
+        self._answer: _RunningAnswer | None = None
+        self._ticks = QTimer(self, interval=TICK_MS)
+        self._ticks.timeout.connect(self._tick)
+        self._saves = QTimer(self, interval=KEEP_MS)
+        self._saves.timeout.connect(self._save_growth)
+        self._tools: ToolLoop | None = None
+        if toolbox is not None:
+            self._tools = ToolLoop(
+                conversation, toolbox, store, self._tasks, self.run_changed.emit, self._end_calls
+            )
+            self._tools.note_cut_off()
 
     @property
     def is_running(self) -> bool:
         """Whether an answer or its calls are running."""
-        return self._pacing.run is not None or self._calls.is_running
+        return self._answer is not None or (self._tools is not None and self._tools.is_running)
 
     @property
     def run(self) -> Run | None:
         """The running answer, if there is one."""
-        return self._pacing.run
+        return None if self._answer is None else self._answer.run
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
@@ -190,7 +237,7 @@ class ConversationSession(QObject):
             return False
         if not (run.paused_at or run.is_cut_off):
             return False
-        self._calls.begin(self._tools, answer, is_continued=True)
+        self._tools.begin(answer, is_continued=True)
         self.is_running_changed.emit(True)
         self.run_changed.emit(run)
         return True
@@ -205,7 +252,7 @@ class ConversationSession(QObject):
         if self.is_running:
             return
         before = self.conversation.messages
-        self._store.save_messages(self.conversation, self.conversation.tree.show(message))
+        self._save_messages(self.conversation.tree.show(message))
         after = self.conversation.messages
         pairs = zip(before, after, strict=False)
         same = next((n for n, (old, new) in enumerate(pairs) if old is not new), None)
@@ -221,13 +268,31 @@ class ConversationSession(QObject):
         Args:
             is_closing: Whether the program ends, so that no person stopped it.
         """
-        self._calls.cancel()
-        self._pacing.cancel(is_closing=is_closing)
+        if self._tools is not None:
+            self._tools.cancel()
+        answer = self._answer
+        if answer is None or answer.run.is_cancelling:
+            return
+        answer.run.is_cancelling, answer.run.is_closing = True, is_closing
+        if not answer.cancel() and answer.task is not None:
+            answer.task.cancel()
+        self.run_changed.emit(answer.run)
 
     async def finish(self) -> None:
         """Cancel the running answer, because the program ends, and wait for its end."""
         self.cancel(is_closing=True)
         await self._tasks.finish()
+
+    # -- an answer begins --------------------------------------------------------------------
+
+    @property
+    def _model(self) -> ModelInfo | None:
+        """The conversation's model; None while it is not loaded."""
+        return self._models.info_of(self._folder())
+
+    def _folder(self) -> Path | None:
+        choice = self.conversation.model
+        return None if choice is None else choice.folder
 
     def _begin(
         self,
@@ -238,7 +303,7 @@ class ConversationSession(QObject):
         replaced: ConversationMessage | None = None,
     ) -> Run:
         """Add an answer to a question, store what is new, and start generating it."""
-        conversation, model = self.conversation, self._model.info
+        conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
         request = self._traces.traced(request_for(conversation, model, asked, begun, change))
         run = new_run(request, model, continued, change, begun)
@@ -248,55 +313,86 @@ class ConversationSession(QObject):
         message = ConversationMessage("assistant", run=run)
         followers = conversation.tree.copied_after(replaced, message)
         conversation.tree.add(message, asked)
-        for one in followers:
-            conversation.tree.add(one, one.parent)
-        self._traces.copy(runs_of(followers), conversation.id)
-        tools = self._tools
-        offered = None if tools is None else partial(tools.offered, run)
-        fit = partial(self._fit_results, sent_messages(conversation, asked))
-        asking = RequestForModel(
-            request, conversation.settings, change.without, self._model.held, offered, fit
+        for follower in followers:
+            conversation.tree.add(follower, follower.parent)
+        self._traces.copy(runs_of(followers), self._saved.id)
+        answer = self._answer = _RunningAnswer(run, message)
+        self._ticks.start()
+        self._saves.start()
+        work = self._collect(
+            answer, request, conversation.settings, sent_messages(conversation, asked)
         )
-        answer = RunningAnswer(self._engine, run, asking, self._traces)
-        self._pacing.begin(answer, message, self._store.settled)
+        answer.task = self._tasks.start(work, f"answer {run.id}")
+        # A task that is cancelled before its first step never runs its own ending.
+        answer.task.add_done_callback(lambda _: self._end_answer(answer))
         if is_first:
             self.message_appended.emit(message)
         else:
             self.path_changed.emit(conversation.messages.index(message))
-        self._store.save(conversation)
-        self._store.save_messages(conversation, [*unsaved, message, *followers])
+        self._store.save(self._saved)
+        self._save_messages([*unsaved, message, *followers])
         self.is_running_changed.emit(True)
         return run
 
+    async def _collect(
+        self,
+        answer: "_RunningAnswer",
+        request: GenerationRequest,
+        settings: ConversationSettings,
+        sent: Sequence[ConversationMessage],
+    ) -> None:
+        """Send the request once all is stored and its model is loaded; collect the answer."""
+        run = answer.run
+        try:
+            await self._store.settled()
+            if self._tools is not None:
+                request = replace(request, tools=await self._tools.offered(run))
+            async with self._models.ready(self._folder) as model:
+
+                def adapt(request: GenerationRequest) -> GenerationRequest:
+                    return fitted(request, settings, model, run.stop_change.without)
+
+                if model is not None:
+                    request = await self._fit_results(sent, request, model, adapt)
+                request = adapt(request)
+                run.take_model(request.stops, run.model_id if model is None else model.id)
+                generation = await self._engine.generate(request)
+            run.prompt_total = generation.prompt_tokens
+            answer.accept(generation, self._traces.begin(run.id, generation))
+            async for batch in generation.batches():
+                answer.add(batch)
+        except RequestCancelled:
+            pass  # the answer ends as a stopped one
+        except EngineError as error:
+            run.refusal = failure_words(error)
+            run.state = RunState.REFUSED
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
+        except Exception:
+            answer.fail()
+        finally:
+            try:
+                self._take(answer)
+            except Exception:
+                answer.fail()
+            self._end_answer(answer)
+
     def _structure(self, run: Run) -> set[str]:
         """Return texts of tokens that are no part of an answer, as far as they are known."""
-        model, trace = self._model.info, self._traces.get(run.id)
+        model, trace = self._model, self._traces.get(run.id)
         known = set() if model is None else {token.text for token in model.eos}
         if trace is not None:
             known |= {token.special for token in trace.tokens if token.special}
             known |= set(trace.setting.family.tags.values())
         return known
 
-    def _end_answer(self, message: ConversationMessage) -> None:
-        run = message.run
-        assert run is not None
-        message.text = run.text
-        self._store.save_messages(self.conversation, [message])
-        self._traces.end(run.id, self.conversation.id)
-        goes_on = False
-        if self._tools is not None and self._tools.takes(run):
-            goes_on = True
-            self._calls.begin(self._tools, message)
-        self.run_finished.emit(run)
-        if not goes_on:
-            self.is_running_changed.emit(False)
-
     async def _fit_results(
         self,
         messages: Sequence[ConversationMessage],
         request: GenerationRequest,
         model: ModelInfo,
-        adapt: Adapt,
+        adapt: Callable[[GenerationRequest], GenerationRequest],
     ) -> GenerationRequest:
         """Return a request whose results fit into the model's context; note what was cut."""
 
@@ -318,30 +414,169 @@ class ConversationSession(QObject):
             run, result = results[number]
             if result is not None:
                 run.results[run.results.index(result)] = replace(result, sent_chars=chars)
-        cut = [one for one in messages if any(one.run is results[number][0] for number in cuts)]
-        self._store.save_messages(self.conversation, cut)
+        cut_runs = [results[number][0] for number in cuts]
+        cut = [message for message in messages if any(message.run is run for run in cut_runs)]
+        self._save_messages(cut)
         for run in runs_of(cut):
             self.run_changed.emit(run)
         return with_cuts(request, results, cuts)
 
-    # -- calls -----------------------------------------------------------------------------
+    # -- it grows and ends ---------------------------------------------------------------------
 
-    def _tool_loop(self, toolbox: Toolbox) -> ToolLoop:
-        return ToolLoop(
-            self.conversation,
-            toolbox,
-            tell=self.run_changed.emit,
-            keep=lambda answer: self._store.save_messages(self.conversation, [answer]),
-            keep_conversation=lambda: self._store.save(self.conversation),
-        )
+    def _tick(self) -> None:
+        answer = self._answer
+        if answer is None:
+            return
+        try:
+            self._take(answer)
+        except Exception:
+            answer.fail()
+            if answer.task is not None:
+                answer.task.cancel()
+        if self._answer is answer and answer.note_progress():
+            self.run_changed.emit(answer.run)
+
+    def _take(self, answer: "_RunningAnswer") -> None:
+        """Apply the events since the last tick, with one signal for each kind of text."""
+        run = answer.run
+        if run.is_over:
+            return  # events after a failure are not shown
+        for event in answer.take_events():
+            run.apply(event)
+            match event:
+                case ThinkingDelta():
+                    self.thinking_appended.emit(run, event.text)
+                case TextDelta():
+                    self.text_appended.emit(run, event.text)
+                case _:
+                    pass
+        if answer.has_new_stage():
+            self.run_changed.emit(run)
+
+    def _save_growth(self) -> None:
+        answer = self._answer
+        if answer is not None and answer.has_grown:
+            answer.has_grown = False
+            self._save_messages([answer.message])
+
+    def _save_messages(self, messages: Sequence[ConversationMessage]) -> None:
+        self._store.save_messages(self._saved, messages)
+
+    def _end_answer(self, answer: "_RunningAnswer") -> None:
+        if self._answer is not answer:
+            return  # the end was reported already
+        self._ticks.stop()
+        self._saves.stop()
+        self._answer = None
+        message, run = answer.message, answer.run
+        if not run.is_over:
+            # Stopped before the engine accepted it, or the loop is closing: its text is kept.
+            run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
+        run.held, run.held_s = "", 0.0
+        if run.finished is not None and run.finished.error:
+            _log.error("an answer failed: %s", run.finished.error)
+        message.text = run.text
+        self._save_messages([message])
+        self._traces.end(run.id, self._saved.id)
+        goes_on = self._tools is not None and self._tools.takes(run)
+        if goes_on and self._tools is not None:
+            self._tools.begin(message)
+        self.run_finished.emit(run)
+        if not goes_on:
+            self.is_running_changed.emit(False)
 
     def _end_calls(self, answer: ConversationMessage, goes_on: bool) -> None:
         run = answer.run
         assert run is not None
-        run.is_calling = False
-        self._store.save_messages(self.conversation, [answer])
+        self._save_messages([answer])
         self.run_changed.emit(run)
         if goes_on:
             self.went_on.emit(self._begin(answer, change=run.stop_change))
         else:
             self.is_running_changed.emit(False)
+
+
+class _RunningAnswer:
+    """The answer to one request: its task, and the events that were not taken yet."""
+
+    def __init__(self, run: Run, message: ConversationMessage) -> None:
+        self.run = run
+        self.message = message
+        self.task: asyncio.Task[None] | None = None
+        self.has_grown = False
+        self._generation: Generation | None = None
+        self._trace: RunTrace | None = None
+        self._events: deque[Event] = deque()
+        self._held = HeldText()
+        self._told = self._stage
+
+    def accept(self, generation: Generation, trace: RunTrace | None) -> None:
+        """Note that the engine has accepted the request."""
+        self._generation, self._trace = generation, trace
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Add events of the engine."""
+        self._events.extend(events)
+
+    def take_events(self) -> list[Event]:
+        """Return the new events without token traces; neighbours of the same kind are joined."""
+        arrived = list(self._events)
+        self._events.clear()
+        if self._trace is not None:
+            now = time.monotonic()
+            for event in arrived:
+                self._trace.take(event)
+                if isinstance(event, TokenTrace):
+                    self._held.take(event, now)
+            # Token traces between pieces of text would prevent joining these.
+            arrived = [event for event in arrived if not isinstance(event, TokenTrace)]
+        events = merge_deltas(arrived)
+        self.has_grown = self.has_grown or bool(events)
+        return events
+
+    def has_new_stage(self) -> bool:
+        """Return whether a fact changed that is shown at once; a load may end without an event."""
+        before, self._told = self._told, self._stage
+        return before != self._told
+
+    @property
+    def _stage(self) -> tuple[object, ...]:
+        run = self.run
+        calls = len(run.tool_calls), len(run.growing_calls)
+        return run.state, run.is_loading, run.prompt_processed, calls
+
+    def note_progress(self) -> bool:
+        """Note speed and held text in the run; return whether there is a change to show."""
+        if self._generation is None:
+            return False
+        has_pace = self.run.pace.note(self._generation.written_tokens, time.monotonic())
+        return self._note_hold() or has_pace
+
+    def _note_hold(self) -> bool:
+        if self._trace is None:
+            return False
+        run, held, since_s = self.run, self._held.text, self._held.since_s
+        age_s = time.monotonic() - since_s if held and since_s is not None else 0.0
+        # Once held text is shown, it stays shown while any text is held: it must not flicker.
+        is_shown = bool(held) and (age_s >= HOLD_SHOWN_S or bool(run.held))
+        held, age_s = (held, age_s) if is_shown else ("", 0.0)
+        # The time is shown in tenths of a second: smaller changes need no repaint.
+        if held == run.held and round(age_s, 1) == round(run.held_s, 1):
+            return False
+        run.held, run.held_s = held, age_s
+        return True
+
+    def cancel(self) -> bool:
+        """End the answer within one step; return False if the engine has not accepted it yet."""
+        if self._generation is None:
+            return False
+        self._generation.cancel()
+        return True
+
+    def fail(self) -> None:
+        """End the answer because of the unexpected exception that is being handled."""
+        _log.exception("an answer failed unexpectedly")
+        self.cancel()
+        if not self.run.is_over:
+            ending = Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=UNEXPECTED)
+            self.run.apply(ending)

@@ -9,8 +9,7 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from engine import Engine, ModelInfo, StopKind
-from ui.chat.session.conversation_session import ConversationSession
-from ui.chat.session.running_answer import ModelsOnDemand
+from ui.chat.session.conversation_session import ConversationSession, ModelsOnDemand
 from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_list import ConversationList

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from ui.chat.session.conversation_session import ConversationSession
-from ui.chat.session.running_answer import AnsweringEngine, AnswerStore, ModelsOnDemand
+from ui.chat.session.conversation_session import (
+    AnsweringEngine,
+    ConversationSession,
+    ModelsOnDemand,
+)
 from ui.chat.session.traces import Traces
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, Variant
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.store import ConversationStore
 
 # Two answers to one question at the same time: the state of such a conversation.
 #
@@ -59,7 +63,7 @@ class SideBySide(QObject):
         self,
         engine: AnsweringEngine,
         conversation: Conversation,
-        store: AnswerStore,
+        store: ConversationStore,
         traces: Traces,
         models: ModelsOnDemand,
         variants: tuple[Variant, Variant],
@@ -69,12 +73,17 @@ class SideBySide(QObject):
         self._conversation = conversation
         self._store = store
         self.question: ConversationMessage | None = None
-        kept = _OneConversation(store, conversation)
         self.sides = [
             Side(
                 variant,
                 ConversationSession(
-                    engine, variant.given_to(conversation), kept, traces, models, self
+                    engine,
+                    variant.given_to(conversation),
+                    store,
+                    traces,
+                    models,
+                    self,
+                    saved_as=conversation,
                 ),
                 self,
             )
@@ -150,23 +159,3 @@ def _newest_answer(
 ) -> ConversationMessage:
     answers = (one for one in conversation.tree if one.parent is question)
     return max(answers, key=lambda message: message.shown_rank)
-
-
-class _OneConversation:
-    """Saves the messages of both sides in the conversation that they were made from."""
-
-    def __init__(self, store: AnswerStore, conversation: Conversation) -> None:
-        self._store = store
-        self._conversation = conversation
-
-    def save(self, _twin: Conversation) -> None:
-        """Save the conversation, without the settings of a side."""
-        self._store.save(self._conversation)
-
-    def save_messages(self, _twin: Conversation, messages: Sequence[ConversationMessage]) -> None:
-        """Save messages of the conversation."""
-        self._store.save_messages(self._conversation, messages)
-
-    async def settled(self) -> None:
-        """Wait until all earlier changes are saved."""
-        await self._store.settled()

@@ -13,6 +13,7 @@ from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
+from ui.records.store import ConversationStore
 from ui.records.tools import (
     CallProgress,
     CallResult,
@@ -25,30 +26,34 @@ from ui.records.tools import (
 from ui.tools.tool_host import ToolsRefused, engine_tools, named, tools_in_use
 from ui.tools.toolbox import Toolbox
 
-# Runs the tool calls of a conversation's answers, one after another. Main thread.
-
 # How often the shown duration of a running call is updated.
 _SHOWN_EVERY_S = 0.5
 _MOST_NAMES_CHARS = 400
 
 
 class ToolLoop:
-    """Runs the calls of one conversation."""
+    """Runs the calls of one answer at a time; reports the end once, also after a cancel.
+
+    The run has the questions for the person and the progress of calls; ``decide`` takes the
+    person's decision.
+    """
 
     def __init__(
         self,
         conversation: Conversation,
         toolbox: Toolbox,
-        *,
+        store: ConversationStore,
+        tasks: Tasks,
         tell: Callable[[Run], None],
-        keep: Callable[[ConversationMessage], None],
-        keep_conversation: Callable[[], None],
+        ended: Callable[[ConversationMessage, bool], None],
     ) -> None:
         self._conversation = conversation
         self._toolbox = toolbox
+        self._store = store
+        self._tasks = tasks
         self._tell = tell
-        self._keep = keep
-        self._keep_conversation = keep_conversation
+        self._ended = ended
+        self._task: asyncio.Task[None] | None = None
         self._asked: dict[str, asyncio.Future[Decision]] = {}
         self._allowed_calls = 0
 
@@ -75,38 +80,25 @@ class ToolLoop:
         if run is not None and self.takes(run) and not (run.is_calling or run.paused_at):
             run.is_cut_off = any(run.result_of(call.id) is None for call in run.tool_calls)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether calls are running."""
+        return self._task is not None
+
     def begin(self, answer: ConversationMessage, *, is_continued: bool = False) -> None:
-        """Note that the calls of an answer are about to run."""
+        """Begin to run the calls of an answer."""
         assert answer.run is not None
         if is_continued or self._count(answer) == 0:
             self._allowed_calls = self._count(answer) + self._toolbox.most_calls
         answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
+        task = self._task = self._tasks.start(self._carry_out(answer), "carry out calls")
+        # A task that is cancelled before its first step never runs its own ending.
+        task.add_done_callback(lambda done: self._end(answer, done, goes_on=False))
 
-    async def carry_out(self, answer: ConversationMessage) -> bool:
-        """Run the calls of an answer; return whether the model continues with the results."""
-        run = answer.run
-        assert run is not None
-        try:
-            # Calls of an earlier day are continued with servers that nobody has started yet.
-            with contextlib.suppress(ToolsRefused):
-                await self._start_servers(run)
-            for call in run.tool_calls:
-                if run.result_of(call.id) is not None:
-                    continue
-                if self._count(answer) >= self._allowed_calls:
-                    run.paused_at = self._toolbox.most_calls
-                    return False
-                run.results.append(await self._result(run, call))
-                self._keep(answer)
-                self._tell(run)
-        except asyncio.CancelledError:
-            self._stop_rest(run)
-            return False
-        finally:
-            run.progress.clear()
-            run.is_calling = False
-            self._asked.clear()
-        return True
+    def cancel(self) -> None:
+        """Cancel the running calls, also on their server."""
+        if self._task is not None:
+            self._task.cancel()
 
     def decide(self, call_id: str, decision: Decision) -> None:
         """Allow or deny a call that waits for permission."""
@@ -115,6 +107,44 @@ class ToolLoop:
             asked.set_result(decision)
 
     # -- inside ----------------------------------------------------------------------------
+
+    async def _carry_out(self, answer: ConversationMessage) -> None:
+        """Run the calls of an answer; the model continues with the results unless it is paused."""
+        run, goes_on = answer.run, False
+        assert run is not None
+        try:
+            # Calls of an earlier day are continued with servers that nobody has started yet.
+            with contextlib.suppress(ToolsRefused):
+                await self._start_servers(run)
+            goes_on = await self._run_calls(run, answer)
+        except asyncio.CancelledError:
+            self._stop_rest(run)
+        finally:
+            run.progress.clear()
+            self._asked.clear()
+            self._end(answer, asyncio.current_task(), goes_on=goes_on)
+
+    async def _run_calls(self, run: Run, answer: ConversationMessage) -> bool:
+        for call in run.tool_calls:
+            if run.result_of(call.id) is not None:
+                continue
+            if self._count(answer) >= self._allowed_calls:
+                run.paused_at = self._toolbox.most_calls
+                return False
+            run.results.append(await self._result(run, call))
+            self._store.save_messages(self._conversation, [answer])
+            self._tell(run)
+        return True
+
+    def _end(
+        self, answer: ConversationMessage, task: asyncio.Task[None] | None, *, goes_on: bool
+    ) -> None:
+        if self._task is not task:
+            return  # the end was reported already
+        self._task = None
+        assert answer.run is not None
+        answer.run.is_calling = False
+        self._ended(answer, goes_on)
 
     async def _start_servers(self, run: Run) -> None:
         """Start the servers of the conversation; a run shows which ones it waits for."""
@@ -192,7 +222,7 @@ class ToolLoop:
         elif decision.permission == "conversation":
             tools = self._conversation.tools.with_approval(approval)
             self._conversation.tools = tools
-            self._keep_conversation()
+            self._store.save(self._conversation)
         return decision
 
     async def _run_call(
@@ -238,49 +268,3 @@ class ToolLoop:
             if run.result_of(call.id) is None:
                 words = "The user stopped this call before it was run."
                 run.results.append(CallResult(call.id, CallState.CANCELLED, words))
-
-
-# The background task that runs a conversation's tool calls. Main thread.
-
-
-class CarryingOut:
-    """Runs the calls of one answer at a time; reports the end once, also after a cancel."""
-
-    def __init__(self, tasks: Tasks, ended: Callable[[ConversationMessage, bool], None]) -> None:
-        self._tasks = tasks
-        self._ended = ended
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether calls are running."""
-        return self._task is not None
-
-    def begin(
-        self, loop: ToolLoop, answer: ConversationMessage, *, is_continued: bool = False
-    ) -> None:
-        """Begin to run the calls of an answer."""
-        loop.begin(answer, is_continued=is_continued)
-        task = self._task = self._tasks.start(self._carry_out(loop, answer), "carry out calls")
-        # A task that is cancelled before its first step never runs its own ending.
-        task.add_done_callback(lambda done: self._end(answer, done, goes_on=False))
-
-    def cancel(self) -> None:
-        """Cancel the running calls, also on their server."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _carry_out(self, loop: ToolLoop, answer: ConversationMessage) -> None:
-        goes_on = False
-        try:
-            goes_on = await loop.carry_out(answer)
-        finally:
-            self._end(answer, asyncio.current_task(), goes_on=goes_on)
-
-    def _end(
-        self, answer: ConversationMessage, task: asyncio.Task[None] | None, *, goes_on: bool
-    ) -> None:
-        if self._task is not task:
-            return  # the end was reported already
-        self._task = None
-        self._ended(answer, goes_on)
