@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QPushButton,
     QStyle,
@@ -28,12 +27,12 @@ from PySide6.QtWidgets import (
     QStyleOptionButton,
     QStyleOptionViewItem,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from ui.kit import icons
 from ui.kit.labels import ElidedLabel
+from ui.kit.layouts import column, row
 from ui.kit.menus import SAID_MS, copy_text
 from ui.kit.theme import Theme
 from ui.words import Tone
@@ -361,13 +360,8 @@ class UndoBar(QFrame):
         self._words = ElidedLabel()
         self.button = QPushButton("Undo")
         self.button.setAccessibleName("Undo")
-        row = QHBoxLayout(card)
-        row.setContentsMargins(12, 6, 6, 6)
-        row.addWidget(self._words, 1)
-        row.addWidget(self.button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 4, 10, 10)
-        layout.addWidget(card)
+        row((self._words, 1), self.button, margins=(12, 6, 6, 6), on=card)
+        column(card, margins=(10, 4, 10, 10), on=self)
         self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
         self._timer.timeout.connect(self.hide)
         self.hide()

@@ -14,11 +14,11 @@ from PySide6.QtWidgets import (
     QStyle,
     QStyleOptionButton,
     QToolTip,
-    QVBoxLayout,
     QWidget,
 )
 
 from ui.kit import icons
+from ui.kit.layouts import column
 from ui.kit.theme import Theme
 from ui.words import Tone
 
@@ -435,11 +435,7 @@ class FigureTile(QFrame):
         self.setObjectName("sunken")
         self._name = name
         self._value = label("–", "", 1.22, weight=QFont.Weight.DemiBold)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 8, 10, 8)
-        layout.setSpacing(1)
-        layout.addWidget(self._value)
-        layout.addWidget(label(name, "muted", 0.88))
+        column(self._value, label(name, "muted", 0.88), spacing=1, margins=(10, 8, 10, 8), on=self)
 
     def show_value(self, value: str) -> None:
         """Show another figure."""

@@ -14,7 +14,7 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton
 
 from engine import UNEXPECTED, as_sentence
 from engine.library.download_progress import (
@@ -25,6 +25,7 @@ from engine.library.download_progress import (
 from engine.library.downloads import download, no_room, repository_of
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.layouts import column, row
 from ui.kit.theme import Theme, restyle
 from ui.models.model_words import download_words, percent
 
@@ -254,20 +255,17 @@ class DownloadRow(QFrame):
         self.resume.clicked.connect(lambda: downloads.resume(one))
         self.close_button = IconButton(theme, "close", f"Dismiss {one.repository}", size=16)
         self.close_button.clicked.connect(lambda: downloads.forget(one))
-        words = QVBoxLayout()
-        words.setSpacing(5)
         name = ElidedLabel(one.repository)
         rescale(name, 1.0, QFont.Weight.DemiBold)
-        words.addWidget(name)
-        words.addWidget(self.bar)
-        words.addWidget(self.words)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 11, 8, 11)
-        row.setSpacing(10)
-        row.addLayout(words, 1)
-        row.addWidget(self.cancel)
-        row.addWidget(self.resume)
-        row.addWidget(self.close_button)
+        row(
+            (column(name, self.bar, self.words, spacing=5), 1),
+            self.cancel,
+            self.resume,
+            self.close_button,
+            spacing=10,
+            margins=(14, 11, 8, 11),
+            on=self,
+        )
         self.refresh()
 
     @property

@@ -31,7 +31,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QListView,
     QProgressBar,
@@ -52,6 +51,7 @@ from ui.kit.dialogs import ask_about_link
 from ui.kit.fields import add_clear_button, add_leading_icon
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import label
+from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme, restyle
@@ -374,40 +374,33 @@ class OfferDetails(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        buttons = QHBoxLayout()
-        buttons.setSpacing(8)
-        buttons.addWidget(self.primary)
-        buttons.addWidget(self.page)
-        buttons.addStretch(1)
         line = QFrame()
         line.setObjectName("rule")
         line.setFixedHeight(1)
         self._inner = QWidget()
-        column = QVBoxLayout(self._inner)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.name)
-        column.addWidget(self.purpose)
-        column.addWidget(self.facts)
-        column.addWidget(self.fit)
-        column.addWidget(self.gated)
-        column.addWidget(self.impossible)
-        column.addSpacing(4)
-        column.addLayout(buttons)
-        column.addWidget(self.then)
-        column.addLayout(self._place)
-        column.addSpacing(4)
-        column.addWidget(line)
-        column.addSpacing(4)
-        column.addWidget(self.card)
-        column.addWidget(self.card_note)
-        column.addStretch(1)
+        column(
+            self.name,
+            self.purpose,
+            self.facts,
+            self.fit,
+            self.gated,
+            self.impossible,
+            4,
+            row(self.primary, self.page, STRETCH, spacing=8),
+            self.then,
+            self._place,
+            4,
+            line,
+            4,
+            self.card,
+            self.card_note,
+            STRETCH,
+            spacing=8,
+            on=self._inner,
+        )
         holder = QWidget()
         holder.setObjectName("scrolled")
-        outer = self._outer = QVBoxLayout(holder)
-        outer.setContentsMargins(12, 4, 20, 18)
-        outer.addWidget(self._inner)
-        outer.addStretch(1)
+        self._outer = column(self._inner, STRETCH, margins=(12, 4, 20, 18), on=holder)
         self.setWidget(holder)
 
     # -- showing ---------------------------------------------------------------------------
@@ -619,43 +612,37 @@ class FindView(QWidget):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(self.heading)
-        head.addWidget(self.note)
-        head.addStretch(1)
-        head.addWidget(self.stop)
         self._problem_bar = QFrame()
         self._problem_bar.setObjectName("question_bar")
-        inside = QHBoxLayout(self._problem_bar)
-        inside.setContentsMargins(14, 8, 10, 8)
-        inside.addWidget(self.problem, 1)
-        inside.addWidget(self.again)
+        row((self.problem, 1), self.again, margins=(14, 8, 10, 8), on=self._problem_bar)
         left = QWidget()
-        column = self._left = QVBoxLayout(left)
-        column.setContentsMargins(20, 0, 4, 14)
-        column.setSpacing(8)
-        column.addWidget(self.empty)
-        column.addWidget(self.list, 1)
-        column.addWidget(self.more)
-        column.addStretch(0)
+        self._left = column(
+            self.empty,
+            (self.list, 1),
+            self.more,
+            Stretch(0),
+            spacing=8,
+            margins=(20, 0, 4, 14),
+            on=left,
+        )
         self._splitter = QSplitter(Qt.Orientation.Horizontal)
         self._splitter.setChildrenCollapsible(False)
         self._splitter.addWidget(left)
         self._splitter.addWidget(self.details)
         self._splitter.setSizes([1100, 900])
-        top = QVBoxLayout()
-        top.setContentsMargins(20, 14, 20, 4)
-        top.setSpacing(8)
-        top.addWidget(self.field)
-        top.addLayout(head)
-        top.addWidget(self.bar)
-        top.addWidget(self._problem_bar)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        layout.addLayout(top)
-        layout.addWidget(self._splitter, 1)
+        column(
+            column(
+                self.field,
+                row(self.heading, self.note, STRETCH, self.stop, spacing=8),
+                self.bar,
+                self._problem_bar,
+                spacing=8,
+                margins=(20, 14, 20, 4),
+            ),
+            (self._splitter, 1),
+            spacing=4,
+            on=self,
+        )
 
     def _connect_signals(self) -> None:
         finder = self.finder

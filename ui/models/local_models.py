@@ -8,7 +8,6 @@ from PySide6.QtGui import QActionGroup, QFont
 from PySide6.QtWidgets import (
     QAbstractButton,
     QFrame,
-    QHBoxLayout,
     QMenu,
     QPushButton,
     QScrollArea,
@@ -25,6 +24,7 @@ from engine.library.models import model_name
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_words
 from ui.kit.labels import ElidedLabel, StatusPill, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, copy_text, literal
 from ui.kit.theme import Theme
 from ui.models.downloads import DownloadRow
@@ -96,10 +96,7 @@ class ModelCard(QFrame):
         line = ElidedLabel(facts(found, model.used_at, model.draft))
         line.setProperty("role", "muted")
         line.setToolTip(line.text())
-        words = QVBoxLayout()
-        words.setSpacing(3)
-        words.addWidget(name)
-        words.addWidget(line)
+        words = column(name, line, spacing=3)
         trouble = self._trouble(memory)
         if trouble:
             is_fault = found.problem or stuck_why or found.obstacle
@@ -107,16 +104,13 @@ class ModelCard(QFrame):
             words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
         if newer is not None:
             words.addWidget(label(newer_words(newer), "notice", 0.95, is_wrapped=True))
-        row = QHBoxLayout(self)
-        row.setContentsMargins(14, 11, 8, 11)
-        row.setSpacing(10)
-        row.addLayout(words, 1)
+        bar = row((words, 1), spacing=10, margins=(14, 11, 8, 11), on=self)
         self.update_button = self._update_button(newer)
         if self.update_button is not None:
-            row.addWidget(self.update_button)
+            bar.addWidget(self.update_button)
         self.button = self._button(is_loaded=is_loaded or is_loading)
         if self.button is not None:
-            row.addWidget(self.button)
+            bar.addWidget(self.button)
         if self.button is None or stuck_why:
             pill = StatusPill(theme, found.name)
             if stuck_why:
@@ -127,8 +121,8 @@ class ModelCard(QFrame):
                 pill.show_state("Unloaded", "clock", Tone.QUIET)
             else:
                 pill.show_state("Loaded", "check", Tone.DONE)
-            row.insertWidget(1, pill)
-        row.addWidget(self._more(theme, can_unload=is_loaded and not is_unloaded))
+            bar.insertWidget(1, pill)
+        bar.addWidget(self._more(theme, can_unload=is_loaded and not is_unloaded))
 
     def _trouble(self, memory: Memory) -> str:
         found = self.model.found
@@ -268,38 +262,34 @@ class LocalModels(QWidget):
     def _lay_out(self) -> None:
         self._downloads.setSpacing(8)
         self._cards.setSpacing(8)
-        heading = QHBoxLayout()
-        heading.setSpacing(8)
-        heading.addWidget(self._note)
-        heading.addStretch(1)
-        heading.addWidget(self.check)
-        heading.addWidget(self.add)
-        heading.addWidget(self.find_button)
         holder = QWidget()
         holder.setObjectName("scrolled")
-        inner = QVBoxLayout(holder)
-        inner.setContentsMargins(20, 4, 20, 18)
-        inner.setSpacing(12)
-        inner.addLayout(self._downloads)
-        inner.addLayout(self._cards)
-        inner.addWidget(self._hint)
-        inner.addStretch(1)
+        column(
+            self._downloads,
+            self._cards,
+            self._hint,
+            STRETCH,
+            spacing=12,
+            margins=(20, 4, 20, 18),
+            on=holder,
+        )
         area = QScrollArea()
         area.setAccessibleName("Models on this computer")
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
         area.setWidget(holder)
-        top = QVBoxLayout()
-        top.setContentsMargins(20, 14, 20, 8)
-        top.setSpacing(6)
-        top.addLayout(heading)
-        top.addWidget(self.outcome)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addLayout(top)
-        layout.addWidget(area, 1)
+        column(
+            column(
+                row(self._note, STRETCH, self.check, self.add, self.find_button, spacing=8),
+                self.outcome,
+                spacing=6,
+                margins=(20, 14, 20, 8),
+            ),
+            (area, 1),
+            spacing=0,
+            on=self,
+        )
 
     def _fill(self) -> None:
         library = self._library
@@ -364,8 +354,8 @@ class LocalModels(QWidget):
 
     def _refresh_downloads(self) -> None:
         if self.isVisible():
-            for row in self.rows:
-                row.refresh()
+            for line in self.rows:
+                line.refresh()
 
     def _choose_folder(self) -> None:
         choose_folder(self, "Add a Folder of Models", self._library.add_folder)

@@ -12,11 +12,9 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QFont, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QProgressBar,
     QPushButton,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from engine.library.memory import Fit, Memory, need
 from engine.library.removing import Removal
 from ui.kit.buttons import Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
+from ui.kit.layouts import column, row
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme
 from ui.kit.windows import OwnWindow
@@ -56,10 +55,7 @@ class QuestionBar(QFrame):
         super().__init__()
         self.setObjectName("question_bar")
         self.words = label("", "", 1.0, is_wrapped=True)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(14, 9, 10, 9)
-        self._row.setSpacing(8)
-        self._row.addWidget(self.words, 1)
+        self._row = row((self.words, 1), spacing=8, margins=(14, 9, 10, 9), on=self)
         self.buttons: list[QPushButton] = []
         self.hide()
 
@@ -145,18 +141,22 @@ class LoadedModel(QFrame):
         self._refresh()
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(10)
-        row.addWidget(self.pill)
-        row.addWidget(self.name, 1)
-        for widget in (self.idle_unload, self.cancel, self.again, self.unload):
-            row.addWidget(widget)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(20, 12, 20, 12)
-        column.setSpacing(7)
-        column.addLayout(row)
-        column.addWidget(self.words)
-        column.addWidget(self.bar)
+        column(
+            row(
+                self.pill,
+                (self.name, 1),
+                self.idle_unload,
+                self.cancel,
+                self.again,
+                self.unload,
+                spacing=10,
+            ),
+            self.words,
+            self.bar,
+            spacing=7,
+            margins=(20, 12, 20, 12),
+            on=self,
+        )
 
     def _refresh(self) -> None:
         model = self._library.model
@@ -344,15 +344,13 @@ class ModelsWindow(OwnWindow):
         self.tabs.setDocumentMode(True)
         self.tabs.addTab(self.local, "On This Computer")
         self.tabs.addTab(self.finding, "Find Models")
-        asked = QVBoxLayout()
-        asked.setContentsMargins(20, 6, 20, 0)
-        asked.addWidget(self.question)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.loaded)
-        layout.addLayout(asked)
-        layout.addWidget(self.tabs, 1)
+        column(
+            self.loaded,
+            column(self.question, margins=(20, 6, 20, 0)),
+            (self.tabs, 1),
+            spacing=0,
+            on=self,
+        )
 
     def _connect_signals(self) -> None:
         self.loaded.unload.clicked.connect(self._unload)

@@ -12,12 +12,10 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QGridLayout,
-    QHBoxLayout,
     QMenu,
     QPlainTextEdit,
     QPushButton,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -26,6 +24,7 @@ from ui.kit.buttons import CheckBox, Choice
 from ui.kit.colors import ThemeMode
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import ElidedLabel, clear_layout_of, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme
@@ -61,9 +60,7 @@ class RemovableRows(QWidget):
         self._words = words
         self._change = change
         self.buttons: list[QPushButton] = []
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
+        column(spacing=6, on=self)
         self.refresh()
 
     def refresh(self) -> None:
@@ -73,17 +70,14 @@ class RemovableRows(QWidget):
         column = self.layout()
         assert column is not None
         for entry in self._entries():
-            row = QWidget()
-            line = QHBoxLayout(row)
-            line.setContentsMargins(0, 0, 0, 0)
-            line.addWidget(ElidedLabel(self._words(entry)), 1)
+            line = QWidget()
             button = QPushButton("Remove")
             button.setAutoDefault(False)
             button.setAccessibleName(f"Remove {self._words(entry)}")
             button.clicked.connect(lambda _=False, gone=entry: self._remove(gone))
-            line.addWidget(button)
+            row((ElidedLabel(self._words(entry)), 1), button, on=line)
             self.buttons.append(button)
-            column.addWidget(row)
+            column.addWidget(line)
         if not self.buttons:
             column.addWidget(label("None", "muted"))
 
@@ -128,12 +122,7 @@ class KeptPromptsRow(QWidget):
         self.forget.setAccessibleName(f"Forget {self._what} of conversations")
         self.forget.setEnabled(False)
         self.forget.clicked.connect(self._forget)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(14)
-        layout.addWidget(self.said)
-        layout.addWidget(self.forget)
-        layout.addStretch(1)
+        row(self.said, self.forget, STRETCH, spacing=14, on=self)
         preferences.changed.connect(self._refresh)
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -218,12 +207,9 @@ class PreferencesDialog(QDialog):
         self._problem.hide()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.close)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 16, 18, 16)
-        layout.setSpacing(14)
-        layout.addWidget(self.tabs, 1)
-        layout.addWidget(self._problem)
-        layout.addWidget(buttons)
+        column(
+            (self.tabs, 1), self._problem, buttons, spacing=14, margins=(18, 16, 18, 16), on=self
+        )
         theme.follow(self, self._fit)
         preferences.keeping_failed.connect(self._say)
 
@@ -351,10 +337,7 @@ class _Page(QWidget):
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(11)
         self._grid.setColumnStretch(1, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 16, 0, 6)
-        layout.addLayout(self._grid)
-        layout.addStretch(1)
+        column(self._grid, STRETCH, margins=(0, 16, 0, 6), on=self)
 
     def add(self, name: str, control: QWidget) -> None:
         """Add a row; a control of several lines has its name at its top."""

@@ -10,17 +10,16 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
 from ui.kit.buttons import CheckBox, Choice, IconButton
 from ui.kit.labels import label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme, fixed_font
 from ui.kit.windows import move_focus
@@ -40,18 +39,11 @@ class NamedValueRows(QWidget):
         self._theme = theme
         self._noun = noun
         self.rows: list[_Row] = []
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(6)
         self.more = QPushButton(f"Add {noun.capitalize()}")
         self.more.setAccessibleName(f"Add a {noun}")
         self.more.setAutoDefault(False)
         self.more.clicked.connect(lambda: self._add(NamedValue("")).name.setFocus())
-        line = QHBoxLayout()
-        line.addWidget(self.more)
-        line.addStretch(1)
-        self._column.addLayout(line)
-        self._column.addStretch(1)
+        self._column = column(row(self.more, STRETCH), STRETCH, spacing=6, on=self)
 
     def show_values(self, values: Iterable[NamedValue]) -> None:
         """Show values."""
@@ -94,12 +86,7 @@ class _Row(QWidget):
         self.secret.toggled.connect(self._show_kind)
         self.secret.setChecked(value.is_secret)
         self._show_kind(value.is_secret)
-        line = QHBoxLayout(self)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.addWidget(self.name, 2)
-        line.addWidget(self.text, 3)
-        line.addWidget(self.secret)
-        line.addWidget(self.remove)
+        row((self.name, 2), (self.text, 3), self.secret, self.remove, on=self)
 
     def value(self) -> NamedValue:
         """Return its present value."""
@@ -169,17 +156,19 @@ class PasteDialog(_KeptDialog):
         self.text.setTabChangesFocus(True)
         self.text.setFont(fixed_font(self.font(), 0.95))
         self.buttons.accepted.connect(lambda: self._begin(add(self.text.toPlainText())))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 16, 18, 16)
-        layout.setSpacing(12)
         hint = (
             "Paste the mcpServers JSON that a server’s page shows. The servers are added, and stay "
             "switched off until you switch them on."
         )
-        layout.addWidget(label(hint, "muted", is_wrapped=True))
-        layout.addWidget(self.text, 1)
-        layout.addWidget(self.problem)
-        layout.addWidget(self.buttons)
+        column(
+            label(hint, "muted", is_wrapped=True),
+            (self.text, 1),
+            self.problem,
+            self.buttons,
+            spacing=12,
+            margins=(18, 16, 18, 16),
+            on=self,
+        )
         theme.open_size(self, 560, 420)
 
 
@@ -238,12 +227,9 @@ class ServerForm(_KeptDialog):
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(inner)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 16, 18, 16)
-        layout.setSpacing(12)
-        layout.addWidget(scroll, 1)
-        layout.addWidget(self.problem)
-        layout.addWidget(self.buttons)
+        column(
+            (scroll, 1), self.problem, self.buttons, spacing=12, margins=(18, 16, 18, 16), on=self
+        )
         theme.open_size(self, 620, 560)
         self.kind.currentIndexChanged.connect(lambda _: self._show_kind())
         self.buttons.accepted.connect(self._keep)

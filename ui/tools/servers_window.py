@@ -6,14 +6,12 @@ from typing import Any
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QListWidget,
     QListWidgetItem,
     QPlainTextEdit,
     QPushButton,
     QStackedWidget,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -22,7 +20,7 @@ from ui.kit.buttons import ToggleSwitch
 from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import never_sideways
 from ui.kit.labels import ElidedLabel, label, plain_tool_tip
-from ui.kit.layouts import FlowLayout
+from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow, TwoLinesDelegate
@@ -80,22 +78,17 @@ class ServerDetail(QWidget):
         self.tabs.setAccessibleName("What it offers, and its log")
         self.tabs.addTab(self._tools_page, "Tools")
         self.tabs.addTab(self.log, "Log")
-        head = QHBoxLayout()
-        head.addWidget(self._name, 1)
-        head.addWidget(self.switch)
-        buttons = QHBoxLayout()
-        for button in (self.restart, self.edit, self.delete):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 4, 18, 0)
-        layout.setSpacing(9)
-        layout.addLayout(head)
-        layout.addWidget(self.said)
-        layout.addWidget(self._reached)
-        layout.addWidget(self._remarks)
-        layout.addLayout(buttons)
-        layout.addWidget(self.tabs, 1)
+        column(
+            row((self._name, 1), self.switch),
+            self.said,
+            self._reached,
+            self._remarks,
+            row(self.restart, self.edit, self.delete, STRETCH),
+            (self.tabs, 1),
+            spacing=9,
+            margins=(18, 4, 18, 0),
+            on=self,
+        )
         self.switch.toggled.connect(self.switched)
 
     def show_server(self, server: ServerState) -> None:
@@ -213,20 +206,14 @@ class ToolServersWindow(OwnWindow):
             buttons.addWidget(button)
         top.setContentsMargins(18, 14, 18, 8)
         # Below the list: what is said now and then moves nothing that a person points at.
-        words = QVBoxLayout()
-        words.setContentsMargins(18, 10, 18, 0)
-        words.setSpacing(6)
-        words.addWidget(self.said)
-        words.addWidget(self._notice)
-        both = QHBoxLayout()
-        both.setContentsMargins(18, 0, 0, 0)
-        both.addWidget(self.list)
-        both.addWidget(self._pages, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 14)
-        layout.addWidget(top)
-        layout.addLayout(both, 1)
-        layout.addLayout(words)
+        words = column(self.said, self._notice, spacing=6, margins=(18, 10, 18, 0))
+        column(
+            top,
+            (row(self.list, (self._pages, 1), margins=(18, 0, 0, 0)), 1),
+            words,
+            margins=(0, 0, 0, 14),
+            on=self,
+        )
 
     def _connect_signals(self) -> None:
         host = self._toolbox.host
@@ -281,9 +268,9 @@ class ToolServersWindow(OwnWindow):
         return next((one for one in self._toolbox.servers if one.name == name), None)
 
     def _choose(self, name: str) -> None:
-        for row in range(self.list.count()):
-            if self.list.item(row).data(Qt.ItemDataRole.UserRole) == name:
-                self.list.setCurrentRow(row)
+        for line in range(self.list.count()):
+            if self.list.item(line).data(Qt.ItemDataRole.UserRole) == name:
+                self.list.setCurrentRow(line)
 
     # -- intents ---------------------------------------------------------------------------
 
