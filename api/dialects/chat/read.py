@@ -17,7 +17,13 @@ from api.dialects.chat.wire import (
     ToolMessage,
     UserMessage,
 )
-from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of, with_last_turn
+from api.dialects.openai.decoding import (
+    refuse_in_stream,
+    stops_of,
+    thinking_budget_of,
+    thinking_of,
+    with_last_turn,
+)
 from api.dialects.openai.offered_tools import (
     OfferedTool,
     arguments_of_input,
@@ -25,7 +31,6 @@ from api.dialects.openai.offered_tools import (
     offered_function,
 )
 from api.dialects.openai.output_format import allows_more, constraint_of, guided
-from api.dialects.openai.prompt_logprobs import refuse_in_stream
 from api.dialects.openai.tool_choice import chosen_tools
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.parameters.content import TextPart

@@ -19,17 +19,17 @@ from api.dialects.openai.answers import (
     CompletionUsage,
     CustomCallAnswer,
     ErrorAnswer,
+    PromptLogprobs,
     TokenLogprob,
 )
-from api.dialects.openai.offered_tools import CustomFormat
 from api.dialects.openai.parameters import (
     FORMAT_TYPE,
     TOOL_CHOICE,
+    CustomFormat,
     LastTurnParams,
     ScoringParams,
     StreamOptions,
 )
-from api.dialects.openai.prompt_logprobs import PromptLogprobs
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters.content import (
     TEXT_OR_PARTS,

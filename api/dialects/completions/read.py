@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.openai.decoding import stops_of, thinking_budget_of
+from api.dialects.openai.decoding import refuse_in_stream, stops_of, thinking_budget_of
 from api.dialects.openai.output_format import allows_more, guided
-from api.dialects.openai.prompt_logprobs import refuse_in_stream
 from api.dialects.openai.unhonoured import UNHONOURED
 from api.dialects.shared.parameters.refusing import refuse
 from api.dialects.shared.parameters.sampling import choices_of, sampling_of

@@ -10,9 +10,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer
+from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer, PromptLogprobs
 from api.dialects.openai.parameters import Prompts, ScoringParams, StreamOptions
-from api.dialects.openai.prompt_logprobs import PromptLogprobs
 
 
 class CompletionParams(ScoringParams):

@@ -142,3 +142,15 @@ class ChoiceEnding(TypedDict):
         Annotated[str | int | None, Field(description="the same as matched_stop")]
     ]
     fullstop: NotRequired[FullstopReport]
+
+
+class PromptLogprob(TypedDict):
+    """A candidate token at a position of the prompt; the likeliest has rank 1."""
+
+    logprob: float
+    rank: int
+    decoded_token: str
+
+
+# For each position of the prompt, by token id: its own token and the likeliest ones.
+PromptLogprobs = list[dict[str, PromptLogprob] | None]

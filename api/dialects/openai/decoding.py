@@ -5,7 +5,7 @@ Pure functions, no web framework. Any thread.
 
 from dataclasses import replace
 
-from api.dialects.openai.parameters import GenerationParams, LastTurnParams
+from api.dialects.openai.parameters import GenerationParams, LastTurnParams, ScoringParams
 from api.dialects.shared.parameters.effort import asks_for_thinking, budget_of
 from api.dialects.shared.parameters.extension import scoped
 from api.dialects.shared.parameters.stop_options import stop_options_of
@@ -69,3 +69,9 @@ def with_last_turn(
         )
     is_open = continues or opens is not False
     return replace(wanted, opens_answer=is_open, continues_last=continues or not is_last)
+
+
+def refuse_in_stream(params: ScoringParams) -> None:
+    """Refuse to stream a prompt's log-probabilities, as the vendor does."""
+    if params.prompt_logprobs is not None and params.stream:
+        raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from api.dialects.shared.body import WireModel
+from api.dialects.openai.parameters import CustomFormat
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import Tool
 
@@ -37,20 +37,6 @@ class OfferedTool:
     name: str
     namespace: str | None = None
     is_custom: bool = False
-
-
-class CustomGrammar(WireModel):
-    """The grammar of a custom tool's input."""
-
-    syntax: str | None = None
-    definition: str | None = None
-
-
-class CustomFormat(CustomGrammar):
-    """The format of a custom tool's input; Chat Completions puts a grammar one level deeper."""
-
-    type: str
-    grammar: CustomGrammar | None = None
 
 
 def model_name(name: str, namespace: str | None) -> str:

@@ -134,3 +134,17 @@ class ScoringParams(GenerationParams):
 
     # As vLLM spells it.
     prompt_logprobs: int | None = Field(default=None, ge=0, le=20)
+
+
+class CustomGrammar(WireModel):
+    """The grammar of a custom tool's input."""
+
+    syntax: str | None = None
+    definition: str | None = None
+
+
+class CustomFormat(CustomGrammar):
+    """The format of a custom tool's input; Chat Completions puts a grammar one level deeper."""
+
+    type: str
+    grammar: CustomGrammar | None = None

@@ -5,30 +5,9 @@ https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 
 from collections.abc import Sequence
 
-from typing_extensions import TypedDict
-
+from api.dialects.openai.answers import PromptLogprob, PromptLogprobs
 from api.dialects.openai.logprobs import finite
-from api.dialects.openai.parameters import ScoringParams
-from api.transport.errors import unsupported
 from engine import Event, PromptScores, PromptToken, Vocabulary
-
-
-class PromptLogprob(TypedDict):
-    """A candidate token at a position of the prompt; the likeliest has rank 1."""
-
-    logprob: float
-    rank: int
-    decoded_token: str
-
-
-# For each position of the prompt, by token id: its own token and the likeliest ones.
-PromptLogprobs = list[dict[str, PromptLogprob] | None]
-
-
-def refuse_in_stream(params: ScoringParams) -> None:
-    """Refuse to stream a prompt's log-probabilities, as the vendor does."""
-    if params.prompt_logprobs is not None and params.stream:
-        raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")
 
 
 def prompt_tokens(events: Sequence[Event]) -> list[PromptToken]:

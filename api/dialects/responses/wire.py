@@ -12,10 +12,10 @@ from pydantic import Field, PrivateAttr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from api.dialects.openai.offered_tools import CustomFormat
 from api.dialects.openai.parameters import (
     FORMAT_TYPE,
     TOOL_CHOICE,
+    CustomFormat,
     GenerationParams,
     LastTurnParams,
 )
