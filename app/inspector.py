@@ -11,8 +11,8 @@ from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_line
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import Access
-from api.dialects.shared.asking import own_object
 from api.dialects.shared.dialect import Dialect
+from api.dialects.shared.requests import own_object
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig

@@ -13,10 +13,9 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from api.dialects.shared.body_reader import read, read_as_asked
 from api.dialects.shared.dialect import EVENTS, Addressed, AnswerRoute, Dialect, Head, QueryRoute
-from api.dialects.shared.parameters.tools import left_out_tools
-from api.dialects.shared.reading import read, read_as_asked
-from api.dialects.shared.requested import Asked
+from api.dialects.shared.requests import Asked, left_out_tools
 from api.transport.answer_text import StreamFrame, json_text, long_json_text
 from api.transport.bodies import (
     FREE_BYTES,

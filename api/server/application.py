@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from api.dialects.shared.reading import PROCESS
+from api.dialects.shared.body_reader import PROCESS
 from api.server.access import (
     check_host,
     check_key,

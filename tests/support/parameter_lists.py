@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from api.dialects.shared.parameters.vendors import Vendor
+from api.dialects.shared.parameters import Vendor
 from api.server.openapi import document
 from api.server.routes import ROUTES
 

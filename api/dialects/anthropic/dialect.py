@@ -1,20 +1,20 @@
 """Anthropic's Messages API as one value, from which the server is built. Pure; any thread."""
 
-from api.dialects.anthropic.answers import (
+from api.dialects.anthropic.read import ask, counted_from_wire, requests_from_wire
+from api.dialects.anthropic.wire import (
+    CountTokensParams,
     MessageAnswer,
+    MessageCreateParams,
     MessageErrorAnswer,
     MessageEvent,
     TokenCount,
 )
-from api.dialects.anthropic.ask import ask
-from api.dialects.anthropic.errors import error_to_wire
-from api.dialects.anthropic.read import counted_from_wire, requests_from_wire
-from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
 from api.dialects.anthropic.write import (
     CALL_PREFIX,
     MessageEncoder,
     answer_id,
     count_tokens,
+    error_to_wire,
     write_message,
 )
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute

@@ -1,38 +1,39 @@
-"""A Messages answer, whole and as server-sent events.
+"""A Messages answer, whole and as server-sent events, and errors.
 
-Pure except for the encoder's own state. Knows no web framework. Any thread.
+Pure except for the encoder's own state. Any thread.
 https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, assert_never
 
-from api.dialects.anthropic.answers import (
-    AnswerBlock,
-    MessageAnswer,
-    MessageDelta,
-    MessageEvent,
-    MessageUsage,
-    StopReason,
-    TokenCount,
-    ToolUseAnswer,
-)
-from api.dialects.anthropic.errors import error_to_wire
 from api.dialects.anthropic.read import (
     allows_parallel_calls,
     only_warms,
     shows_thinking,
     wants_report,
 )
-from api.dialects.anthropic.wire import CountTokensParams, MessageCreateParams
-from api.dialects.shared.answers.encoder import AnswerEncoder
-from api.dialects.shared.answers.errors import not_an_ending
-from api.dialects.shared.answers.report import report_to_wire
+from api.dialects.anthropic.wire import (
+    AnswerBlock,
+    CountTokensParams,
+    MessageAnswer,
+    MessageCreateParams,
+    MessageDelta,
+    MessageError,
+    MessageErrorAnswer,
+    MessageErrorType,
+    MessageEvent,
+    MessageUsage,
+    StopReason,
+    TokenCount,
+    ToolUseAnswer,
+)
+from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.requested import Asked
+from api.dialects.shared.requests import Asked
 from api.transport.answer_text import SseEvent, json_text
-from api.transport.errors import ApiError
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind, status_of
 from api.transport.service import Service, addressed, check_model
 from engine import (
     Event,
@@ -48,6 +49,47 @@ from engine import (
     ToolCallStarted,
     Usage,
 )
+
+# Failures in Anthropic's error format.
+#
+# https://docs.claude.com/en/api/errors
+
+_TYPES: Mapping[ErrorKind, MessageErrorType] = {
+    ErrorKind.INVALID_REQUEST: "invalid_request_error",
+    ErrorKind.AUTHENTICATION: "authentication_error",
+    ErrorKind.PERMISSION: "permission_error",
+    ErrorKind.NOT_FOUND: "not_found_error",
+    ErrorKind.METHOD_NOT_ALLOWED: "invalid_request_error",
+    ErrorKind.TIMEOUT: "timeout_error",
+    ErrorKind.TOO_LARGE: "request_too_large",
+    ErrorKind.UNSUPPORTED_ENCODING: "invalid_request_error",
+    ErrorKind.RATE_LIMITED: "rate_limit_error",
+    ErrorKind.NO_MODEL: "overloaded_error",
+    ErrorKind.OVERLOADED: "overloaded_error",
+    ErrorKind.UNAVAILABLE: "api_error",
+    ErrorKind.INTERNAL: "api_error",
+}
+
+
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
+    """Return the status and the body of an error answer, which is also the ``error`` event."""
+    type_ = _TYPES[error.kind]
+    status = 529 if type_ == "overloaded_error" else status_of(error.kind)
+    inner: MessageError = {"type": type_, "message": _error_message(error)}
+    if error.details is not None:
+        inner["details"] = dict(error.details)
+    return status, {"type": "error", "error": inner, "request_id": request_id}
+
+
+def _error_message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for exactly these words.
+        return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
+    path = ".".join(str(part) for part in error.field)
+    return f"{path}: {error.message}" if path else error.message
+
+
+# A Messages answer, whole and as server-sent events.
 
 PING = SseEvent("ping", '{"type":"ping"}')
 # Thinking blocks must carry a signature. Ours proves nothing: clients only send it back.

@@ -1,4 +1,4 @@
-"""Converts requests of Chat Completions to the engine's. Pure functions, no web framework."""
+"""Converts requests of Chat Completions to the engine's, and back. Pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,29 +17,42 @@ from api.dialects.chat.wire import (
     ToolMessage,
     UserMessage,
 )
-from api.dialects.openai.decoding import (
+from api.dialects.openai.read import (
+    OfferedTool,
+    allows_more,
+    arguments_of_input,
+    chosen_tools,
+    common_fields,
+    constraint_of,
+    guided,
+    last_turn_fields,
+    offered_custom,
+    offered_function,
     refuse_in_stream,
+    scoring_fields,
     stops_of,
     thinking_budget_of,
     thinking_of,
     with_last_turn,
 )
-from api.dialects.openai.offered_tools import (
-    OfferedTool,
-    arguments_of_input,
-    offered_custom,
-    offered_function,
+from api.dialects.openai.wire import UNHONOURED
+from api.dialects.shared.parameters import (
+    choices_of,
+    effort_of,
+    refuse,
+    sampling_of,
+    wants_image_notes,
 )
-from api.dialects.openai.output_format import allows_more, constraint_of, guided
-from api.dialects.openai.tool_choice import chosen_tools
-from api.dialects.openai.unhonoured import UNHONOURED
-from api.dialects.shared.parameters.content import TextPart
-from api.dialects.shared.parameters.effort import effort_of
-from api.dialects.shared.parameters.extension import wants_image_notes
-from api.dialects.shared.parameters.images import media_type_of, note_of
-from api.dialects.shared.parameters.refusing import refuse
-from api.dialects.shared.parameters.sampling import choices_of, sampling_of
-from api.dialects.shared.parameters.tools import described, function_of
+from api.dialects.shared.requests import (
+    JsonObject,
+    TextPart,
+    described,
+    filled,
+    function_of,
+    functions,
+    media_type_of,
+    note_of,
+)
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import (
     GenerationRequest,
@@ -47,8 +60,11 @@ from engine import (
     OutputConstraint,
     PromptScoring,
     ToolCall,
+    ToolChoice,
     TraceLevel,
 )
+
+# Converts requests of Chat Completions to the engine's.
 
 
 def requests_from_wire(
@@ -281,3 +297,80 @@ def _note(part: ImagePart | FilePart, path: FieldPath, has_notes: bool) -> str:
     image = part.image_url
     url = image.get("url") if isinstance(image, dict) else image
     return note_of(path, media_type_of(url), is_allowed=has_notes)
+
+
+# The engine's requests as bodies of Chat Completions.
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+    """Return the body that asks for a generation; None if the API cannot express it."""
+    if not request.messages:
+        return None
+    template = None if request.thinking is None else {"enable_thinking": request.thinking}
+    return {
+        "model": model,
+        "messages": [_asked_turn(message) for message in request.messages],
+        **common_fields(request),
+        **last_turn_fields(request),
+        **filled(
+            max_tokens=request.max_tokens,
+            chat_template_kwargs=template,
+            thinking_budget=request.thinking_budget,
+            reasoning_effort=request.effort,
+            tools=functions(request),
+            tool_choice=_asked_choice(request.tool_choice),
+            response_format=_format(request.constraint),
+            prediction=_asked_prediction(request),
+            **_text_form(request.constraint),
+            **scoring_fields(request),
+        ),
+    }
+
+
+def _asked_turn(message: Message) -> JsonObject:
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in message.tool_calls
+    ]
+    return {
+        "role": message.role,
+        "content": message.content,
+        **filled(tool_calls=calls, tool_call_id=message.tool_call_id),
+    }
+
+
+def _asked_choice(choice: ToolChoice) -> str | JsonObject | None:
+    if choice.name is not None:
+        return {"type": "function", "function": {"name": choice.name}}
+    return None if choice.mode == "auto" else choice.mode
+
+
+def _asked_prediction(request: GenerationRequest) -> JsonObject | None:
+    if not request.prediction:
+        return None
+    return {"type": "content", "content": request.prediction}
+
+
+def _format(constraint: OutputConstraint | None) -> JsonObject | None:
+    if constraint is None or constraint.text_form is not None:
+        return None
+    if constraint.json_schema is None:
+        return {"type": "json_object"}
+    schema = {"name": "answer", "schema": dict(constraint.json_schema)}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _text_form(constraint: OutputConstraint | None) -> JsonObject:
+    """Return the fields that ask for a format other than JSON, as vLLM spells them."""
+    form = None if constraint is None else constraint.text_form
+    if form is None:
+        return {}
+    return {
+        "guided_regex": form.regex,
+        "guided_choice": list(form.choices),
+        "guided_grammar": form.grammar,
+    }

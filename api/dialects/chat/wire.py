@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from api.dialects.openai.answers import (
+from api.dialects.openai.wire import (
+    FORMAT_TYPE,
+    TOOL_CHOICE,
     CallAnswer,
     CallDelta,
     CalledFunctionAnswer,
@@ -18,26 +20,22 @@ from api.dialects.openai.answers import (
     ChoiceEnding,
     CompletionUsage,
     CustomCallAnswer,
-    ErrorAnswer,
-    PromptLogprobs,
-    TokenLogprob,
-)
-from api.dialects.openai.parameters import (
-    FORMAT_TYPE,
-    TOOL_CHOICE,
     CustomFormat,
+    ErrorAnswer,
     LastTurnParams,
+    PromptLogprobs,
     ScoringParams,
     StreamOptions,
+    TokenLogprob,
 )
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.content import (
+from api.dialects.shared.requests import (
     TEXT_OR_PARTS,
     TEXT_OR_PARTS_OR_NULL,
+    FunctionParam,
     RefusalPart,
     TextPart,
 )
-from api.dialects.shared.parameters.tools import FunctionParam
 
 # What ``tool_choice`` was called before there were tools; ``read`` checks it.
 FUNCTION_CALL = WithJsonSchema(

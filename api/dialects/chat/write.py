@@ -22,16 +22,21 @@ from api.dialects.chat.wire import (
     ChatLogprobs,
     ChunkChoice,
 )
-from api.dialects.openai.answers import CallAnswer, ChoiceEnding
-from api.dialects.openai.choices import Choices, ChoicesEncoder
-from api.dialects.openai.endings import call_to_wire, ending_to_wire, usage_to_wire
-from api.dialects.openai.logprobs import answer_tokens, entries_to_wire
-from api.dialects.openai.offered_tools import GrowingInput, called_tool
-from api.dialects.openai.parameters import includes_usage
-from api.dialects.openai.prompt_logprobs import prompt_logprobs_to_wire
-from api.dialects.shared.answers.said import reasoning_of, text_of
+from api.dialects.openai.read import GrowingInput, called_tool
+from api.dialects.openai.wire import CallAnswer, ChoiceEnding, includes_usage
+from api.dialects.openai.write import (
+    Choices,
+    ChoicesEncoder,
+    answer_tokens,
+    call_to_wire,
+    ending_to_wire,
+    entries_to_wire,
+    prompt_logprobs_to_wire,
+    usage_to_wire,
+)
+from api.dialects.shared.answers import reasoning_of, text_of
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters.extension import is_report_wanted
+from api.dialects.shared.parameters import is_report_wanted
 from api.transport.answer_text import json_text
 from engine import (
     Event,

@@ -1,12 +1,11 @@
 """OpenAI's Completions API as one value, from which the server is built. Pure; any thread."""
 
-from api.dialects.completions.ask import ask
-from api.dialects.completions.read import requests_from_wire
+from api.dialects.completions.read import ask, requests_from_wire
 from api.dialects.completions.wire import Completion, CompletionEvent, CompletionParams
 from api.dialects.completions.write import CompletionEncoder, answer_id, write_completion
-from api.dialects.openai.answers import ErrorAnswer
-from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
-from api.dialects.openai.output_format import form_names
+from api.dialects.openai.read import form_names
+from api.dialects.openai.wire import ErrorAnswer
+from api.dialects.openai.write import FIELD_NAMES, error_to_wire
 from api.dialects.shared.dialect import AnswerRoute, Dialect
 
 DIALECT = Dialect(

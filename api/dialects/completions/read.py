@@ -1,15 +1,24 @@
-"""Converts requests of Completions to the engine's. Pure functions, no web framework."""
+"""Converts requests of Completions to the engine's, and back. Pure functions."""
 
 from dataclasses import replace
 
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.openai.decoding import refuse_in_stream, stops_of, thinking_budget_of
-from api.dialects.openai.output_format import allows_more, guided
-from api.dialects.openai.unhonoured import UNHONOURED
-from api.dialects.shared.parameters.refusing import refuse
-from api.dialects.shared.parameters.sampling import choices_of, sampling_of
+from api.dialects.openai.read import (
+    allows_more,
+    common_fields,
+    guided,
+    refuse_in_stream,
+    scoring_fields,
+    stops_of,
+    thinking_budget_of,
+)
+from api.dialects.openai.wire import UNHONOURED
+from api.dialects.shared.parameters import choices_of, refuse, sampling_of
+from api.dialects.shared.requests import JsonObject, filled
 from api.transport.errors import invalid, unsupported
 from engine import GenerationRequest, PromptScoring, TraceLevel
+
+# Converts requests of Completions to the engine's.
 
 _MAX_CHOICES = 128
 # The reference's default: the answer to a raw prompt may have no natural end.
@@ -67,3 +76,17 @@ def _refuse_unsupported(params: CompletionParams) -> None:
     if params.suffix:
         raise unsupported(("suffix",), "completing text before a suffix")
     refuse_in_stream(params)
+
+
+# The engine's requests as bodies of Completions.
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+    """Return the body that asks for a generation, with its prompt as text or as token ids."""
+    raw = request.prompt
+    return {
+        "model": model,
+        "prompt": list(raw) if isinstance(raw, tuple) else prompt,
+        **common_fields(request),
+        **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
+    }

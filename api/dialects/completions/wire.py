@@ -10,8 +10,15 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.openai.answers import ChoiceEnding, CompletionUsage, ErrorAnswer, PromptLogprobs
-from api.dialects.openai.parameters import Prompts, ScoringParams, StreamOptions
+from api.dialects.openai.wire import (
+    ChoiceEnding,
+    CompletionUsage,
+    ErrorAnswer,
+    PromptLogprobs,
+    Prompts,
+    ScoringParams,
+    StreamOptions,
+)
 
 
 class CompletionParams(ScoringParams):

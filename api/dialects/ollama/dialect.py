@@ -1,21 +1,27 @@
-"""Ollama's API as one value, from which the server is built. Pure; any thread."""
+"""Ollama's API as one value, from which the server is built, and the answers to its queries.
 
-from api.dialects.ollama.ask import ask
-from api.dialects.ollama.embeddings import ROUTES as EMBEDDINGS
-from api.dialects.ollama.errors import error_to_wire
-from api.dialects.ollama.queries import (
-    admit,
-    keep_as_wanted,
-    list_running,
-    list_tags,
-    model_of,
-    reply_without_question,
-    show,
-    version,
+Replies run on the server's loop.
+"""
+
+import time
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.dialects.ollama.read import (
+    ask,
+    chat_from_wire,
+    is_streamed,
+    keep_alive_s,
+    prompt_from_wire,
+    wants_thinking,
 )
-from api.dialects.ollama.read import chat_from_wire, is_streamed, prompt_from_wire
 from api.dialects.ollama.wire import (
+    AnswerParams,
     ChatParams,
+    ModelParams,
+    OllamaAnswer,
     OllamaChatAnswer,
     OllamaChatLine,
     OllamaErrorAnswer,
@@ -28,12 +34,241 @@ from api.dialects.ollama.wire import (
     ShowParams,
 )
 from api.dialects.ollama.write import (
+    API_VERSION,
     ChatLineEncoder,
     PromptLineEncoder,
+    error_to_wire,
+    is_named,
+    listed_entry,
+    model_to_wire,
+    running_entry,
+    tagged,
+    untagged,
     write_chat,
     write_response,
 )
-from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, QueryRoute
+from api.dialects.shared.answers import vectors_answer
+from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, QueryRoute
+from api.dialects.shared.requests import TextOr
+from api.transport.errors import invalid
+from api.transport.service import (
+    Service,
+    abilities_of,
+    check_model,
+    embedded,
+    engine_name,
+    listed_model,
+    listed_models,
+    loaded_model,
+)
+from engine import EmbeddingRequest, Embeddings, NoModel
+
+# Answers Ollama's queries about models and their memory.
+
+
+def model_of(params: ModelParams) -> str:
+    """Return the name of the model that a request is for."""
+    return untagged(params.model)
+
+
+async def loaded_as_asked(service: Service, params: ModelParams) -> str:
+    """Return the name of a request's model; one that is not in memory is loaded."""
+    keep_alive_s(params)  # wrong fields are refused before anything is done
+    name = await _checked(service, params.model)
+    await loaded_model(service, model_of(params))
+    return name
+
+
+async def admit(service: Service, params: AnswerParams) -> None:
+    """Refuse a request that its model cannot answer."""
+    keep_alive_s(params)  # wrong fields are refused before anything is done
+    name = await _checked(service, params.model)
+    if wants_thinking(params) and not (await abilities_of(service, name)).can_think:
+        raise invalid(("think",), f"{tagged(name)} does not support thinking")
+
+
+def keep_as_wanted(service: Service, params: ModelParams) -> None:
+    """Free the model's memory if a request asks for it, once the accepted requests have ended.
+
+    If one model answers all requests, clients may unload it, but not set how long it stays loaded.
+    """
+    keep_s = keep_alive_s(params)
+    if keep_s == 0:
+        service.engine.unload_when_idle(engine_name(service, model_of(params)))
+    elif keep_s is not None and service.engine.is_choosing:
+        service.engine.unload_after(
+            keep_s if keep_s > 0 else None, engine_name(service, model_of(params))
+        )
+
+
+async def reply_without_question(
+    service: Service, params: AnswerParams, head: Head
+) -> OllamaAnswer:
+    """Load or unload the model, as a request without a prompt asks."""
+    reason: Literal["load", "unload"] = "load"
+    if keep_alive_s(params) == 0:
+        reason = "unload"
+    else:
+        await service.engine.tokenize("", engine_name(service, model_of(params)))
+    keep_as_wanted(service, params)
+    encoder = ChatLineEncoder if isinstance(params, ChatParams) else PromptLineEncoder
+    return encoder(params, head).unanswered(reason)
+
+
+async def list_tags(service: Service, _: None) -> OllamaModels:
+    """List the models that requests may name."""
+    return {"models": [listed_entry(one) for one in listed_models(service)]}
+
+
+async def list_running(service: Service, _: None) -> OllamaModels:
+    """List the models that are in memory."""
+    there = [one for one in listed_models(service) if one.is_loaded]
+    return {"models": [running_entry(one) for one in there]}
+
+
+async def show(service: Service, params: ShowParams) -> OllamaModel:
+    """Return a model's details and capabilities."""
+    asked = params.model or params.name
+    if not asked:
+        raise invalid(("model",), "Field required")
+    name = await _checked(service, asked)
+    abilities = await abilities_of(service, name)
+    model = listed_model(service, name)
+    if model is None:
+        raise NoModel("no model is loaded")
+    return model_to_wire(model, abilities)
+
+
+async def version(service: Service, _: None) -> OllamaVersion:
+    """Return the version of the API."""
+    return {"version": API_VERSION}
+
+
+async def _checked(service: Service, asked: str) -> str:
+    """Return the model for a requested name.
+
+    If one model answers all requests, it answers to any name, unless the settings are strict. Waits
+    for a model that is being loaded.
+    """
+    if service.engine.is_choosing:
+        status = service.engine.model_status(untagged(asked) or None)
+        return untagged(asked) if status is None else status.id
+    model = await loaded_model(service)
+    check_model(service, model.id if is_named(asked, model) else asked)
+    return model.id
+
+
+# Ollama's embeddings: texts as vectors of any loaded model.
+#
+# https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings Runs on the server's
+# loop.
+
+_NS = 1_000_000_000
+
+
+def _as_texts(value: Any) -> Any:
+    if value is None or value == "":
+        return []
+    return [value] if isinstance(value, str) else value
+
+
+class EmbedParams(ModelParams):
+    """``POST /api/embed``; without input it only loads the model."""
+
+    texts: Annotated[list[str], TextOr(_as_texts, accepts_null=True)] = Field(
+        default_factory=list, alias="input"
+    )
+    truncate: bool | None = None
+    dimensions: int | None = Field(default=None, ge=0)
+    options: dict[str, Any] | None = None
+
+
+class OldEmbedParams(ModelParams):
+    """``POST /api/embeddings``, the earlier route for a single text."""
+
+    prompt: str | None = None
+    options: dict[str, Any] | None = None
+
+
+class EmbedAnswer(TypedDict):
+    """The answer of ``POST /api/embed``; durations are in nanoseconds."""
+
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int
+    load_duration: int
+    prompt_eval_count: int
+
+
+class OldEmbedAnswer(TypedDict):
+    """The answer of ``POST /api/embeddings``."""
+
+    embedding: list[float]
+
+
+async def embed(service: Service, params: EmbedParams) -> EmbedAnswer | str:
+    """Answer ``POST /api/embed``."""
+    begun_s = time.perf_counter()
+    name = await loaded_as_asked(service, params)
+    made = Embeddings((), ())
+    if params.texts:
+        wanted = EmbeddingRequest(
+            tuple(params.texts),
+            params.dimensions or None,
+            truncates=params.truncate is not False,
+        )
+        made, _ = await embedded(service, wanted, model_of(params))
+    keep_as_wanted(service, params)
+
+    def answer(embeddings: Embeddings, tokens: int) -> EmbedAnswer:
+        return {
+            "model": params.model or tagged(name),
+            "embeddings": [list(vector) for vector in embeddings.vectors],
+            "total_duration": round((time.perf_counter() - begun_s) * _NS),
+            "load_duration": 0,
+            "prompt_eval_count": tokens,
+        }
+
+    return await vectors_answer(made, answer)
+
+
+async def embed_one(service: Service, params: OldEmbedParams) -> OldEmbedAnswer:
+    """Answer ``POST /api/embeddings``."""
+    await loaded_as_asked(service, params)
+    vector: list[float] = []
+    if params.prompt:
+        wanted = EmbeddingRequest((params.prompt,), truncates=True)
+        found, _ = await embedded(service, wanted, model_of(params))
+        vector = list(found.vectors[0])
+    keep_as_wanted(service, params)
+    return {"embedding": vector}
+
+
+_EMBEDDINGS = (
+    QueryRoute(
+        method="POST",
+        path="/api/embed",
+        summary="Ollama's embeddings: texts as vectors",
+        request=EmbedParams,
+        reply=embed,
+        answer=EmbedAnswer,
+        operation="embeddings",
+        own_names={"inputs": "input"},
+    ),
+    QueryRoute(
+        method="POST",
+        path="/api/embeddings",
+        summary="Ollama's earlier route for one text as a vector",
+        request=OldEmbedParams,
+        reply=embed_one,
+        answer=OldEmbedAnswer,
+        operation="embeddings",
+        own_names={"inputs[0]": "prompt"},
+    ),
+)
+
+
+# Ollama's API as one value, from which the server is built.
 
 DIALECT = Dialect(
     name="Ollama",
@@ -87,7 +322,7 @@ DIALECT = Dialect(
         ),
     ),
     queries=(
-        *EMBEDDINGS,
+        *_EMBEDDINGS,
         QueryRoute(
             method="POST",
             path="/api/show",

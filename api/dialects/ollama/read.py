@@ -1,4 +1,4 @@
-"""Converts requests of Ollama's API to the engine's. Pure functions, no web framework."""
+"""Converts requests of Ollama's API to the engine's, and back. Pure functions."""
 
 import json
 import re
@@ -13,13 +13,29 @@ from api.dialects.ollama.wire import (
     OllamaTurn,
     PromptParams,
 )
-from api.dialects.shared.parameters.effort import asks_for_thinking, effort_of
-from api.dialects.shared.parameters.extension import allows_more_keys, scoped, wants_image_notes
-from api.dialects.shared.parameters.images import note_of
-from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refusals, refuse
-from api.dialects.shared.parameters.sampling import sampling_of
-from api.dialects.shared.parameters.stops import stop_strings
-from api.dialects.shared.parameters.tools import function_of
+from api.dialects.shared.parameters import (
+    FALSY,
+    RefusedParameter,
+    allows_more_keys,
+    asks_for_thinking,
+    effort_of,
+    refusals,
+    refuse,
+    sampling_of,
+    sampling_to_wire,
+    scoped,
+    stop_strings,
+    wants_image_notes,
+)
+from api.dialects.shared.requests import (
+    JsonObject,
+    answers_itself,
+    arguments_of,
+    filled,
+    function_of,
+    functions,
+    note_of,
+)
 from api.transport.errors import FieldPath, invalid
 from engine import (
     GenerationRequest,
@@ -30,6 +46,8 @@ from engine import (
     ToolCall,
     TraceLevel,
 )
+
+# Converts requests of Ollama's API to the engine's.
 
 _REFUSED = refusals(
     "Ollama",
@@ -204,3 +222,30 @@ def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Messa
             del open_calls[index]
             return Message("tool", text, tool_call_id=call.id, name=call.name)
     return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
+
+
+# The engine's requests as bodies of ``/api/chat``.
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+    """Return the body that asks for a generation; None if the API cannot express it."""
+    if not request.messages or answers_itself(request):
+        return None
+    options = filled(
+        stop=list(request.stops.strings),
+        num_predict=request.max_tokens,
+        **sampling_to_wire(request.sampling, "Ollama"),
+    )
+    return {
+        "model": model,
+        "messages": [_asked_turn(message) for message in request.messages],
+        **filled(options=options, think=request.thinking, tools=functions(request)),
+    }
+
+
+def _asked_turn(message: Message) -> JsonObject:
+    calls = [
+        {"function": {"name": call.name, "arguments": arguments_of(call)}}
+        for call in message.tool_calls
+    ]
+    return {"role": message.role, "content": message.content, **filled(tool_calls=calls)}

@@ -10,14 +10,11 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from api.dialects.openai.answers import TokenLogprob
-from api.dialects.shared.answers.report import FullstopReport
+from api.dialects.openai.wire import TokenLogprob
+from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.extension import FullstopOptions
-from api.dialects.shared.parameters.fields import ModelName
-from api.dialects.shared.parameters.sampling import with_sampling
-from api.dialects.shared.parameters.stops import STOPS
-from api.dialects.shared.parameters.tools import FunctionParam
+from api.dialects.shared.parameters import STOPS, FullstopOptions, ModelName, with_sampling
+from api.dialects.shared.requests import FunctionParam
 
 _FORMAT = WithJsonSchema(
     {

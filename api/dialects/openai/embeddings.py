@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.openai.parameters import Prompts
+from api.dialects.openai.wire import Prompts
+from api.dialects.shared.answers import vectors_answer
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import QueryRoute
-from api.dialects.shared.embeddings import vectors_answer
-from api.dialects.shared.parameters.fields import ModelName
-from api.dialects.shared.parameters.refusing import (
+from api.dialects.shared.parameters import (
     EMPTY,
+    ModelName,
     RefusedParameter,
     refusals,
     refuse,

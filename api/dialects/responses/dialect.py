@@ -1,17 +1,24 @@
 """OpenAI's Responses API as one value, from which the server is built. Pure; any thread."""
 
-from api.dialects.openai.answers import ErrorAnswer
-from api.dialects.openai.errors import FIELD_NAMES, error_to_wire
-from api.dialects.openai.output_format import form_names
-from api.dialects.responses import compacting, memory
-from api.dialects.responses.answers import ResponseAnswer
-from api.dialects.responses.ask import ask
-from api.dialects.responses.asking_summary import summary_asked
-from api.dialects.responses.read import requests_from_wire
-from api.dialects.responses.stream import ResponseEncoder
-from api.dialects.responses.stream_events import ResponseEvent
-from api.dialects.responses.wire import CompactParams, ResponseParams
-from api.dialects.responses.write import answer_id, write_response
+from api.dialects.openai.read import form_names
+from api.dialects.openai.wire import ErrorAnswer
+from api.dialects.openai.write import FIELD_NAMES, error_to_wire
+from api.dialects.responses.read import ask, requests_from_wire, summary_asked
+from api.dialects.responses.stored import (
+    CompactedResponse,
+    DeletedResponse,
+    InputTokens,
+    ItemList,
+    compact,
+    count_input,
+    delete,
+    keeper,
+    list_input_items,
+    recall,
+    retrieve,
+)
+from api.dialects.responses.wire import CompactParams, ResponseAnswer, ResponseEvent, ResponseParams
+from api.dialects.responses.write import ResponseEncoder, answer_id, write_response
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 
 DIALECT = Dialect(
@@ -41,8 +48,8 @@ DIALECT = Dialect(
             event=ResponseEvent,
             encoder=ResponseEncoder,
             own_names=form_names,
-            recall=memory.recall,
-            keeper=memory.keeper,
+            recall=recall,
+            keeper=keeper,
             answer_id=answer_id,
             has_instructions=lambda params: bool(params.instructions),
         ),
@@ -54,9 +61,9 @@ DIALECT = Dialect(
             summary="The number of tokens of a Responses prompt",
             request=ResponseParams,
             read=requests_from_wire,
-            reply=memory.count_input,
-            answer=memory.InputTokens,
-            recall=memory.recall,
+            reply=count_input,
+            answer=InputTokens,
+            recall=recall,
         ),
         QueryRoute(
             method="POST",
@@ -64,30 +71,30 @@ DIALECT = Dialect(
             summary="A long conversation as its questions and a summary",
             request=CompactParams,
             read=summary_asked,
-            reply=compacting.compact,
-            answer=compacting.CompactedResponse,
-            recall=memory.recall,
+            reply=compact,
+            answer=CompactedResponse,
+            recall=recall,
         ),
         QueryRoute(
             method="GET",
             path="/v1/responses/{response_id}",
             summary="A response that is kept",
-            reply=memory.retrieve,
+            reply=retrieve,
             answer=ResponseAnswer,
         ),
         QueryRoute(
             method="DELETE",
             path="/v1/responses/{response_id}",
             summary="Deletes a response that is kept",
-            reply=memory.delete,
-            answer=memory.DeletedResponse,
+            reply=delete,
+            answer=DeletedResponse,
         ),
         QueryRoute(
             method="GET",
             path="/v1/responses/{response_id}/input_items",
             summary="What a kept response answered",
-            reply=memory.list_input_items,
-            answer=memory.ItemList,
+            reply=list_input_items,
+            answer=ItemList,
         ),
     ),
 )

@@ -1,24 +1,34 @@
-"""Converts requests of the Responses API to the engine's. Pure functions, no web framework."""
+"""Converts requests of the Responses API to the engine's, and back. Pure functions."""
 
+import base64
+import binascii
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import assert_never
 
-from api.dialects.openai.decoding import stops_of, thinking_budget_of, thinking_of, with_last_turn
-from api.dialects.openai.offered_tools import (
+from api.dialects.openai.read import (
     OfferedTool,
+    allows_more,
     arguments_of_input,
     check_names,
+    chosen_tools,
+    common_fields,
+    constraint_of,
+    guided,
+    last_turn_fields,
     model_name,
     offered_custom,
     offered_function,
+    stops_of,
+    thinking_budget_of,
+    thinking_of,
+    with_last_turn,
 )
-from api.dialects.openai.output_format import allows_more, constraint_of, guided
-from api.dialects.openai.tool_choice import chosen_tools
-from api.dialects.openai.unhonoured import UNHONOURED
-from api.dialects.responses.sealing import opened
+from api.dialects.openai.wire import UNHONOURED
 from api.dialects.responses.wire import (
     AdditionalToolsItem,
     CompactionItem,
+    CompactParams,
     CustomCallItem,
     CustomCallOutputItem,
     FunctionCallItem,
@@ -32,13 +42,25 @@ from api.dialects.responses.wire import (
     ResponseParams,
     ResponseTool,
 )
-from api.dialects.shared.parameters.content import RefusalPart
-from api.dialects.shared.parameters.effort import effort_of
-from api.dialects.shared.parameters.extension import is_report_wanted, wants_image_notes
-from api.dialects.shared.parameters.images import media_type_of, note_of
-from api.dialects.shared.parameters.refusing import RefusedParameter, refusals, refuse
-from api.dialects.shared.parameters.sampling import sampling_of
-from api.dialects.shared.parameters.tools import check_left_out
+from api.dialects.shared.parameters import (
+    RefusedParameter,
+    effort_of,
+    is_report_wanted,
+    refusals,
+    refuse,
+    sampling_of,
+    wants_image_notes,
+)
+from api.dialects.shared.requests import (
+    JsonObject,
+    RefusalPart,
+    check_left_out,
+    filled,
+    functions,
+    media_type_of,
+    note_of,
+    system_apart,
+)
 from api.transport.errors import ApiError, FieldPath, invalid, required, shown
 from engine import (
     GenerationRequest,
@@ -46,8 +68,33 @@ from engine import (
     OutputConstraint,
     Tool,
     ToolCall,
+    ToolChoice,
     TraceLevel,
 )
+
+# Encodes the summary in an item of a compacted conversation.
+#
+# It is UTF-8 in base64 after a prefix, not encrypted.
+
+_MARK = "fullstop-summary-1:"
+
+
+def sealed(summary: str) -> str:
+    """Return a summary as the content of an item."""
+    return _MARK + base64.b64encode(summary.encode()).decode()
+
+
+def opened(content: str) -> str | None:
+    """Return the summary in an item; None for an item that this server did not make."""
+    if not content.startswith(_MARK):
+        return None
+    try:
+        return base64.b64decode(content.removeprefix(_MARK), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+# Converts requests of the Responses API to the engine's.
 
 _LOGPROBS = "message.output_text.logprobs"
 _SUMMARY = "A summary of the conversation after these messages:"
@@ -283,3 +330,90 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
     turns[-1] = Message(
         "assistant", last.content + turn.content, tool_calls=last.tool_calls + turn.tool_calls
     )
+
+
+# The prompt that asks the model for a summary of a conversation.
+
+_MOST_TOKENS = 2_048
+TASK = (
+    "Summarise this conversation, so that it can be continued from the summary and my messages "
+    "alone: what was found, decided and done, with names, numbers and paths, and what is left to "
+    "do. Write only the summary."
+)
+
+
+def summary_asked(params: CompactParams, *, strict: bool = False) -> list[GenerationRequest]:
+    """Return the request for the summary; takes and raises the same as ``ReadRequest``."""
+    [asked] = requests_from_wire(params, strict=strict)
+    return [
+        replace(
+            asked,
+            messages=_with_task(asked.messages),
+            max_tokens=params.max_output_tokens or _MOST_TOKENS,
+            tools=(),
+            tool_choice=ToolChoice(),
+            constraint=None,
+            thinking=False,
+        )
+    ]
+
+
+def _with_task(turns: Sequence[Message]) -> tuple[Message, ...]:
+    """Return a conversation that ends with the task, without two user turns in a row."""
+    if not turns:
+        raise required(("input",))
+    *before, last = turns
+    if last.role != "user":
+        return (*turns, Message("user", TASK))
+    return (*before, replace(last, content=f"{last.content}\n\n{TASK}"))
+
+
+# The engine's requests as bodies of the Responses API.
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+    """Return the body that asks for a generation; None if the API cannot express it."""
+    system, turns = system_apart(request)
+    if not turns:
+        return None
+    return {
+        "model": model,
+        **common_fields(request),
+        **last_turn_fields(request),
+        **filled(
+            instructions=system,
+            input=[item for message in turns for item in _items(message)],
+            max_output_tokens=request.max_tokens,
+            reasoning=_reasoning(request),
+            thinking_budget=request.thinking_budget,
+            tools=[{"type": "function", **one["function"]} for one in functions(request)],
+        ),
+    }
+
+
+def _reasoning(request: GenerationRequest) -> JsonObject | None:
+    if request.effort is not None:
+        return {"effort": request.effort}
+    if request.thinking is None:
+        return None
+    # An effort could be read as a budget, so a requested summary turns reasoning on instead.
+    return {"summary": "auto"} if request.thinking else {"effort": "none"}
+
+
+def _items(message: Message) -> Iterator[JsonObject]:
+    if message.role == "tool":
+        yield {
+            "type": "function_call_output",
+            "call_id": message.tool_call_id or "",
+            "output": message.content,
+        }
+        return
+    if message.content:
+        yield {"role": message.role, "content": message.content}
+    for call in message.tool_calls:
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }

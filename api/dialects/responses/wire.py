@@ -1,27 +1,99 @@
-"""The Responses request types, spelled as in OpenAI's reference.
+"""The Responses API's requests, answers and events, spelled as in OpenAI's reference.
 
-https://platform.openai.com/docs/api-reference/responses
-Only the shapes; ``read`` knows what they mean. Unknown fields are ignored. Any thread.
+https://platform.openai.com/docs/api-reference/responses and
+https://platform.openai.com/docs/api-reference/responses-streaming
+Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+are ignored. Any thread.
 """
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NotRequired, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
-from api.dialects.openai.parameters import (
+from api.dialects.openai.wire import (
     FORMAT_TYPE,
     TOOL_CHOICE,
     CustomFormat,
     GenerationParams,
     LastTurnParams,
+    TokenLogprob,
 )
-from api.dialects.responses.foreign_items import FOREIGN_ITEMS, foreign_items
+from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.content import RefusalPart, TextOr, TextPart
+from api.dialects.shared.requests import RefusalPart, TextOr, TextPart
+
+# Converts items of tools that this server does not have.
+#
+# Conversations that began with the vendor's service or other tools contain them. A call with its
+# result becomes a function call and its result, so that the model knows of it; items that only
+# the vendor can read are left out.
+
+# Their content is useless to another model, or is not text.
+_LEFT_OUT = (
+    "apply_patch_call_output",
+    "code_interpreter_call",
+    "computer_call",
+    "computer_call_output",
+    "file_search_call",
+    "image_generation_call",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_list_tools",
+    "program",
+    "program_output",
+    "tool_search_call",
+    "tool_search_output",
+    "web_search_call",
+)
+_CALLS = {
+    "apply_patch_call": ("apply_patch", "operation"),
+    "local_shell_call": ("shell", "action"),
+    "shell_call": ("shell", "action"),
+}
+_RESULTS = ("local_shell_call_output", "shell_call_output")
+FOREIGN_ITEMS = frozenset((*_LEFT_OUT, *_CALLS, *_RESULTS, "mcp_call"))
+
+
+def foreign_items(item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the items that replace an item of a missing tool; none if it is left out."""
+    kind = item["type"]
+    call_id = item.get("call_id") or item.get("id")
+    if kind in _LEFT_OUT or not isinstance(call_id, str):
+        return []
+    if kind == "mcp_call":
+        return [
+            _call(call_id, item.get("name"), item.get("arguments")),
+            _result(call_id, item.get("error") or item.get("output") or ""),
+        ]
+    if kind in _RESULTS:
+        return [_result(call_id, item.get("output"))]
+    name, field = _CALLS[kind]
+    return [_call(call_id, name, {field: item.get(field)})]
+
+
+def _call(call_id: str, name: object, arguments: object) -> dict[str, Any]:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {"type": "function_call", "call_id": call_id, "name": str(name), "arguments": text}
+
+
+def _result(call_id: str, output: object) -> dict[str, Any]:
+    is_text = isinstance(output, str) or (
+        isinstance(output, list)
+        and all(isinstance(part, dict) and "text" in str(part.get("type")) for part in output)
+    )
+    text = output if is_text else json.dumps(output, ensure_ascii=False)
+    return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+# The Responses request types, spelled as in OpenAI's reference.
+#
+# https://platform.openai.com/docs/api-reference/responses Only the shapes; ``read`` knows what
+# they mean. Unknown fields are ignored.
 
 
 class InputTextPart(WireModel):
@@ -315,3 +387,389 @@ class CompactParams(ResponseParams):
         )
         items = [*earlier, *map(json.loads, self.sent_items())]
         return [one for one in items if one["type"] == "message" and one["role"] == "user"]
+
+
+# The Responses API's answers, spelled as in OpenAI's reference.
+#
+# https://platform.openai.com/docs/api-reference/responses. ``write`` makes them, and documents
+# describe them.
+
+ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
+
+
+class OutputText(TypedDict):
+    """Text of a message."""
+
+    type: Literal["output_text"]
+    text: str
+    annotations: list[Any]
+    logprobs: list[TokenLogprob]
+
+
+class ReasoningText(TypedDict):
+    """Text of a reasoning item."""
+
+    type: Literal["reasoning_text"]
+    text: str
+
+
+class SummaryText(TypedDict):
+    """Text of a reasoning item whose request asked for a summary: the reasoning itself."""
+
+    type: Literal["summary_text"]
+    text: str
+
+
+ContentPart = OutputText | ReasoningText
+OutputPart = ContentPart | SummaryText
+
+
+class OutputMessage(TypedDict):
+    """Text of the answer."""
+
+    id: str
+    type: Literal["message"]
+    status: ItemStatus
+    role: Literal["assistant"]
+    content: list[OutputText]
+
+
+class OutputReasoning(TypedDict):
+    """The model's reasoning."""
+
+    id: str
+    type: Literal["reasoning"]
+    status: ItemStatus
+    summary: list[SummaryText]
+    content: list[ReasoningText]
+    encrypted_content: None
+
+
+class OutputCall(TypedDict):
+    """A call for the client to make."""
+
+    id: str
+    type: Literal["function_call"]
+    status: ItemStatus
+    call_id: str
+    name: str
+    namespace: NotRequired[str]
+    arguments: str
+
+
+class OutputCustomCall(TypedDict):
+    """A call of a custom tool for the client to make."""
+
+    id: str
+    type: Literal["custom_tool_call"]
+    status: ItemStatus
+    call_id: str
+    name: str
+    namespace: NotRequired[str]
+    input: str
+
+
+OutputItem = OutputMessage | OutputReasoning | OutputCall | OutputCustomCall
+AnyItem = Annotated[OutputItem, Field(discriminator="type")]
+
+
+class InputDetails(TypedDict):
+    """How many of the input's tokens came from the cache."""
+
+    cached_tokens: int
+    cache_write_tokens: int
+
+
+class OutputDetails(TypedDict):
+    """How many of the output tokens are reasoning."""
+
+    reasoning_tokens: int
+
+
+class ResponseUsage(TypedDict):
+    """Tokens."""
+
+    input_tokens: int
+    input_tokens_details: InputDetails
+    output_tokens: int
+    output_tokens_details: OutputDetails
+    total_tokens: int
+
+
+class ResponseFailure(TypedDict):
+    """Why the answer failed."""
+
+    code: Literal["invalid_prompt", "server_error"]
+    message: str
+
+
+class IncompleteDetails(TypedDict):
+    """Why the answer is incomplete."""
+
+    reason: Literal["max_output_tokens"]
+
+
+class ReasoningEcho(TypedDict):
+    """The request's settings of reasoning, repeated."""
+
+    effort: str | None
+    summary: Annotated[
+        Literal["detailed"] | None,
+        Field(description="detailed if a summary was requested: it is the whole reasoning"),
+    ]
+
+
+class FormatEcho(TypedDict):
+    """The request's output format, repeated."""
+
+    type: str
+    name: NotRequired[str]
+    description: NotRequired[str]
+    schema: NotRequired[dict[str, Any]]
+    strict: NotRequired[bool]
+
+
+class TextEcho(TypedDict):
+    """The request's settings of text, repeated."""
+
+    format: FormatEcho
+
+
+class FunctionEcho(TypedDict):
+    """An offered function, repeated."""
+
+    type: Literal["function"]
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    strict: bool
+
+
+class CustomEcho(TypedDict):
+    """An offered custom tool, repeated."""
+
+    type: Literal["custom"]
+    name: str
+    description: str
+    format: dict[str, Any]
+
+
+class NamespaceEcho(TypedDict):
+    """An offered namespace, repeated."""
+
+    type: Literal["namespace"]
+    name: str
+    description: str
+    tools: list[Annotated[FunctionEcho | CustomEcho, Field(discriminator="type")]]
+
+
+ToolEcho = Annotated[FunctionEcho | CustomEcho | NamespaceEcho, Field(discriminator="type")]
+
+
+class ResponseAnswer(TypedDict):
+    """The answer of ``POST /v1/responses``, in each of its states."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    completed_at: Annotated[int | None, Field(description="when it ended, if it is completed")]
+    status: ResponseStatus
+    background: bool
+    error: ResponseFailure | None
+    incomplete_details: IncompleteDetails | None
+    instructions: str | None
+    max_output_tokens: int | None
+    metadata: dict[str, Any]
+    model: str
+    output: list[AnyItem]
+    parallel_tool_calls: bool
+    previous_response_id: str | None
+    prompt_cache_key: str | None
+    reasoning: ReasoningEcho
+    safety_identifier: str | None
+    store: bool
+    temperature: float | None
+    text: TextEcho
+    tool_choice: str | dict[str, Any]
+    tools: list[ToolEcho]
+    top_logprobs: int
+    top_p: float | None
+    truncation: Literal["disabled"]
+    usage: ResponseUsage | None
+    user: str | None
+    fullstop: NotRequired[
+        Annotated[
+            FullstopReport,
+            Field(description="present if the request has stops or asks for the report"),
+        ]
+    ]
+
+
+# The events of a stream of the Responses API, spelled as in OpenAI's reference.
+#
+# https://platform.openai.com/docs/api-reference/responses-streaming. ``stream`` and
+# ``text_items`` make them, and documents describe them.
+
+
+class _Numbered(TypedDict):
+    sequence_number: int
+
+
+StateName = Literal[
+    "response.created",
+    "response.in_progress",
+    "response.completed",
+    "response.incomplete",
+    "response.failed",
+]
+ItemEventName = Literal["response.output_item.added", "response.output_item.done"]
+PartEventName = Literal["response.content_part.added", "response.content_part.done"]
+SummaryPartEventName = Literal[
+    "response.reasoning_summary_part.added", "response.reasoning_summary_part.done"
+]
+
+
+class StateEvent(_Numbered):
+    """The state of the response has changed. The last event of a stream is one of these."""
+
+    type: StateName
+    response: ResponseAnswer
+
+
+class ItemEvent(_Numbered):
+    """An item begins or is complete."""
+
+    type: ItemEventName
+    output_index: int
+    item: AnyItem
+
+
+class PartEvent(_Numbered):
+    """A part of an item's content begins or is complete."""
+
+    type: PartEventName
+    item_id: str
+    output_index: int
+    content_index: int
+    part: Annotated[ContentPart, Field(discriminator="type")]
+
+
+class _Summary(_Numbered):
+    item_id: str
+    output_index: int
+    summary_index: int
+
+
+class SummaryPartEvent(_Summary):
+    """The summary of reasoning begins or is complete."""
+
+    type: SummaryPartEventName
+    part: SummaryText
+
+
+class SummaryDelta(_Summary):
+    """More reasoning, as a summary."""
+
+    type: Literal["response.reasoning_summary_text.delta"]
+    delta: str
+
+
+class SummaryDone(_Summary):
+    """The whole reasoning, as a summary."""
+
+    type: Literal["response.reasoning_summary_text.done"]
+    text: str
+
+
+class _Text(_Numbered):
+    item_id: str
+    output_index: int
+    content_index: int
+
+
+class OutputTextDelta(_Text):
+    """More text."""
+
+    type: Literal["response.output_text.delta"]
+    delta: str
+    logprobs: list[TokenLogprob]
+
+
+class OutputTextDone(_Text):
+    """The whole text."""
+
+    type: Literal["response.output_text.done"]
+    text: str
+    logprobs: list[TokenLogprob]
+
+
+class ReasoningDelta(_Text):
+    """More reasoning."""
+
+    type: Literal["response.reasoning_text.delta"]
+    delta: str
+
+
+class ReasoningDone(_Text):
+    """The whole reasoning."""
+
+    type: Literal["response.reasoning_text.done"]
+    text: str
+
+
+class ArgumentsDelta(_Numbered):
+    """More of a call's arguments."""
+
+    type: Literal["response.function_call_arguments.delta"]
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class ArgumentsDone(_Numbered):
+    """All arguments of a call."""
+
+    type: Literal["response.function_call_arguments.done"]
+    item_id: str
+    output_index: int
+    name: str
+    arguments: str
+
+
+class CustomInputDelta(_Numbered):
+    """More of the input of a custom tool."""
+
+    type: Literal["response.custom_tool_call_input.delta"]
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class CustomInputDone(_Numbered):
+    """The whole input of a custom tool."""
+
+    type: Literal["response.custom_tool_call_input.done"]
+    item_id: str
+    output_index: int
+    input: str
+
+
+# One event of a stream; its ``event:`` line repeats the type.
+ResponseEvent = Annotated[
+    StateEvent
+    | ItemEvent
+    | PartEvent
+    | OutputTextDelta
+    | OutputTextDone
+    | ReasoningDelta
+    | ReasoningDone
+    | SummaryPartEvent
+    | SummaryDelta
+    | SummaryDone
+    | ArgumentsDelta
+    | ArgumentsDone
+    | CustomInputDelta
+    | CustomInputDone,
+    Field(discriminator="type"),
+]

@@ -1,11 +1,12 @@
-"""SGLang's native API as one value, from which the server is built. Pure; any thread."""
+"""SGLang's native API as one value, from which the server is built, and the answers to its queries.
 
+Replies run on the server's loop.
+"""
+
+from importlib.metadata import version
 from typing import Literal
 
-from api.dialects.sglang.ask import ask
-from api.dialects.sglang.errors import error_to_wire
-from api.dialects.sglang.queries import flush_cache, health_generate, model_info, server_info
-from api.dialects.sglang.read import prompt_name, requests_from_wire
+from api.dialects.sglang.read import ask, prompt_name, requests_from_wire
 from api.dialects.sglang.wire import (
     FlushedCache,
     GenerateAnswers,
@@ -15,8 +16,74 @@ from api.dialects.sglang.wire import (
     SglangModel,
     SglangServer,
 )
-from api.dialects.sglang.write import GenerateEncoder, answer_id, write_answers
+from api.dialects.sglang.write import GenerateEncoder, answer_id, error_to_wire, write_answers
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute, admit_any
+from api.transport.service import Service, asker, collected, loaded_model, running
+from engine import CacheOwner, GenerationRequest, StopRules, counted
+
+# Answers SGLang's queries about the model and the server's health.
+
+
+async def model_info(service: Service, _: None) -> SglangModel:
+    """Describe the loaded model, without its path on this computer."""
+    model = await loaded_model(service)
+    return {
+        "model_path": model.id,
+        "tokenizer_path": model.id,
+        "is_generation": True,
+        "preferred_sampling_params": None,
+        "max_context_length": model.context_length,
+        "vocab_size": model.vocabulary_size,
+        "model_type": model.architecture,
+    }
+
+
+async def server_info(service: Service, _: None) -> SglangServer:
+    """Describe the server, without any path on this computer."""
+    model = await loaded_model(service)
+    states = service.engine.models or (service.engine.status,)
+    prompts, size_bytes = service.engine.status.cache_use.shares.get(asker(), (0, 0))
+    return {
+        "model_path": model.id,
+        "tokenizer_path": model.id,
+        "served_model_name": model.id,
+        "context_length": model.context_length,
+        "version": version("fullstop-chat"),
+        "internal_states": [
+            {
+                "running": sum(one.running for one in states),
+                "waiting": sum(one.waiting for one in states),
+                "cached_prompts": prompts,
+                "cached_bytes": size_bytes,
+            }
+        ],
+    }
+
+
+async def flush_cache(service: Service, _: None) -> FlushedCache:
+    """Clear the client's own prompt cache in memory; running answers continue."""
+    prompts, size_bytes = await service.engine.forget_prompts(CacheOwner(asker()))
+    return {
+        "success": True,
+        "message": f"Cache flushed: {counted(prompts, 'prompt')}. Running answers continue.",
+        "flushed_prompts": prompts,
+        "freed_bytes": size_bytes,
+    }
+
+
+async def health_generate(service: Service, _: None) -> None:
+    """Return once the model has sampled a token."""
+    model = await loaded_model(service)
+    probe = GenerationRequest(
+        prompt=(model.eos[0].token_id if model.eos else 0,),
+        stops=StopRules(ignore_eos=True),
+        max_tokens=1,
+    )
+    async with running(service, [probe]) as [generation]:
+        await collected(generation)
+
+
+# SGLang's native API as one value, from which the server is built.
 
 # SGLang accepts both methods.
 _FLUSHING: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")

@@ -1,16 +1,26 @@
-"""Converts requests of ``/generate`` to the engine's. Pure functions, no web framework."""
+"""Converts requests of ``/generate`` to the engine's, and back. Pure functions."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
-from api.dialects.shared.parameters.extension import allows_more_keys, scoped
-from api.dialects.shared.parameters.refusing import FALSY, RefusedParameter, refusals, refuse
-from api.dialects.shared.parameters.sampling import choices_of, sampling_of
-from api.dialects.shared.parameters.stop_options import stop_options_of
-from api.dialects.shared.parameters.stops import stop_strings
-from api.dialects.shared.parameters.text_forms import grammar_form, regex_form
+from api.dialects.shared.parameters import (
+    FALSY,
+    RefusedParameter,
+    allows_more_keys,
+    choices_of,
+    grammar_form,
+    refusals,
+    refuse,
+    regex_form,
+    sampling_of,
+    scoped,
+    stop_options_of,
+    stop_strings,
+)
+from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
 from api.transport.errors import invalid
 from engine import (
     GenerationRequest,
@@ -20,6 +30,8 @@ from engine import (
     TraceLevel,
     checked_token_ids,
 )
+
+# Converts requests of ``/generate`` to the engine's.
 
 _MAX_TOP_LOGPROBS = 20
 _OTHER_INPUT = RefusedParameter("input other than text", FALSY)
@@ -212,3 +224,45 @@ def _for_each(value: Any, prompts: int, field: str) -> list[Any]:
     if len(value) != prompts:
         raise invalid((field,), f"has {len(value)} entries for {prompts} prompts; give as many")
     return value
+
+
+# The engine's requests as bodies of ``/generate``.
+
+_META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+    """Return the body that asks for a generation, with its prompt as text or as token ids."""
+    raw = request.prompt
+    asked: JsonObject = {"input_ids": list(raw)} if isinstance(raw, tuple) else {"text": prompt}
+    asked["sampling_params"] = {
+        **sampling_and_stops(request, "SGLang"),
+        **filled(
+            max_new_tokens=request.max_tokens,
+            **_form(request.constraint),
+        ),
+    }
+    wanted = request.prompt_scoring
+    if wanted is not None:
+        asked |= {
+            "return_logprob": True,
+            "logprob_start_len": wanted.start,
+            "top_logprobs_num": wanted.top,
+            **filled(token_ids_logprob=list(wanted.token_ids)),
+        }
+    return asked
+
+
+def _form(constraint: OutputConstraint | None) -> JsonObject:
+    if constraint is None:
+        return {}
+    if (form := constraint.text_form) is None:
+        return {"json_schema": json.dumps(dict(constraint.json_schema or {"type": "object"}))}
+    if form.grammar is not None:
+        return {"ebnf": form.grammar}
+    return {"regex": form.regex or "|".join(map(_literal, form.choices))}
+
+
+def _literal(text: str) -> str:
+    """Return a regular expression that only this text matches."""
+    return _META.sub(r"\\\g<0>", text)

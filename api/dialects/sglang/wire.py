@@ -10,12 +10,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.shared.answers.report import FullstopReport
+from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.extension import FullstopOptions
-from api.dialects.shared.parameters.sampling import with_sampling
-from api.dialects.shared.parameters.stop_options import with_stop_options
-from api.dialects.shared.parameters.stops import STOPS
+from api.dialects.shared.parameters import STOPS, FullstopOptions, with_sampling, with_stop_options
 
 MAX_PROMPTS = 128
 

@@ -23,9 +23,8 @@ from importlib import import_module
 from json import loads
 from typing import Any
 
-from api.dialects.shared.body import WireModel
-from api.dialects.shared.examining import check_text_memory, examined
-from api.dialects.shared.requested import asked_by
+from api.dialects.shared.body import WireModel, check_text_memory, examined
+from api.dialects.shared.requests import asked_by
 from api.transport.bodies import unpacked
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine.processes.frames import read_frame, write_frame

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.vendors import Vendor
-from api.dialects.shared.requested import ReadRequest
+from api.dialects.shared.parameters import Vendor
+from api.dialects.shared.requests import ReadRequest
 from api.transport.answer_text import StreamEncoder
 from api.transport.errors import ApiError
 from api.transport.service import Service, check_model

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.dialects.openai.logprobs import answer_tokens, token_text
+from api.dialects.openai.write import answer_tokens, token_text
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
 from engine.output.detokenizer import ByteDetokenizer
 from engine.output.families import TagFamily

@@ -11,7 +11,7 @@ from typing import Any
 import openai
 import pytest
 
-from api.dialects.openai.offered_tools import GrowingInput, input_of_arguments
+from api.dialects.openai.read import GrowingInput, input_of_arguments
 from engine.scheduling.service import Engine
 from engine.values.chat import Message, ToolCall
 from tests.api.conftest import Site, serving

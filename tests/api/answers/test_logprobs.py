@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from api.dialects.openai.logprobs import finite
+from api.dialects.openai.write import finite
 from engine.scheduling.service import Engine
 from tests.api.conftest import Site, serving
 from tests.engine.output.test_families import ANALYSIS, FINAL, HARMONY

@@ -11,12 +11,10 @@ from api.dialects.anthropic.write import MessageEncoder, write_message
 from api.dialects.chat import write as chat
 from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.chat.write import ChatEncoder
-from api.dialects.completions import write as completions
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.completions.write import CompletionEncoder
-from api.dialects.responses.stream import ResponseEncoder
+from api.dialects.completions.write import CompletionEncoder, write_completion
 from api.dialects.responses.wire import ResponseParams
-from api.dialects.responses.write import write_response
+from api.dialects.responses.write import ResponseEncoder, write_response
 from api.dialects.shared.dialect import Head
 from engine.scheduling.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
@@ -187,7 +185,7 @@ def test_a_streamed_raw_completion_adds_up_to_the_whole_one(
     lines = [event.data for batch in batches for event in encoder.encode(batch)]
     assert lines.pop() == "[DONE]"
     *chunks, end, usage = [json.loads(line) for line in lines]
-    body = completions.write_completion([whole(batches)], params, HEAD)
+    body = write_completion([whole(batches)], params, HEAD)
     parts = [chunk["choices"][0] for chunk in chunks]
     rebuilt = end["choices"][0] | {"text": "".join(part["text"] for part in parts)}
 

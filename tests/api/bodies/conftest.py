@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from api.dialects.shared import reading
+from api.dialects.shared.body_reader import PROCESS
 from api.transport.bodies import LargeBodies
 from engine import Engine
 from tests.api.conftest import LONG, Site, serving
@@ -18,7 +18,7 @@ def bodies() -> Iterator[Callable[..., LargeBodies]]:
     made: list[LargeBodies] = []
 
     def make(patience_s: float = 60.0) -> LargeBodies:
-        made.append(LargeBodies(reading.PROCESS, patience_s))
+        made.append(LargeBodies(PROCESS, patience_s))
         return made[-1]
 
     yield make

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.shared import reading
+from api.dialects.shared.body_reader import _understood, _Unpickler, read_as_asked
 from api.transport.bodies import LargeBodies, SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from engine import Engine
@@ -73,7 +73,7 @@ def question(most_bytes: int = 1 << 25) -> bytes:
 
 async def asked(bodies: LargeBodies, prompt: str, told: list[str] | None = None) -> Any:
     raw = json.dumps({"model": "m", "prompt": prompt}).encode()
-    _, params, _, _ = await bodies.read(question(), len(raw), iter((raw,)), reading._understood)
+    _, params, _, _ = await bodies.read(question(), len(raw), iter((raw,)), _understood)
     if told is not None:
         told.append(prompt)
     return params
@@ -194,7 +194,7 @@ def test_the_process_keeps_nothing_of_a_body_that_it_refused(
             }  # fmt: skip
             body.add(json.dumps(BODIES[path] | more).encode())
             try:
-                await reading.read_as_asked(body, route.request, route.read, strict=False)
+                await read_as_asked(body, route.request, route.read, strict=False)
             except ContextOverflow:
                 assert size > 300_000
             if size == 300_000:
@@ -262,4 +262,4 @@ def test_an_answer_of_the_process_can_only_contain_parts_of_requests() -> None:
     for value in (Path("x"), ErrorKind.TOO_LARGE, json.loads, HelperProcess, Engine, Automaton):
         answer = pickle.dumps(("read", 1, value))
         with pytest.raises(pickle.UnpicklingError):
-            reading._Unpickler(io.BytesIO(answer)).load()
+            _Unpickler(io.BytesIO(answer)).load()

@@ -11,7 +11,7 @@ from api.dialects.completions.wire import CompletionParams
 from api.dialects.ollama.wire import ChatParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams
-from api.dialects.shared.examining import examined
+from api.dialects.shared.body import examined
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from tests.api.bodies.large import ASK, overflow_words
 

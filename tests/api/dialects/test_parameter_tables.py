@@ -5,10 +5,17 @@ from typing import get_args
 import pytest
 
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.fields import with_fields
-from api.dialects.shared.parameters.refusing import RefusedParameter, refusals, with_refused
-from api.dialects.shared.parameters.sampling import with_sampling
-from api.dialects.shared.parameters.vendors import Spelled, Vendor, check_spellings, spellings
+from api.dialects.shared.parameters import (
+    RefusedParameter,
+    Spelled,
+    Vendor,
+    check_spellings,
+    refusals,
+    spellings,
+    with_fields,
+    with_refused,
+    with_sampling,
+)
 
 
 @pytest.mark.parametrize("vendor", get_args(Vendor))

@@ -10,8 +10,7 @@ from api.dialects.chat.wire import ChatCompletionParams
 from api.dialects.ollama.wire import OllamaOptions
 from api.dialects.sglang.wire import SamplingParams
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters.sampling import sampling_of, sampling_to_wire
-from api.dialects.shared.parameters.vendors import PARAMETERS, Vendor
+from api.dialects.shared.parameters import PARAMETERS, Vendor, sampling_of, sampling_to_wire
 from engine import Sampling
 
 TURNS = [{"role": "user", "content": "Hi"}]

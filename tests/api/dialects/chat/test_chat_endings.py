@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from api.dialects.chat.write import write_completion
-from api.dialects.openai.endings import stop_to_wire, usage_to_wire
+from api.dialects.openai.write import stop_to_wire, usage_to_wire
 from api.dialects.shared.dialect import Head
 from api.transport.errors import ApiError
 from engine.stopping.record import StopInfo, StopKind

@@ -8,9 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from api.dialects.responses.asking_summary import TASK, summary_asked
-from api.dialects.responses.read import requests_from_wire
-from api.dialects.responses.sealing import opened, sealed
+from api.dialects.responses.read import TASK, opened, requests_from_wire, sealed, summary_asked
 from api.dialects.responses.wire import CompactParams, ResponseParams
 from engine.scheduling.service import Engine
 from tests.support.answers.watched import watched

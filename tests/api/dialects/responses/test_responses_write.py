@@ -2,8 +2,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from api.dialects.responses.stream import ResponseEncoder
 from api.dialects.responses.wire import ResponseParams
+from api.dialects.responses.write import ResponseEncoder
 from api.dialects.shared.body import parsed
 from api.dialects.shared.dialect import Head
 from api.transport.answer_text import SseEvent, json_text

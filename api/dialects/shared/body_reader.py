@@ -1,6 +1,6 @@
-"""Parses a request's body as a wire model: here if it is small, in the helper process if large.
+"""Has a request's body parsed: here if it is small, in the helper process if it is large.
 
-Knows no web framework and no vendor. Runs on the server's loop.
+Knows no vendor. Runs on the server's loop.
 """
 
 import asyncio
@@ -13,11 +13,13 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel, parsed
-from api.dialects.shared.requested import Asked, ReadRequest, asked_by
+from api.dialects.shared.requests import Asked, ReadRequest, asked_by
 from api.transport.bodies import SentBody
 from api.transport.config import ImageRule
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine import GenerationRequest
+
+# Parses a request's body as a wire model: here if it is small, in the helper process if large.
 
 PROCESS = "api.dialects.shared.body_process"
 # Bodies of at most this size are parsed so fast that any number of them may follow one another.

@@ -1,0 +1,486 @@
+"""Reads what requests of OpenAI's three APIs share: stops, thinking, formats, tools.
+
+Pure functions; any thread, any process.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from api.dialects.openai.wire import (
+    CustomFormat,
+    GenerationParams,
+    LastTurnParams,
+    ScoringParams,
+    StructuredOutputs,
+)
+from api.dialects.shared.parameters import (
+    allows_more_keys,
+    asks_for_thinking,
+    budget_of,
+    choices_form,
+    grammar_form,
+    regex_form,
+    scoped,
+    stop_options_of,
+    stop_strings,
+)
+from api.dialects.shared.requests import JsonObject, sampling_and_stops
+from api.transport.errors import FieldPath, invalid, required, shown, unsupported
+from engine import (
+    GenerationRequest,
+    OutputConstraint,
+    StopRules,
+    Tool,
+    ToolChoice,
+    checked_token_ids,
+)
+
+# Reads the stop and reasoning parameters that OpenAI's three APIs share.
+
+_HOSTED_MAX_STOPS = 4
+
+
+def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
+    """Return the stop rules of a request."""
+    rules = StopRules(
+        strings=stop_strings(params.stop, ("stop",), most=_HOSTED_MAX_STOPS if strict else None),
+        token_ids=checked_token_ids(params.stop_token_ids or ()),
+    ).with_options(stop_options_of(params, "OpenAI"))
+    return scoped(rules, params.fullstop)
+
+
+def thinking_budget_of(params: GenerationParams, asked: int | None = None) -> int | None:
+    """Return the reasoning budget in tokens; None for no limit."""
+    kwargs = params.chat_template_kwargs
+    own = (params.thinking_budget, params.thinking_token_budget)
+    return budget_of(asked, *own, None if kwargs is None else kwargs.thinking_budget)
+
+
+def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
+    """Return whether to reason, by the most specific switch; None leaves it to the template."""
+    kwargs = params.chat_template_kwargs
+    if kwargs is not None and kwargs.enable_thinking is not None:
+        return kwargs.enable_thinking
+    if params.enable_thinking is not None:
+        return params.enable_thinking
+    if effort is not None:
+        return asks_for_thinking(effort)
+    return None
+
+
+def with_last_turn(
+    wanted: GenerationRequest, params: LastTurnParams, *, is_answered: bool = True
+) -> GenerationRequest:
+    """Return a request that treats a last turn of the assistant as asked.
+
+    As on OpenAI's service and in vLLM, a new turn follows it unless the request says otherwise.
+    https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#extra-parameters_1
+    """
+    continues, opens = bool(params.continue_final_message), params.add_generation_prompt
+    field = ("continue_final_message",)
+    if continues and opens:
+        raise invalid(
+            field,
+            "cannot be true together with add_generation_prompt: an answer either continues the "
+            "last message or begins after it",
+        )
+    is_last = [turn.role for turn in wanted.messages[-1:]] == ["assistant"]
+    if continues and not is_last:
+        raise invalid(field, "is possible only where the last message is the assistant's")
+    if is_answered and opens is False and not continues:
+        raise unsupported(
+            ("add_generation_prompt",), "an answer that is not opened after the last message"
+        )
+    is_open = continues or opens is not False
+    return replace(wanted, opens_answer=is_open, continues_last=continues or not is_last)
+
+
+def refuse_in_stream(params: ScoringParams) -> None:
+    """Refuse to stream a prompt's log-probabilities, as the vendor does."""
+    if params.prompt_logprobs is not None and params.stream:
+        raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")
+
+
+# Reads the output format that Chat Completions and Responses ask for.
+
+_FIELDS_OF_FORMS = (
+    "constraint",
+    "constraint.json_schema",
+    "constraint.regex",
+    "constraint.choices",
+    "constraint.grammar",
+)
+
+
+def constraint_of(
+    kind: str, schema: Mapping[str, Any] | None, path: FieldPath, schema_path: FieldPath
+) -> OutputConstraint | None:
+    """Return the constraint that a format asks for; None if the text is free."""
+    match kind:
+        case "text":
+            return None
+        case "json_object":
+            return OutputConstraint()
+        case "json_schema":
+            if schema is None:
+                raise required(schema_path)
+            return OutputConstraint(schema)
+        case _:
+            raise unsupported((*path, "type"), f"the format {kind}")
+
+
+def guided(
+    params: GenerationParams, constraint: OutputConstraint | None = None
+) -> OutputConstraint | None:
+    """Return the constraint of the answer, from the API's own field or from those of open
+    servers.
+    """
+    found = constraint
+    for path, asked in _asked(params):
+        if found is not None:
+            raise invalid(path, "the format of the answer is given twice; leave one of them out")
+        found = asked
+    return found
+
+
+def form_names(params: GenerationParams) -> Mapping[str, str]:
+    """Return this request's own names of the engine's constraint fields."""
+    for path, _ in _asked(params):
+        return dict.fromkeys(_FIELDS_OF_FORMS, ".".join(map(str, path)))
+    return {}
+
+
+def allows_more(params: GenerationParams) -> bool:
+    """Whether JSON may have keys that are not in its schema."""
+    wanted = params.structured_outputs
+    if wanted is not None and wanted.disable_additional_properties is not None:
+        return not wanted.disable_additional_properties
+    return allows_more_keys(params.fullstop)
+
+
+def _asked(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint]]:
+    """Yield the formats in the fields of open servers, each with its path in the request."""
+    for path, asked in _spellings(params):
+        if asked is not None:
+            yield path, asked
+
+
+def _spellings(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
+    # vLLM until 0.11: https://docs.vllm.ai/en/v0.10.2/features/structured_outputs.html
+    yield ("guided_json",), _guided_json(params.guided_json, ("guided_json",))
+    yield ("guided_regex",), regex_form(params.guided_regex)
+    yield ("guided_choice",), choices_form(params.guided_choice)
+    yield ("guided_grammar",), grammar_form(params.guided_grammar)
+    # SGLang: https://docs.sglang.ai/advanced_features/structured_outputs.html
+    yield ("regex",), regex_form(params.regex)
+    yield ("ebnf",), grammar_form(params.ebnf)
+    # llama.cpp: https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
+    yield ("grammar",), grammar_form(params.grammar)
+    if (wanted := params.structured_outputs) is not None:
+        yield from _structured(wanted)
+
+
+def _structured(
+    wanted: StructuredOutputs,
+) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
+    # vLLM since 0.11: https://docs.vllm.ai/en/latest/features/structured_outputs.html
+    name = "structured_outputs"
+    if wanted.structural_tag is not None:
+        raise unsupported((name, "structural_tag"), "holding the answer to structural tags")
+    schema = _guided_json(wanted.json_schema, (name, "json"))
+    yield (name, "json"), schema
+    if schema is None and wanted.json_object:
+        yield (name, "json_object"), OutputConstraint()
+    yield (name, "regex"), regex_form(wanted.regex)
+    yield (name, "choice"), choices_form(wanted.choice)
+    yield (name, "grammar"), grammar_form(wanted.grammar)
+
+
+def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
+    """Return the constraint of a schema that may be written as JSON text."""
+    if schema is None:
+        return None
+    if isinstance(schema, str):
+        try:
+            schema = json.loads(schema)
+        except (ValueError, RecursionError):
+            raise invalid(path, "must be a JSON schema, or one as JSON text") from None
+    if not isinstance(schema, dict):
+        raise invalid(path, "must be a JSON schema, or one as JSON text")
+    return OutputConstraint(schema)
+
+
+# The tools that a request offers, as the client and as the model know them.
+#
+# A model knows functions with JSON arguments and one name each. Clients of OpenAI's APIs also
+# offer functions in namespaces, and custom tools, whose input is any text. The model is told each
+# of them as a function, and its calls are told to the client in the client's own terms.
+#
+# https://platform.openai.com/docs/guides/function-calling
+
+_INPUT = "input"
+_JOINT = "__"
+# What may stand before the input in the arguments of a call.
+_OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
+_MOST_OPENING = 64
+# Whole characters and escapes of a JSON string; the two halves of a surrogate pair come together.
+_WHOLE = re.compile(
+    r'(?:[^"\\]|\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
+    r"|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4})*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool of a request."""
+
+    function: Tool
+    name: str
+    namespace: str | None = None
+    is_custom: bool = False
+
+
+def model_name(name: str, namespace: str | None) -> str:
+    """Return the name that the model uses for a tool; earlier calls are told by the same name."""
+    if not namespace:
+        return name
+    return f"{namespace.removesuffix(_JOINT)}{_JOINT}{name}"
+
+
+def offered_function(tool: Tool, namespace: str | None = None) -> OfferedTool:
+    """Return a function as it is offered."""
+    known = Tool(model_name(tool.name, namespace), tool.description, tool.parameters)
+    return OfferedTool(known, tool.name, namespace)
+
+
+def offered_custom(
+    name: str,
+    description: str | None,
+    form: CustomFormat | None,
+    path: FieldPath,
+    namespace: str | None = None,
+) -> OfferedTool:
+    """Return a custom tool as it is offered.
+
+    A required call is held to a regular expression. A grammar is only told to the model: it would
+    have to hold for the text inside a JSON string.
+    """
+    text: dict[str, Any] = {"type": "string", "description": "The whole input, as one string."}
+    words = [description or "", f'The input of this tool is one text, in the argument "{_INPUT}".']
+    if form is not None and form.type == "grammar":
+        grammar, place = form.grammar or form, path if form.grammar is None else (*path, "grammar")
+        if not grammar.definition:
+            raise required((*place, "definition"))
+        if grammar.syntax == "regex":
+            text["pattern"] = f"^(?:{grammar.definition})$"
+        elif grammar.syntax == "lark":
+            words.append(f"It follows this grammar, in Lark's notation:\n{grammar.definition}")
+        else:
+            raise unsupported((*place, "syntax"), f"the syntax {shown(str(grammar.syntax))}")
+    elif form is not None and form.type != "text":
+        raise unsupported((*path, "type"), f"the format {shown(form.type)}")
+    parameters = {
+        "type": "object",
+        "properties": {_INPUT: text},
+        "required": [_INPUT],
+        "additionalProperties": False,
+    }
+    described = "\n\n".join(word for word in words if word)
+    known = Tool(model_name(name, namespace), described, parameters)
+    return OfferedTool(known, name, namespace, is_custom=True)
+
+
+def check_names(tools: Sequence[OfferedTool]) -> None:
+    """Refuse tools of different namespaces that have the same name for the model."""
+    known: dict[str, OfferedTool] = {}
+    for tool in tools:
+        other = known.setdefault(tool.function.name, tool)
+        if (other.name, other.namespace) != (tool.name, tool.namespace):
+            raise invalid(("tools",), f"two tools have the name {shown(tool.function.name)}")
+
+
+def called_tool(name: str, tools: Iterable[OfferedTool]) -> OfferedTool | None:
+    """Return the tool that a call of the model means; None if it is none of them.
+
+    Models sometimes leave a namespace out; its only tool of that name is meant then.
+    """
+    similar = []
+    for tool in tools:
+        if tool.function.name == name:
+            return tool
+        if tool.name == name:
+            similar.append(tool)
+    return similar[0] if len(similar) == 1 else None
+
+
+def arguments_of_input(text: str) -> str:
+    """Return the arguments of the function that stands for a custom tool."""
+    return json.dumps({_INPUT: text}, ensure_ascii=False)
+
+
+def input_of_arguments(arguments: str) -> str:
+    """Return the input of a custom call; if the model wrote other arguments, all of them."""
+    try:
+        value = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
+        return arguments
+    if isinstance(value, dict):
+        # A model that names its one argument otherwise means the same.
+        value = value.get(_INPUT, next(iter(value.values())) if len(value) == 1 else None)
+    return _encodable(value) if isinstance(value, str) else arguments
+
+
+def _encodable(text: str) -> str:
+    """Return a text without lone surrogates, which escapes of JSON can contain."""
+    return text.encode("utf-8", "replace").decode()
+
+
+class GrowingInput:
+    """The input of a custom call while the model writes the call's arguments."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._pending = ""
+        self._is_inside = False
+        self._has_ended = False
+
+    def add(self, arguments: str) -> str:
+        """Return what more arguments add to the input."""
+        if self._has_ended:
+            return ""
+        self._pending += arguments
+        if not self._is_inside:
+            opening = _OPENING.match(self._pending)
+            if opening is None:
+                self._has_ended = len(self._pending) > _MOST_OPENING
+                return ""
+            self._is_inside = True
+            self._pending = self._pending[opening.end() :]
+        return self._added(self._inner())
+
+    def rest(self, arguments: str) -> str:
+        """Return what the whole arguments add to the input."""
+        whole = input_of_arguments(arguments)
+        return self._added(whole[len(self.text) :] if whole.startswith(self.text) else "")
+
+    def _inner(self) -> str:
+        """Return the complete characters of the string that is being written."""
+        found = _WHOLE.match(self._pending)
+        assert found is not None  # it matches no characters, too
+        self._pending = self._pending[found.end() :]
+        self._has_ended = self._pending.startswith('"')
+        try:
+            text: str = json.loads(f'"{found[0]}"', strict=False)
+        except ValueError:  # an unknown escape: only the whole arguments can tell
+            self._has_ended = True
+            return ""
+        return text
+
+    def _added(self, more: str) -> str:
+        self.text += more
+        return more
+
+
+# Reads which tools may or must be called, as Chat Completions and Responses spell it.
+
+_FIELD = "tool_choice"
+_KINDS = ("function", "custom")
+
+
+def chosen_tools(
+    choice: object, offered: Sequence[OfferedTool]
+) -> tuple[tuple[Tool, ...], ToolChoice]:
+    """Return the offered tools, and whether one of them must be called."""
+    tools = tuple(tool.function for tool in offered)
+    match choice:
+        case None | "auto":
+            return tools, ToolChoice()
+        case "none":
+            return (), ToolChoice("none")
+        case "required":
+            return _required(tools)
+        case dict() if choice.get("type") in _KINDS:
+            return tools, ToolChoice("required", _found(choice, offered).name)
+        case dict() if choice.get("type") == "allowed_tools":
+            return _allowed(choice, offered)
+        case str() | {"type": _}:
+            raise unsupported((_FIELD,), f"the tool choice {_kind(choice)!r}")
+        case _:
+            raise invalid((_FIELD,), "must be a word, an object with a type, or null")
+
+
+def _required(tools: Sequence[Tool]) -> tuple[tuple[Tool, ...], ToolChoice]:
+    if not tools:
+        raise invalid((_FIELD,), "requires a call, but there is no function among the tools")
+    return tuple(tools), ToolChoice("required")
+
+
+def _allowed(
+    choice: dict[str, object], offered: Sequence[OfferedTool]
+) -> tuple[tuple[Tool, ...], ToolChoice]:
+    """Keep the tools of a list; Chat puts it one level deeper than Responses."""
+    inner = choice.get("allowed_tools", choice)
+    listed = inner.get("tools") if isinstance(inner, dict) else None
+    if not isinstance(listed, list):
+        raise invalid((_FIELD, "tools"), "must be a list of tools")
+    found: list[Tool] = []
+    for one in listed:
+        kind = one.get("type", "function") if isinstance(one, dict) else None
+        if kind == "namespace":
+            found += [tool.function for tool in offered if tool.namespace == one.get("name")]
+        elif kind in _KINDS:
+            found.append(_found(one, offered))
+        # Other kinds do not run here and were left out, so that they cannot be called either.
+    kept = [tool for index, tool in enumerate(found) if tool not in found[:index]]
+    if isinstance(inner, dict) and inner.get("mode") == "required":
+        return _required(kept)
+    return tuple(kept), ToolChoice()
+
+
+def _found(choice: dict[str, object], offered: Sequence[OfferedTool]) -> Tool:
+    """Return the function that the model is told for a tool that the client names.
+
+    Chat puts the name one level deeper than Responses. A namespace may be left out.
+    """
+    kind = str(choice.get("type") or "function")
+    inner = choice.get(kind, choice)
+    name = inner.get("name") if isinstance(inner, dict) else None
+    path: FieldPath = (_FIELD, kind, "name") if kind in choice else (_FIELD, "name")
+    if not isinstance(name, str) or not name:
+        raise invalid(path, "must be the name of one of the tools")
+    namespace = choice.get("namespace")
+    for tool in offered:
+        is_meant = name in (tool.name, tool.function.name) and namespace in (None, tool.namespace)
+        if is_meant and tool.is_custom == (kind == "custom"):
+            return tool.function
+    raise invalid((_FIELD,), f"{shown(name)} is not among the tools")
+
+
+def _kind(choice: object) -> object:
+    return choice.get("type") if isinstance(choice, dict) else choice
+
+
+# The fields of request bodies that OpenAI's three APIs share.
+
+
+def common_fields(request: GenerationRequest) -> JsonObject:
+    """Return the fields that all three APIs spell the same."""
+    return sampling_and_stops(request, "OpenAI")
+
+
+def scoring_fields(request: GenerationRequest) -> JsonObject:
+    """Return the field that asks for the log-probabilities of a whole prompt."""
+    wanted = request.prompt_scoring
+    if wanted is None or wanted.start or wanted.token_ids:
+        return {}
+    return {"prompt_logprobs": wanted.top}
+
+
+def last_turn_fields(request: GenerationRequest) -> JsonObject:
+    """Return the fields that have the last turn continued, where it is."""
+    if not request.continues_message:
+        return {}
+    return {"continue_final_message": True, "add_generation_prompt": False}

@@ -1,0 +1,344 @@
+"""What requests and answers of OpenAI's three APIs share, spelled as in its reference.
+
+https://platform.openai.com/docs/api-reference
+Only the shapes. Unknown fields of requests are ignored. Any thread.
+"""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from api.dialects.shared.answers import FullstopReport
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.parameters import (
+    EMPTY,
+    STOPS,
+    FullstopOptions,
+    ModelName,
+    RefusedParameter,
+    refusals,
+    with_refused,
+    with_sampling,
+    with_stop_options,
+)
+
+# Parameters of open servers that would change the answer and are not supported here.
+#
+# Clients of other servers send them to the OpenAI routes.
+
+UNHONOURED = refusals(
+    "OpenAI",
+    {
+        # Output formats.
+        "structural_tag": RefusedParameter("holding the answer to structural tags", EMPTY),
+        # Sampling.
+        "allowed_token_ids": RefusedParameter("a list of allowed tokens", EMPTY),
+        "bad_words": RefusedParameter("a list of forbidden words", EMPTY),
+        "dry_multiplier": RefusedParameter("DRY sampling", (0,)),
+        "length_penalty": RefusedParameter("a penalty on length", (0, 1)),
+        "logits_processors": RefusedParameter("code in a request", EMPTY),
+        "mirostat": RefusedParameter("Mirostat sampling", (0,)),
+        "tfs_z": RefusedParameter("tail-free sampling", (1,)),
+        "top_a": RefusedParameter("top-a sampling", (0,)),
+        "typical_p": RefusedParameter("typical sampling", (0, 1)),
+        "use_beam_search": RefusedParameter("beam search", (False,)),
+        "xtc_probability": RefusedParameter("XTC sampling", (0,)),
+        # The prompt.
+        "chat_template": RefusedParameter("a chat template in a request", EMPTY),
+        "documents": RefusedParameter("documents beside the messages", EMPTY),
+        "prompt_embeds": RefusedParameter("input other than text", EMPTY),
+        "truncate_prompt_tokens": RefusedParameter("truncating the prompt", (-1, 0)),
+        "web_search_options": RefusedParameter("searching the web"),
+        # The content of the answer.
+        "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
+    },
+)
+
+
+# Request parameters that OpenAI's three APIs share, with those of their open relatives.
+#
+# Only the shapes; ``decoding`` knows what they mean. Unknown fields are ignored.
+
+# JSON schemas for fields that accept any type; their readers check them.
+TOOL_CHOICE = WithJsonSchema(
+    {"anyOf": [{"enum": ["none", "auto", "required"]}, {"type": "object"}, {"type": "null"}]}
+)
+SCHEMA_OR_TEXT = WithJsonSchema(
+    {"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]}
+)
+FORMAT_TYPE = WithJsonSchema({"enum": ["text", "json_object", "json_schema"]})
+
+
+def _as_prompts(value: Any) -> Any:
+    """Read one prompt as a list of one."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and value:
+        if _are_ids(value):
+            return [value]
+        if all(isinstance(one, str) for one in value) or all(_are_ids(one) for one in value):
+            return value
+    raise PydanticCustomError(
+        "prompt_type",
+        "must be a string, a list of strings, a list of token ids or a list of such lists",
+    )
+
+
+def _are_ids(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(type(one) is int or (type(one) is float and one.is_integer()) for one in value)
+
+
+_IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+_PROMPT = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            _IDS,
+            {"type": "array", "items": _IDS, "minItems": 1},
+        ]
+    }
+)
+
+
+# A prompt or several, each as text or as token ids.
+Prompts = Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
+
+
+class ChatTemplateKwargs(WireModel):
+    """Switches of the chat template, as open servers accept them."""
+
+    enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+
+
+class LastTurnParams(WireModel):
+    """Whether the answer continues a last turn of the assistant, as vLLM spells it."""
+
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+
+
+class StreamOptions(WireModel):
+    """What a stream includes in addition to the answer."""
+
+    include_usage: bool | None = None
+
+
+def includes_usage(options: StreamOptions | None) -> bool:
+    """Whether a stream ends with its usage."""
+    return options is not None and bool(options.include_usage)
+
+
+class StructuredOutputs(WireModel):
+    """``structured_outputs``, the output format as vLLM spells it."""
+
+    json_schema: Annotated[Any, SCHEMA_OR_TEXT] = Field(default=None, alias="json")
+    json_object: bool | None = None
+    disable_additional_properties: bool | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    structural_tag: SkipJsonSchema[Any] = None
+
+
+@with_stop_options("OpenAI")
+@with_sampling("OpenAI")
+@with_refused(UNHONOURED)
+class GenerationParams(WireModel):
+    """How an answer is sampled, where it stops, and whether it is streamed."""
+
+    model: ModelName = ""
+    stream: bool | None = None
+    stop: Annotated[Any, STOPS] = None
+    # Accepted beyond the reference, as open servers spell them.
+    enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    thinking_token_budget: int | None = Field(default=None, ge=-1)
+    chat_template_kwargs: ChatTemplateKwargs | None = None
+    stop_token_ids: list[int] | None = None
+    guided_json: Annotated[Any, SCHEMA_OR_TEXT] = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
+    grammar: str | None = None
+    structured_outputs: StructuredOutputs | None = None
+    fullstop: FullstopOptions | None = None
+
+
+class ScoringParams(GenerationParams):
+    """The same for APIs that return the logprobs of a prompt."""
+
+    # As vLLM spells it.
+    prompt_logprobs: int | None = Field(default=None, ge=0, le=20)
+
+
+class CustomGrammar(WireModel):
+    """The grammar of a custom tool's input."""
+
+    syntax: str | None = None
+    definition: str | None = None
+
+
+class CustomFormat(CustomGrammar):
+    """The format of a custom tool's input; Chat Completions puts a grammar one level deeper."""
+
+    type: str
+    grammar: CustomGrammar | None = None
+
+
+# The parts of answers that OpenAI's three APIs share, spelled as in its reference.
+#
+# https://platform.openai.com/docs/api-reference.
+
+FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
+ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]
+
+
+class ErrorFields(TypedDict):
+    """The fields of an error; all four are always present."""
+
+    message: str
+    type: ErrorType
+    param: Annotated[str | None, Field(description="the field that is wrong")]
+    code: str | None
+
+
+class ErrorAnswer(TypedDict):
+    """An error, in a body and in a stream."""
+
+    error: ErrorFields
+
+
+class PromptTokensDetails(TypedDict):
+    """How many of the prompt's tokens came from the cache."""
+
+    cached_tokens: int
+
+
+class CompletionTokensDetails(TypedDict):
+    """Details of the answer's tokens, and of the request's prediction."""
+
+    reasoning_tokens: int
+    accepted_prediction_tokens: Annotated[
+        int, Field(description="tokens guessed from the prediction that are in the answer")
+    ]
+    rejected_prediction_tokens: Annotated[
+        int,
+        Field(
+            description="tokens guessed from the prediction that the model did not "
+            "sample; they are not counted in completion_tokens"
+        ),
+    ]
+
+
+class CompletionUsage(TypedDict):
+    """Tokens over all choices."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
+
+
+class CalledFunctionAnswer(TypedDict):
+    """A function's name and its arguments as JSON text."""
+
+    name: str
+    arguments: str
+
+
+class CallAnswer(TypedDict):
+    """A call for the client to make."""
+
+    id: str
+    type: Literal["function"]
+    function: CalledFunctionAnswer
+
+
+class CalledCustomAnswer(TypedDict):
+    """A custom tool's name and its input."""
+
+    name: str
+    input: str
+
+
+class CustomCallAnswer(TypedDict):
+    """A call of a custom tool for the client to make."""
+
+    id: str
+    type: Literal["custom"]
+    custom: CalledCustomAnswer
+
+
+class CalledFunctionDelta(TypedDict):
+    """A function's name, or more of its arguments."""
+
+    name: NotRequired[str]
+    arguments: str
+
+
+class CalledCustomDelta(TypedDict):
+    """A custom tool's name, or more of its input."""
+
+    name: NotRequired[str]
+    input: str
+
+
+class CallDelta(TypedDict):
+    """New content of a call in a stream; its first chunk has its id, type and name."""
+
+    index: int
+    id: NotRequired[str]
+    type: NotRequired[Literal["function", "custom"]]
+    function: NotRequired[CalledFunctionDelta]
+    custom: NotRequired[CalledCustomDelta]
+
+
+class LikelyToken(TypedDict):
+    """A token and how likely it was."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprob(LikelyToken):
+    """A token of the answer, and the likeliest tokens at its position."""
+
+    top_logprobs: list[LikelyToken]
+
+
+class ChoiceEnding(TypedDict):
+    """How a choice ended; all fields but the first are absent until it has."""
+
+    finish_reason: FinishReason | None
+    matched_stop: NotRequired[
+        Annotated[
+            str | int | None, Field(description="the stop that matched: a string or a token id")
+        ]
+    ]
+    stop_reason: NotRequired[
+        Annotated[str | int | None, Field(description="the same as matched_stop")]
+    ]
+    fullstop: NotRequired[FullstopReport]
+
+
+class PromptLogprob(TypedDict):
+    """A candidate token at a position of the prompt; the likeliest has rank 1."""
+
+    logprob: float
+    rank: int
+    decoded_token: str
+
+
+# For each position of the prompt, by token id: its own token and the likeliest ones.
+PromptLogprobs = list[dict[str, PromptLogprob] | None]

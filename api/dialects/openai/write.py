@@ -1,0 +1,374 @@
+"""Writes what answers of OpenAI's three APIs share: ends, counts, logprobs, errors, choices.
+
+Pure but for an encoder's own state; any thread.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from api.dialects.openai.read import OfferedTool, input_of_arguments
+from api.dialects.openai.wire import (
+    CallAnswer,
+    ChoiceEnding,
+    CompletionUsage,
+    CustomCallAnswer,
+    ErrorAnswer,
+    ErrorType,
+    FinishReason,
+    LikelyToken,
+    PromptLogprob,
+    PromptLogprobs,
+    TokenLogprob,
+)
+from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire, with_field
+from api.transport.answer_text import DONE, SseEvent, json_text
+from api.transport.errors import ApiError, ContextOverflow, ErrorKind, path_text, status_of
+from engine import (
+    Channel,
+    Event,
+    Finished,
+    PromptProgress,
+    PromptScores,
+    PromptToken,
+    StopInfo,
+    StopKind,
+    TokenSpan,
+    TokenTrace,
+    ToolCall,
+    Vocabulary,
+)
+
+# Writes an answer's end, its calls and its token counts as OpenAI's APIs spell them.
+
+
+def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
+    """Return how a choice ended."""
+    reason, matched = stop_to_wire(finished.stop)
+    ending: ChoiceEnding = {
+        "finish_reason": reason,
+        "matched_stop": matched,
+        "stop_reason": matched,
+    }
+    if reports:
+        ending["fullstop"] = report_to_wire(finished)
+    return ending
+
+
+def stop_to_wire(stop: StopInfo) -> tuple[FinishReason, str | int | None]:
+    """Return ``finish_reason`` and the stop that matched."""
+    match stop.kind:
+        case StopKind.EOS:
+            return "stop", None
+        case StopKind.STOP_STRING | StopKind.STOP_TOKEN:
+            return "stop", stop.value
+        case StopKind.MAX_TOKENS | StopKind.CONTEXT_FULL | StopKind.MEMORY_FULL:
+            return "length", None
+        case StopKind.TOOL_CALL:
+            return "tool_calls", None
+        case StopKind.ERROR | StopKind.CANCELLED:
+            raise not_an_ending(stop)
+        case _:
+            assert_never(stop.kind)
+
+
+def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) -> CompletionUsage:
+    """Return ``usage`` over all choices."""
+    usages = [answer.usage for answer in answers]
+    guessing = [answer.speculation for answer in answers]
+    prompts = usages[:: per_prompt or len(usages)]
+    prompt_tokens = sum(usage.prompt_tokens for usage in prompts)
+    completion_tokens = sum(usage.output_tokens for usage in usages)
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": sum(usage.cached_tokens for usage in prompts)},
+        "completion_tokens_details": {
+            "reasoning_tokens": sum(usage.thinking_tokens for usage in usages),
+            "accepted_prediction_tokens": sum(one.prediction_accepted for one in guessing),
+            "rejected_prediction_tokens": sum(one.prediction_rejected for one in guessing),
+        },
+    }
+
+
+def call_to_wire(call: ToolCall, tool: OfferedTool | None = None) -> CallAnswer | CustomCallAnswer:
+    """Return a call as Chat Completions spells it."""
+    if tool is not None and tool.is_custom:
+        text = input_of_arguments(call.arguments) if call.arguments else ""
+        return {
+            "id": call_id(call),
+            "type": "custom",
+            "custom": {"name": tool.name, "input": text},
+        }
+    return {
+        "id": call_id(call),
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def call_id(call: ToolCall) -> str:
+    """Return the id with which a client sends the result of a call."""
+    return f"call_{call.id}"
+
+
+# Failures in OpenAI's error format.
+#
+# https://platform.openai.com/docs/guides/error-codes
+
+# The engine's fields that all three APIs spell the same.
+FIELD_NAMES = {
+    "stops.strings": "stop",
+    "stops.token_ids": "stop_token_ids",
+}
+
+_TYPES_AND_CODES: Mapping[ErrorKind, tuple[ErrorType, str | None]] = {
+    ErrorKind.INVALID_REQUEST: ("invalid_request_error", None),
+    ErrorKind.AUTHENTICATION: ("invalid_request_error", "invalid_api_key"),
+    ErrorKind.PERMISSION: ("permission_error", "forbidden"),
+    ErrorKind.NOT_FOUND: ("invalid_request_error", "not_found"),
+    ErrorKind.METHOD_NOT_ALLOWED: ("invalid_request_error", "method_not_allowed"),
+    ErrorKind.TIMEOUT: ("invalid_request_error", "request_timeout"),
+    ErrorKind.TOO_LARGE: ("invalid_request_error", "request_too_large"),
+    ErrorKind.UNSUPPORTED_ENCODING: ("invalid_request_error", "unsupported_encoding"),
+    ErrorKind.RATE_LIMITED: ("rate_limit_error", "rate_limit_exceeded"),
+    ErrorKind.NO_MODEL: ("server_error", "no_model_loaded"),
+    ErrorKind.OVERLOADED: ("server_error", "memory_short"),
+    ErrorKind.UNAVAILABLE: ("server_error", "service_unavailable"),
+    ErrorKind.INTERNAL: ("server_error", None),
+}
+
+
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, ErrorAnswer]:
+    """Return the status and the body of an error answer; all four keys are always present."""
+    type_, code = _TYPES_AND_CODES[error.kind]
+    return status_of(error.kind), {
+        "error": {
+            "message": _message(error),
+            "type": type_,
+            "param": path_text(error.field) or None,
+            "code": error.code or code,
+        }
+    }
+
+
+def _message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for exactly these words. Some also look for the code in them, which the
+        # vendor's own library no longer adds since version 3.
+        return (
+            f"This model's maximum context length is {error.most_tokens} tokens. However, your "
+            f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "
+            f"messages. ({error.code})"
+        )
+    return with_field(error)
+
+
+# Writes the logprobs of an answer's tokens as OpenAI's APIs spell them.
+
+# The vendor's value for an impossible token; JSON has no infinity.
+_LEAST = -9999.0
+
+
+def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
+    """Return the tokens of the answer's text that these events complete, in order."""
+    return [
+        span
+        for event in events
+        if isinstance(event, (TokenTrace, Finished))
+        for span in event.settled
+        if span.channel is Channel.TEXT
+    ]
+
+
+def entry_to_wire(token: TokenSpan, texts: Vocabulary | None) -> TokenLogprob:
+    """Return a token as Chat Completions and Responses describe it."""
+    stats = token.stats
+    top = stats.top if stats is not None and texts is not None else ()
+    return {
+        **_logprobs_described(token.raw, logprob_of(token)),
+        "top_logprobs": [
+            _logprobs_described(texts.bytes_of(token_id) if texts else b"", logprob)
+            for token_id, logprob in top
+        ],
+    }
+
+
+def entries_to_wire(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> list[TokenLogprob]:
+    """Return tokens as Chat Completions and Responses describe them."""
+    return [entry_to_wire(token, texts) for token in tokens]
+
+
+def logprob_of(token: TokenSpan) -> float:
+    """Return the natural logarithm of a token's probability."""
+    stats = token.stats
+    return finite(stats.logprob) if stats is not None else _LEAST
+
+
+def finite(logprob: float) -> float:
+    """Return a log-probability as a finite number, which JSON can represent."""
+    # NaN, which overflowing logits produce, also becomes the least value.
+    return logprob if logprob > _LEAST else _LEAST
+
+
+def token_text(raw: bytes) -> str:
+    """Return a token's text; bytes of incomplete characters are shown as bytes."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+
+
+def _logprobs_described(raw: bytes, logprob: float) -> LikelyToken:
+    return {"token": token_text(raw), "logprob": finite(logprob), "bytes": list(raw)}
+
+
+# Writes the logprobs of a prompt's tokens as vLLM's ``prompt_logprobs``.
+#
+# https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+
+
+def prompt_tokens(events: Sequence[Event]) -> list[PromptToken]:
+    """Return the scored tokens of a prompt."""
+    return [
+        token for event in events if isinstance(event, PromptScores) for token in event.tokens()
+    ]
+
+
+def prompt_logprobs_to_wire(
+    events: Sequence[Event], count: int, texts: Vocabulary | None
+) -> PromptLogprobs:
+    """Return ``prompt_logprobs`` from the events of an answer."""
+    return [_prompt_logprobs_described(token, count, texts) for token in prompt_tokens(events)]
+
+
+def _prompt_logprobs_described(
+    token: PromptToken, count: int, texts: Vocabulary | None
+) -> dict[str, PromptLogprob] | None:
+    if token.logprob is None or token.rank is None:
+        return None
+    told = [(token.token_id, token.logprob, token.rank + 1)]
+    told += [(one, logprob, rank) for rank, (one, logprob) in enumerate(token.top[:count], 1)]
+    return {
+        str(token_id): {
+            "logprob": finite(logprob),
+            "rank": rank,
+            "decoded_token": texts.text_of(token_id) if texts is not None else "",
+        }
+        for token_id, logprob, rank in told
+    }
+
+
+# Streams answers of several choices, for Chat Completions and Completions.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """The number of choices of an answer, and what its stream reports of them."""
+
+    count: int
+    per_prompt: int
+    includes_usage: bool
+    has_logprobs: bool
+    reports: bool
+
+
+class ChoicesEncoder(AnswerEncoder[SseEvent]):
+    """Turns the events of one request's generations into the chunks of one stream.
+
+    A subclass fills the chunks: ``_delta`` takes the fields of one choice as JSON text without
+    braces.
+    """
+
+    def __init__(self, empty: Mapping[str, object], choices: Choices) -> None:
+        super().__init__()
+        self._empty = empty
+        self._choices = choices
+        # Text that waits for the trace of its token.
+        self._texts_due = [""] * choices.count
+        self._started: set[int] = set()
+        self._ends: dict[int, Finished] = {}
+        # The common part of the deltas is serialised once.
+        self._delta_head = json_text(empty).removesuffix("]}") + '{"index":'
+        usage = ',"usage":null' if choices.includes_usage else ""
+        self._delta_tail = f',"finish_reason":null}}]{usage}}}'
+
+    # -- what an API implements -------------------------------------------------------------
+
+    def _begin(self, choice: int) -> None:
+        """Send what comes before the text of a choice."""
+
+    @abstractmethod
+    def _text_fields(self, text: str) -> str:
+        """Return the fields of a chunk with more text."""
+
+    @abstractmethod
+    def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
+        """Return the fields of a chunk with more text and its tokens."""
+
+    @abstractmethod
+    def _last_choice(self, finished: Finished, choice: int) -> Mapping[str, object]:
+        """Return the last chunk's choice: no new content, and how it ended."""
+
+    # -- chunks ----------------------------------------------------------------------------
+
+    def _delta(self, choice: int, fields: str) -> None:
+        """Send a chunk of one unfinished choice."""
+        self._send(SseEvent(None, f"{self._delta_head}{choice},{fields}{self._delta_tail}"))
+
+    def _chunk(
+        self, choices: Sequence[Mapping[str, object]], usage: CompletionUsage | None = None
+    ) -> None:
+        chunk: dict[str, object] = {**self._empty, "choices": choices}
+        if self._choices.includes_usage:
+            chunk["usage"] = usage
+        self._send(SseEvent(None, json_text(chunk)))
+
+    # -- events ----------------------------------------------------------------------------
+
+    def _progress(self, progress: PromptProgress, choice: int) -> None:
+        self._start(choice)
+
+    def _start(self, choice: int) -> None:
+        if choice not in self._started:
+            self._started.add(choice)
+            self._begin(choice)
+
+    def _text(self, text: str, choice: int) -> None:
+        if self._choices.has_logprobs:
+            self._texts_due[choice] += text
+        else:
+            self._delta(choice, self._text_fields(text))
+
+    def _token(self, trace: TokenTrace, choice: int) -> None:
+        self._add_tokens(trace, choice)
+
+    def _add_tokens(self, event: TokenTrace | Finished, choice: int) -> None:
+        """Send the text that an event completes, with its logprobs if the request asks for them."""
+        if not self._choices.has_logprobs:
+            return
+        text, self._texts_due[choice] = self._texts_due[choice], ""
+        tokens = self._tokens_of(event, choice)
+        if text or tokens:
+            self._delta(choice, self._token_fields(text, tokens))
+
+    def _tokens_of(self, event: TokenTrace | Finished, choice: int) -> list[TokenSpan]:
+        """Return the tokens that an event completes, for a chunk's logprobs."""
+        return answer_tokens([event])
+
+    def _end(self, finished: Finished, choice: int) -> None:
+        self._start(choice)
+        self._add_tokens(finished, choice)
+        self._chunk([self._last_choice(finished, choice)])
+        self._ends[choice] = finished
+        if len(self._ends) < self._choices.count:
+            return
+        if self._choices.includes_usage:
+            in_order = [self._ends[index] for index in sorted(self._ends)]
+            self._chunk([], usage_to_wire(in_order, self._choices.per_prompt))
+        self._send(DONE)
+
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        self._send(SseEvent(None, json_text(error_to_wire(error, "")[1])))

@@ -1,0 +1,304 @@
+"""What answers of several dialects share: the encoder of streams, the report, texts, vectors.
+
+Pure but for an encoder's own state; any thread.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Generic, TypeVar, assert_never
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.transport.answer_text import COMMENT, StreamFrame, long_json_text
+from api.transport.errors import ApiError, ErrorKind, failure_of, path_text
+from engine import (
+    Channel,
+    Embeddings,
+    Event,
+    Finished,
+    PromptProgress,
+    PromptScores,
+    StopInfo,
+    StopKind,
+    TextDelta,
+    ThinkingDelta,
+    TokenTrace,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallCompleted,
+    ToolCallStarted,
+    tokens_per_s,
+)
+
+# Encodes the events of an answer as a stream: the common part of all dialects' encoders.
+
+_Frame = TypeVar("_Frame", bound=StreamFrame)
+
+
+class AnswerEncoder(ABC, Generic[_Frame]):
+    """Turns the events of one request's generations into the frames of one stream.
+
+    A dialect's methods send frames, or none, for each event. A dialect without fields for thinking
+    or calls gets them as the text that the model wrote.
+
+    A call is sent in three steps, while it is written or all at once when it is complete: its
+    start, its arguments, its end. If a call is cut off, or turns out not to be a call, the part
+    that was sent stays in the stream, and its end says so if the dialect can.
+    """
+
+    def __init__(self) -> None:
+        self.failure: ApiError | None = None
+        # The calls that have been started and not ended.
+        self._open_calls: set[str] = set()
+        self._frames: list[_Frame] = []
+
+    def encode(self, events: Sequence[Event], choice: int = 0) -> list[_Frame]:
+        """Return the next frames; the last frames once every choice has finished."""
+        for event in events:
+            self._add(event, choice)
+        return self._sent()
+
+    def fail(self, error: ApiError) -> list[_Frame]:
+        """Return the frames that report a failure, after which the stream is closed."""
+        self.failure = error
+        self._broken(error)
+        return self._sent()
+
+    def keepalive(self) -> str:
+        """Return the dialect's keepalive."""
+        return COMMENT
+
+    def _add(self, event: Event, choice: int) -> None:
+        match event:
+            case TextDelta():
+                if event.text:
+                    self._text(event.text, choice)
+            case TokenTrace():
+                self._token(event, choice)
+            case ThinkingDelta():
+                if event.text:
+                    self._thinking(event.text, choice)
+            case ToolCallArguments():
+                self._call_arguments(event, choice)
+            case ToolCallStarted():
+                self._open_calls.add(event.call_id)
+                self._call_started(event, choice)
+            case ToolCallAbandoned():
+                self._open_calls.discard(event.call_id)
+                self._call_abandoned(event, choice)
+            case ToolCallCompleted():
+                self._add_call(event, choice)
+            case PromptProgress():
+                self._progress(event, choice)
+            case PromptScores():
+                self._prompt(event, choice)
+            case Finished():
+                # The only place that decides whether a streamed answer failed.
+                self.failure = failure_of(event)
+                if self.failure is None:
+                    self._end(event, choice)
+                else:
+                    self._broken(self.failure, event, choice)
+            case _:
+                assert_never(event)
+
+    def _add_call(self, event: ToolCallCompleted, choice: int) -> None:
+        """Send the parts of a complete call that were not sent while it was written."""
+        call = event.call
+        if call.id in self._open_calls:
+            self._open_calls.remove(call.id)
+        else:
+            self._call_started(ToolCallStarted(event.index, call.id, call.name), choice)
+            self._call_arguments(ToolCallArguments(call.id, call.arguments), choice)
+        self._call(event, choice)
+
+    def _send(self, frame: _Frame) -> None:
+        self._frames.append(frame)
+
+    def _sent(self) -> list[_Frame]:
+        frames, self._frames = self._frames, []
+        return frames
+
+    @abstractmethod
+    def _text(self, text: str, choice: int) -> None:
+        """Add text of the answer."""
+
+    def _thinking(self, text: str, choice: int) -> None:
+        """Add reasoning."""
+        self._text(text, choice)
+
+    def _call_started(self, call: ToolCallStarted, choice: int) -> None:
+        """Report that a call begins."""
+
+    def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
+        """Add to the arguments of the call that was started last."""
+
+    def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
+        """Report that a call that was started is not a call."""
+
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
+        """Report that a call is complete, after its start and its arguments."""
+        self._text(call.raw, choice)
+
+    def _token(self, trace: TokenTrace, choice: int) -> None:
+        """Add the details of one token, whose text was added before."""
+
+    def _progress(self, progress: PromptProgress, choice: int) -> None:
+        """Report that the prompt is being read."""
+
+    def _prompt(self, scores: PromptScores, choice: int) -> None:
+        """Add the scores of some tokens of the prompt."""
+
+    @abstractmethod
+    def _end(self, finished: Finished, choice: int) -> None:
+        """Report how a choice ended."""
+
+    @abstractmethod
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
+        """Report a failure; ``finished`` is given if a generation ended with it."""
+
+
+# The object ``fullstop`` of answers whose request asked for it.
+#
+# The types of all answers are TypedDicts: they cost nothing at run time, mypy checks the code
+# that builds the answers, and the OpenAPI document is generated from them.
+
+
+class StopReport(TypedDict):
+    """Why the answer ended."""
+
+    kind: StopKind
+    value: Annotated[
+        str | int | None, Field(description="the stop that matched: a string or a token id")
+    ]
+    token_id: Annotated[int | None, Field(description="the token on which the answer ended")]
+    token_text: str | None
+    channel: Channel
+    text_offset: Annotated[int | None, Field(description="where the match began, in characters")]
+    token_index: Annotated[int | None, Field(description="of the token that completed the match")]
+    held: Annotated[str, Field(description="text that was held back and then released")]
+    dropped: Annotated[str, Field(description="the stop and what followed it")]
+
+
+class TimingReport(TypedDict):
+    """How long it took, in seconds."""
+
+    queued_s: float
+    prefill_s: float
+    first_token_s: float | None
+    decode_s: float
+    total_s: float
+    tokens_per_s: float | None
+
+
+class BudgetEndReport(TypedDict):
+    """Where the budget ended the reasoning."""
+
+    token_index: Annotated[int, Field(description="of the first token that was forced")]
+    forced: Annotated[int, Field(description="how many tokens end the reasoning")]
+    budget: Annotated[int, Field(description="the most tokens of reasoning")]
+
+
+class FullstopReport(TypedDict):
+    """The object ``fullstop`` of an answer whose request asked for it."""
+
+    stop: StopReport
+    unfinished_tool_call: str | None
+    thinking_budget_end: Annotated[
+        BudgetEndReport | None, Field(description="present if the budget ended the reasoning")
+    ]
+    timing: TimingReport
+
+
+def report_to_wire(finished: Finished) -> FullstopReport:
+    """Return the object ``fullstop`` of an answer: the stop record, speeds and times (seconds)."""
+    stop, timing, end = finished.stop, finished.timing, finished.budget_end
+    return {
+        "stop": {
+            "kind": stop.kind,
+            "value": stop.value,
+            "token_id": stop.token_id,
+            "token_text": stop.token_text,
+            "channel": stop.channel,
+            "text_offset": stop.text_offset,
+            "token_index": stop.token_index,
+            "held": stop.held,
+            "dropped": stop.dropped,
+        },
+        "unfinished_tool_call": finished.unfinished_tool_call or None,
+        "thinking_budget_end": None
+        if end is None
+        else {
+            "token_index": end.token_index,
+            "forced": end.forced,
+            "budget": end.budget,
+        },
+        "timing": {
+            "queued_s": timing.queued_s,
+            "prefill_s": timing.prefill_s,
+            "first_token_s": timing.first_token_s,
+            "decode_s": timing.decode_s,
+            "total_s": timing.total_s,
+            "tokens_per_s": tokens_per_s(finished.usage, timing),
+        },
+    }
+
+
+# The texts of an answer that is sent whole.
+
+
+def text_of(events: Iterable[Event]) -> str:
+    """Return the text of an answer."""
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+def raw_text_of(events: Iterable[Event], *, has_thinking: bool = False) -> str:
+    """Return all text that the model wrote, for dialects without fields for thinking or calls."""
+    texts = []
+    for event in events:
+        if isinstance(event, TextDelta) or (isinstance(event, ThinkingDelta) and not has_thinking):
+            texts.append(event.text)
+        elif isinstance(event, ToolCallCompleted):
+            texts.append(event.raw)
+    return "".join(texts)
+
+
+def reasoning_of(events: Iterable[Event]) -> str:
+    """Return the reasoning before an answer."""
+    return "".join(event.text for event in events if isinstance(event, ThinkingDelta))
+
+
+# What the error formats of all vendors have in common.
+
+
+def with_field(error: ApiError) -> str:
+    """Return an error's message after the name of its field: ``messages[0].role: …``."""
+    field = path_text(error.field)
+    return f"{field}: {error.message}" if field else error.message
+
+
+def not_an_ending(stop: StopInfo) -> ApiError:
+    """Return the error of code that renders a failure as the end of an answer.
+
+    A failed answer is sent as an error, which is decided before ends are rendered.
+    """
+    return ApiError(ErrorKind.INTERNAL, f"the generation ended with {stop.kind.value}")
+
+
+# Answers that are vectors of texts.
+
+_Answer = TypeVar("_Answer")
+# This many numbers are encoded so fast that no stream is delayed.
+_FEW_NUMBERS = 4_000
+
+
+async def vectors_answer(
+    embeddings: Embeddings, make: Callable[[Embeddings, int], _Answer]
+) -> _Answer | str:
+    """Return an answer made from vectors and the tokens that were read; a long one as JSON."""
+    tokens = sum(embeddings.tokens)
+    if sum(map(len, embeddings.vectors)) <= _FEW_NUMBERS:
+        return make(embeddings, tokens)
+    return await asyncio.to_thread(lambda: long_json_text(make(embeddings, tokens)))

@@ -1,1 +1,0 @@
-"""Parts of answers that several dialects have, and how answers are streamed. Pure."""

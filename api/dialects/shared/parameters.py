@@ -1,0 +1,534 @@
+"""The parameters of requests: the vendors' names and ranges, how they are read and written.
+
+To add a sampling parameter, or a vendor's name for a stop option, add a row to ``PARAMETERS`` or
+``STOP_SPELLINGS``. Pure; any thread, any process.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
+
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
+from pydantic.json_schema import SkipJsonSchema
+
+from api.dialects.shared.body import WireModel
+from api.transport.config import ImageRule
+from api.transport.errors import FieldPath, invalid, unsupported
+from engine import (
+    MAX_STOP_CHARS,
+    MAX_STOPS,
+    STOP_OPTIONS,
+    Effort,
+    GenerationRequest,
+    InvalidRequest,
+    OutputConstraint,
+    Sampling,
+    StopOption,
+    StopOptions,
+    StopRules,
+    StopScope,
+    TextForm,
+    checked_strings,
+)
+
+# The vendors' names of sampling parameters and stop options, and their ranges.
+#
+# To add a parameter, or a vendor's name for a stop option, add a row. Vendors are listed here,
+# too.
+
+Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """How a vendor's requests spell a parameter."""
+
+    type: Any
+    names: tuple[str, ...] = ()
+    most: float | None = None
+    unset: float | None = None
+
+
+def _from(least: float, most: float) -> Any:
+    return Annotated[float, Field(ge=least, le=most, allow_inf_nan=False)]
+
+
+_ANY = Annotated[float, Field(allow_inf_nan=False)]
+_SHARE = Spelled(_from(0, 1))
+_PENALTY = Spelled(_from(-2, 2))
+_BIASES = Spelled(dict[str, Annotated[float, Field(ge=-100, le=100)]])
+_COUNT = Spelled(Annotated[int, Field(ge=-1)])
+_SEED = Annotated[int, Field(ge=-(2**63), lt=2**64)]
+
+# Parameters by the engine's names.
+PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
+    "temperature": {
+        "OpenAI": Spelled(_from(0, 2)),
+        "Anthropic": Spelled(_from(0, 2)),
+        "SGLang": Spelled(_from(0, 2)),
+        # Above this temperature all tokens are equally likely, and dividing the logits loses
+        # precision.
+        "Ollama": Spelled(_ANY, most=1000.0),
+    },
+    "top_p": {
+        "OpenAI": _SHARE,
+        "Anthropic": _SHARE,
+        "SGLang": _SHARE,
+        "Ollama": Spelled(_ANY, most=1.0),
+    },
+    "top_k": {
+        "OpenAI": _COUNT,
+        "Anthropic": Spelled(Annotated[int, Field(ge=0)]),
+        "SGLang": _COUNT,
+        "Ollama": _COUNT,
+    },
+    "min_p": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": Spelled(_ANY, most=1.0)},
+    "repetition_penalty": {
+        "OpenAI": Spelled(_from(0.01, 100)),
+        "SGLang": Spelled(_from(0.01, 2)),
+        "Ollama": Spelled(_from(0.01, 100), ("repeat_penalty",)),
+    },
+    "presence_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
+    "frequency_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
+    "logit_bias": {"OpenAI": _BIASES, "SGLang": _BIASES},
+    "seed": {
+        "OpenAI": Spelled(Annotated[int, Field(ge=-(2**63), lt=2**63)]),
+        "SGLang": Spelled(_SEED, ("seed", "sampling_seed")),
+        # The reference's default of -1 means a random seed.
+        "Ollama": Spelled(_SEED, unset=-1),
+    },
+}
+
+# Stop options by the engine's names.
+STOP_SPELLINGS: Mapping[str, Mapping[Vendor, str]] = {
+    "include_stop": {"OpenAI": "include_stop_str_in_output", "SGLang": "no_stop_trim"},
+    "ignore_eos": {"OpenAI": "ignore_eos", "SGLang": "ignore_eos"},
+    "min_tokens": {"OpenAI": "min_tokens", "SGLang": "min_new_tokens"},
+}
+
+_Parameters = Mapping[str, Mapping[Vendor, Spelled]]
+_Options = Mapping[str, Mapping[Vendor, str]]
+
+
+def spellings(
+    vendor: Vendor, parameters: _Parameters = PARAMETERS, options: _Options = STOP_SPELLINGS
+) -> list[str]:
+    """Return the names of all parameters and stop options that a vendor's requests may have."""
+
+    def names() -> Iterator[str]:
+        for name, spelled in parameters.items():
+            if vendor in spelled:
+                yield from spelled[vendor].names or (name,)
+        yield from (by_vendor[vendor] for by_vendor in options.values() if vendor in by_vendor)
+
+    return list(names())
+
+
+def check_spellings(parameters: _Parameters, options: _Options) -> None:
+    """Make sure that a name means one thing in the requests of a vendor."""
+    for vendor in get_args(Vendor):
+        for name, count in Counter(spellings(vendor, parameters, options)).items():
+            if count > 1:
+                raise ValueError(f"{vendor}: two parameters are named {name}")
+
+
+check_spellings(PARAMETERS, STOP_SPELLINGS)
+
+
+# Fields of requests: the model's name, and those that a table lists.
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+# The name of a model; absent and null are empty, and mean the model that answers by default.
+ModelName = Annotated[
+    str,
+    BeforeValidator(lambda value: "" if value is None else value),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]}),
+]
+
+
+def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator of wire models that adds optional fields."""
+    fields: dict[str, Any] = {name: (type_, None) for name, type_ in types.items()}
+
+    def added(model: type[_Model]) -> type[_Model]:
+        if twice := sorted(fields.keys() & model.model_fields.keys()):
+            raise ValueError(f"{model.__name__} already has the fields {', '.join(twice)}")
+        made: Any = create_model(
+            model.__name__,
+            __base__=model,
+            __module__=model.__module__,
+            __doc__=model.__doc__,
+            **fields,
+        )
+        return made  # type: ignore[no-any-return]
+
+    return added
+
+
+# The sampling parameters of all dialects: fields of requests, and how they are read and written.
+#
+# The vendors' names are in ``api.dialects.shared.parameters``.
+
+
+# Vendors' seeds may be signed; the random generator takes their bits as an unsigned number.
+_SEEDS = 2**64
+# No vocabulary has ids of more digits.
+_MOST_DIGITS = 18
+_MOST_SHOWN = 40
+
+
+def _names(name: str, spelled: Spelled) -> tuple[str, ...]:
+    return spelled.names or (name,)
+
+
+def with_sampling(vendor: Vendor) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds a vendor's sampling parameters to a type of requests."""
+    return with_fields(
+        {
+            spelling: spelled.type | None
+            for name, by_vendor in PARAMETERS.items()
+            if (spelled := by_vendor.get(vendor)) is not None
+            for spelling in _names(name, spelled)
+        }
+    )
+
+
+def sent(params: WireModel, vendor: Vendor, name: str) -> Any:
+    """Return a parameter as a request spells it."""
+    spelled = PARAMETERS[name].get(vendor)
+    if spelled is None:
+        return None
+    values = (getattr(params, spelling) for spelling in _names(name, spelled))
+    return next((value for value in values if value is not None), None)
+
+
+def sampling_of(params: WireModel, vendor: Vendor, path: FieldPath = ()) -> Sampling:
+    """Return the sampling parameters of a request."""
+    asked: dict[str, Any] = {}
+    for name, by_vendor in PARAMETERS.items():
+        value = sent(params, vendor, name)
+        if value is None or value == by_vendor[vendor].unset:
+            continue
+        most = by_vendor[vendor].most
+        asked[name] = value if most is None else min(max(value, 0.0), most)
+    if asked.get("top_p") == 0:
+        # A nucleus of mass 0 contains only the likeliest token.
+        del asked["top_p"]
+        asked["top_k"] = 1
+    elif "top_k" in asked:
+        # A negative value is a common spelling of "off".
+        asked["top_k"] = max(asked["top_k"], 0)
+    if "logit_bias" in asked:
+        asked["logit_bias"] = _biases(asked["logit_bias"], (*path, "logit_bias"))
+    if "seed" in asked:
+        asked["seed"] %= _SEEDS
+    return Sampling(**asked)
+
+
+def sampling_to_wire(sampling: Sampling, vendor: Vendor) -> dict[str, Any]:
+    """Return the fields of a vendor's request for these sampling parameters."""
+    fields: dict[str, Any] = {}
+    for name, by_vendor in PARAMETERS.items():
+        spelled, value = by_vendor.get(vendor), getattr(sampling, name)
+        if spelled is None or value in (None, ()):
+            continue
+        if name == "logit_bias":
+            value = {str(token_id): bias for token_id, bias in value}
+        elif name == "seed" and vendor == "OpenAI" and value >= _SEEDS // 2:
+            value -= _SEEDS
+        fields[_names(name, spelled)[-1]] = value
+    return fields
+
+
+def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest]:
+    """Return a generation for each of ``count`` choices.
+
+    The choices of one seed differ from each other, and are the same when the request is repeated.
+    """
+    seed = request.sampling.seed
+    if seed is None:
+        return [request] * count
+    return [
+        replace(request, sampling=replace(request.sampling, seed=(seed + index) % _SEEDS))
+        for index in range(count)
+    ]
+
+
+def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, float], ...]:
+    """Return biases, whose keys are token ids in decimal digits."""
+    for key in biases:
+        if not (key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS):
+            shown = key if len(key) <= _MOST_SHOWN else f"{key[:_MOST_SHOWN]}…"
+            raise invalid((*field, shown), "must be a token id in decimal digits")
+    return tuple((int(key), bias) for key, bias in biases.items())
+
+
+# The stop options of requests: their fields, and how they are read and written.
+#
+# Every option of the engine is accepted in the object ``fullstop`` of every dialect. Options that
+# a vendor has, too (``api.dialects.shared.parameters``), are also accepted by the vendor's name.
+
+
+# Names in the object ``fullstop``, for options whose own name would say too little.
+_OWN_NAMES = {"scope": "stop_scope"}
+
+
+def _own_name(option: StopOption) -> str:
+    return _OWN_NAMES.get(option.name, option.name)
+
+
+def _type(option: StopOption) -> Any:
+    match option.default:
+        case Enum():
+            return Literal[tuple(one.value for one in type(option.default))]
+        case bool():
+            return bool
+        case _:
+            return Annotated[int, Field(ge=0)]
+
+
+def _wire(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _spelled(vendor: Vendor) -> Iterator[tuple[StopOption, str]]:
+    """Yield the options that a vendor has, each with its spelling."""
+    for option in STOP_OPTIONS:
+        spelling = STOP_SPELLINGS.get(option.name, {}).get(vendor)
+        if spelling is not None:
+            yield option, spelling
+
+
+def with_stop_options(vendor: Vendor) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds a vendor's stop options to a type of requests."""
+    return with_fields({name: _type(option) | None for option, name in _spelled(vendor)})
+
+
+def with_own_stop_options(model: type[_Model]) -> type[_Model]:
+    """Add every stop option to the type of the object ``fullstop``."""
+    return with_fields({_own_name(one): _type(one) | None for one in STOP_OPTIONS})(model)
+
+
+def stop_options_of(params: WireModel, vendor: Vendor) -> StopOptions:
+    """Return the stop options that a vendor's fields set."""
+    sent = {option.name: getattr(params, spelling) for option, spelling in _spelled(vendor)}
+    return StopOptions(**{name: value for name, value in sent.items() if value is not None})
+
+
+def own_stop_options(options: WireModel) -> dict[str, Any]:
+    """Return the engine's stop options that a request's object ``fullstop`` sets."""
+    sent = ((option, getattr(options, _own_name(option))) for option in STOP_OPTIONS)
+    return {one.name: type(one.default)(value) for one, value in sent if value is not None}
+
+
+def stop_options_to_wire(options: StopOptions, vendor: Vendor) -> dict[str, Any]:
+    """Return the fields of a vendor's request for these stop options."""
+    values = ((one, name, getattr(options, one.name)) for one, name in _spelled(vendor))
+    return {name: _wire(value) for one, name, value in values if value != one.default}
+
+
+def own_stop_options_to_wire(options: StopOptions, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a body cannot express without the object ``fullstop``."""
+    said = {*body, *(name for part in body.values() if isinstance(part, dict) for name in part)}
+    values = ((one, getattr(options, one.name)) for one in STOP_OPTIONS)
+    return {
+        _own_name(one): _wire(value)
+        for one, value in values
+        if value != one.default and said.isdisjoint(STOP_SPELLINGS.get(one.name, {}).values())
+    }
+
+
+# Reads the stop strings of requests: one string, a list or null.
+
+_STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
+_LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
+# JSON schemas for fields that accept any type; ``checked_strings`` decides what is valid.
+STOPS = WithJsonSchema({"anyOf": [_STOP, _LIST, {"type": "null"}]})
+STOP_LIST = WithJsonSchema({"anyOf": [_LIST, {"type": "null"}]})
+
+
+def stop_strings(stop: object, field: FieldPath, *, most: int | None = None) -> tuple[str, ...]:
+    """Return the stop strings of a request."""
+    name = ".".join(str(part) for part in field)
+    match stop:
+        case None:
+            return ()
+        case str():
+            try:
+                return checked_strings([stop], name)
+            except InvalidRequest as error:
+                raise invalid(field, error.reason) from None
+        case list():
+            strings = checked_strings(stop, name)
+            if most is not None and len(strings) > most:
+                raise invalid(
+                    field,
+                    f"at most {most} stop sequences are allowed, got {len(strings)}",
+                    code="array_above_max_length",
+                )
+            return strings
+        case _:
+            raise invalid(field, "must be a string, a list of strings or null", code="invalid_type")
+
+
+# Refuses parameters that would change the answer and are not supported here, by name.
+#
+# A dialect lists them in one table, from which the fields of its requests are made too. Knows a
+# vendor only by the names of its parameters.
+
+
+# Values that ask for nothing: of text and collection parameters, and of all parameters.
+EMPTY: tuple[object, ...] = ("", [], {})
+FALSY: tuple[object, ...] = (*EMPTY, False, 0)
+
+
+class RefusedParameter(NamedTuple):
+    """A parameter that is refused."""
+
+    what: str
+    off: tuple[object, ...] = ()
+
+
+def refusals(
+    vendor: Vendor, table: Mapping[str, RefusedParameter]
+) -> Mapping[str, RefusedParameter]:
+    """Return a table of refused parameters, compared with those that are honoured."""
+    if both := sorted(table.keys() & set(spellings(vendor))):
+        raise ValueError(f"{vendor}: honoured and refused at once: {', '.join(both)}")
+    return table
+
+
+def with_refused(table: Mapping[str, RefusedParameter]) -> Callable[[type[_Model]], type[_Model]]:
+    """Return a decorator that adds the parameters of a table, without documenting them."""
+    hidden = Annotated[Any, SkipJsonSchema()]
+    return with_fields(dict.fromkeys(table, hidden))
+
+
+def refuse(params: WireModel, table: Mapping[str, RefusedParameter], path: FieldPath = ()) -> None:
+    """Refuse a parameter of a table that is present and not switched off."""
+    for name, refusal in table.items():
+        if name not in params.model_fields_set:
+            continue
+        value = getattr(params, name)
+        if value is not None and not any(_is_same(value, off) for off in refusal.off):
+            raise unsupported((*path, name), refusal.what)
+
+
+def _is_same(value: object, off: object) -> bool:
+    """Whether two values are equal; 0 does not equal false."""
+    return isinstance(value, bool) == isinstance(off, bool) and value == off
+
+
+# Words for the reasoning effort, which mean the same in every dialect.
+#
+# Vendors add words from time to time: an unknown word asks for reasoning without a limit, as most
+# words do.
+
+_WITHOUT_THINKING = ("none", "minimal", "off", "disabled")
+_EFFORTS = {"low": Effort.LOW, "medium": Effort.MEDIUM}
+
+
+def asks_for_thinking(effort: str) -> bool:
+    """Whether a word for the effort of reasoning switches reasoning on."""
+    return _plain(effort) not in _WITHOUT_THINKING
+
+
+def effort_of(effort: str | None) -> Effort | None:
+    """Return the effort that a word asks for; None if it asks for none."""
+    if effort is None or not asks_for_thinking(effort):
+        return None
+    return _EFFORTS.get(_plain(effort), Effort.HIGH)
+
+
+def budget_of(*asked: int | None) -> int | None:
+    """Return the first reasoning budget that is given; None if there is none, or it is -1."""
+    given = next((one for one in asked if one is not None), None)
+    return None if given is None or given < 0 else given
+
+
+def _plain(effort: str) -> str:
+    return effort.strip().lower()
+
+
+# Output formats other than JSON, as requests of open servers ask for them.
+
+
+def regex_form(regex: str | None) -> OutputConstraint | None:
+    """Return the constraint of a regular expression; None if it is absent or empty."""
+    return OutputConstraint(text_form=TextForm(regex=regex)) if regex else None
+
+
+def choices_form(choices: list[str] | None) -> OutputConstraint | None:
+    """Return the constraint of a list of texts; None if it is absent or empty."""
+    return OutputConstraint(text_form=TextForm(choices=tuple(choices))) if choices else None
+
+
+def grammar_form(grammar: str | None) -> OutputConstraint | None:
+    """Return the constraint of a grammar; None if it is absent or empty."""
+    return OutputConstraint(text_form=TextForm(grammar=grammar)) if grammar else None
+
+
+# The product's own object ``fullstop`` in requests, the same in every dialect.
+#
+# A request's ``fullstop`` chooses where stops are searched for and asks for the full stop record.
+# Without it, answers contain only the vendor's fields.
+
+_Params = TypeVar("_Params", bound=WireModel)
+_Scope = Literal["text", "text+thinking", "all"]
+
+
+@with_own_stop_options
+class FullstopOptions(WireModel):
+    """The object ``fullstop`` of a request; it also accepts every stop option."""
+
+    stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
+    report: bool = False
+    images: ImageRule | None = None
+    additional_properties: bool = False
+
+
+def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
+    """Return a request's stops with the scopes that its ``fullstop`` sets."""
+    if options is None:
+        return rules
+    for string in options.stop_scopes:
+        if string not in rules.strings:
+            raise InvalidRequest(
+                "fullstop.stop_scopes",
+                f"{json.dumps(string, ensure_ascii=False)} is not among the stop sequences",
+            )
+    return replace(
+        rules,
+        **own_stop_options(options),
+        scopes=tuple((one, StopScope(scope)) for one, scope in options.stop_scopes.items()),
+    )
+
+
+def is_report_wanted(options: FullstopOptions | None) -> bool:
+    """Whether a request asks for the stop record."""
+    return options is not None and options.report
+
+
+def with_image_rule(params: _Params, rule: ImageRule) -> _Params:
+    """Return a request with the server's rule for images, unless it has one of its own."""
+    if "fullstop" not in type(params).model_fields:
+        return params
+    options: FullstopOptions = getattr(params, "fullstop", None) or FullstopOptions()
+    if options.images is not None:
+        return params
+    return params.model_copy(update={"fullstop": options.model_copy(update={"images": rule})})
+
+
+def wants_image_notes(options: FullstopOptions | None, *, is_new: bool) -> bool:
+    """Whether a note is put in the place of an image."""
+    rule = None if options is None else options.images
+    return rule == "note" or (rule == "refuse-new" and not is_new)
+
+
+def allows_more_keys(options: FullstopOptions | None) -> bool:
+    """Whether JSON that must follow a schema may have keys that the schema does not name."""
+    return options is not None and options.additional_properties

@@ -1,1 +1,0 @@
-"""Parameters that several dialects share: their types and their meaning. Pure."""

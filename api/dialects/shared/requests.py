@@ -1,0 +1,309 @@
+"""What requests have beside parameters: contents, tools, what they ask for, and the way back.
+
+Pure; any thread, any process.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from api.dialects.shared.body import WireModel
+from api.dialects.shared.parameters import (
+    Vendor,
+    own_stop_options_to_wire,
+    sampling_to_wire,
+    stop_options_to_wire,
+    with_image_rule,
+)
+from api.transport.config import ImageRule
+from api.transport.errors import FieldPath, invalid, required, unsupported
+from engine import GenerationRequest, InvalidRequest, Message, Tool, ToolCall
+
+# The generations that a request's body asks for.
+
+_Params = TypeVar("_Params", bound=WireModel)
+_Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
+
+
+class ReadRequest(Protocol[_Sent]):
+    """Turns a request's body into generations."""
+
+    def __call__(self, params: _Sent, *, strict: bool) -> Sequence[GenerationRequest]:
+        """Return the generations that the request asks for; none if it has no prompt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[_Params]):
+    """A request's body after parsing.
+
+    Attributes:
+        params: The wire model. For a large body it comes without turns, which ``read`` has
+            converted.
+        wanted: The generations that it asks for.
+        refusal: The field that the engine would refuse, with the reason; None if it would accept.
+    """
+
+    params: _Params
+    wanted: Sequence[GenerationRequest]
+    refusal: tuple[str, str] | None = None
+
+    def requests(self) -> Sequence[GenerationRequest]:
+        """Return the generations that it asks for.
+
+        Raises:
+            InvalidRequest: The engine would refuse it.
+        """
+        if self.refusal is not None:
+            raise InvalidRequest(*self.refusal)
+        return self.wanted
+
+
+def asked_by(
+    params: _Params,
+    read: ReadRequest[_Params],
+    *,
+    strict: bool,
+    images: ImageRule = "refuse",
+) -> Asked[_Params]:
+    """Return the generations that a body asks for, or what the engine would refuse."""
+    params = with_image_rule(params, images)
+    try:
+        return Asked(params, read(params, strict=strict))
+    except InvalidRequest as refusal:
+        # Not the error itself: its traceback would keep the request's frames alive.
+        return Asked(params, (), (refusal.field, refusal.reason))
+
+
+# Fields that accept several forms: how they are read and documented.
+
+
+class TextOr:
+    """Accepts a text in place of the annotated list, and documents that in JSON schemas."""
+
+    def __init__(self, read: Callable[[Any], Any], *, accepts_null: bool = False) -> None:
+        self._validator = BeforeValidator(read)
+        self._forms = [{"type": "string"}, *([{"type": "null"}] if accepts_null else [])]
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return self._validator.__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [*self._forms, handler(schema)]}
+
+
+def _as_parts(value: Any) -> Any:
+    if isinstance(value, str):
+        return [{"type": "text", "text": value}]
+    if isinstance(value, list):
+        return value
+    raise PydanticCustomError("content_type", "must be a string or a list of content blocks")
+
+
+def _as_parts_or_none(value: Any) -> Any:
+    return [] if value is None else _as_parts(value)
+
+
+# For annotations: Annotated[list[Part], TEXT_OR_PARTS].
+TEXT_OR_PARTS = TextOr(_as_parts)
+TEXT_OR_PARTS_OR_NULL = TextOr(_as_parts_or_none, accepts_null=True)
+
+
+class TextPart(WireModel):
+    """``{"type": "text"}``."""
+
+    type: Literal["text"]
+    text: str
+
+
+class RefusalPart(WireModel):
+    """``{"type": "refusal"}`` of an earlier answer."""
+
+    type: Literal["refusal"]
+    refusal: str
+
+
+# Replaces images and documents in a conversation by notes, or refuses them.
+#
+# The same in every dialect.
+
+# Only a well-formed media type is put into the prompt.
+_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
+
+
+def note_of(
+    path: FieldPath,
+    media_type: object,
+    *,
+    is_allowed: bool,
+    what: Literal["image", "document"] = "image",
+) -> str:
+    """Return the note that replaces an image in the prompt."""
+    if not is_allowed:
+        raise invalid(
+            path,
+            f"this model reads text only and cannot see this {what}; remove it from the "
+            'conversation, or send "fullstop": {"images": "note"} to have a note in its place',
+            code="unsupported_content",
+        )
+    known = isinstance(media_type, str) and _MEDIA_TYPE.fullmatch(media_type)
+    kind = f" ({media_type})" if known else ""
+    return f"[{what.capitalize()} not shown{kind}: this model reads text only.]"
+
+
+def media_type_of(url: object) -> str | None:
+    """Return the media type of an image in a data URL."""
+    if not isinstance(url, str) or not url.startswith("data:"):
+        return None
+    return url[5:64].partition(",")[0].partition(";")[0]
+
+
+# Decides which tools that are not the client's functions are refused or left out.
+#
+# The same in every dialect. An answer's header names those that were left out.
+
+# Requests that offer one of these tools depend on it, but no model here can call it, or nothing
+# here can run it. Dated names (``bash_20250124``) begin with one of them.
+_REFUSED = (
+    "apply_patch",
+    "bash",
+    "code_execution",
+    "code_interpreter",
+    "computer",
+    "custom",
+    "file_search",
+    "local_shell",
+    "mcp",
+    "memory",
+    "shell",
+    "str_replace",
+    "text_editor",
+)
+# Tools that become functions, in the dialects that have them.
+_FUNCTIONS = ("", "custom", "function", "namespace")
+_MOST_NAMED = 20
+# Anything else a client could write is not repeated in a header.
+_KIND = re.compile(r"[a-z0-9_.-]{1,64}")
+
+
+class FunctionParam(WireModel):
+    """A function that the client runs, as Chat Completions and Ollama describe it."""
+
+    name: str = Field(min_length=1)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+def described(function: FunctionParam) -> Tool:
+    """Return a function as the engine knows it."""
+    return Tool(function.name, function.description or "", function.parameters or {})
+
+
+def function_of(kind: str | None, function: FunctionParam | None, path: FieldPath) -> Tool | None:
+    """Return the function of a tool, or None for another kind of tool that is left out."""
+    if kind and kind != "function":
+        check_left_out(kind, path)
+        return None
+    if function is None:
+        raise required((*path, "function"))
+    return described(function)
+
+
+def check_left_out(kind: str, path: FieldPath) -> None:
+    """Refuse a tool that must not be left out of a request.
+
+    Tools that clients offer in every request (``web_search``), and unknown tools, are left out;
+    the model then answers without them.
+    """
+    if _is_refused(kind):
+        raise unsupported((*path, "type"), f"the tool {kind}")
+
+
+def left_out_tools(params: object) -> tuple[str, ...]:
+    """Return the types of the tools that a request was read without, each once."""
+    kinds = dict.fromkeys(_kinds(getattr(params, "tools", None)))
+    found = [one for one in kinds if one not in _FUNCTIONS and not _is_refused(one)]
+    return tuple(one if _KIND.fullmatch(one) else "unknown" for one in found[:_MOST_NAMED])
+
+
+def _kinds(tools: Any) -> Iterator[str]:
+    for tool in tools or ():
+        yield tool.type or ""
+        yield from _kinds(getattr(tool, "tools", None))
+
+
+def _is_refused(kind: str) -> bool:
+    return any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED)
+
+
+# Converts the engine's requests to bodies of each API: the reverse of reading.
+#
+# The inspector shows them, and a test reads each of them back.
+
+JsonObject = dict[str, Any]
+
+
+def filled(**fields: Any) -> JsonObject:
+    """Return the fields that are not empty."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+
+
+def sampling_and_stops(request: GenerationRequest, vendor: Vendor) -> JsonObject:
+    """Return the sampling and stop fields of a request that all vendors spell the same."""
+    return {
+        **filled(stop=list(request.stops.strings), stop_token_ids=list(request.stops.token_ids)),
+        **stop_options_to_wire(request.stops, vendor),
+        **sampling_to_wire(request.sampling, vendor),
+    }
+
+
+def functions(request: GenerationRequest) -> list[JsonObject]:
+    """Return the tools of a request as Chat Completions and its relatives spell them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            },
+        }
+        for tool in request.tools
+    ]
+
+
+def own_object(request: GenerationRequest, body: JsonObject) -> JsonObject:
+    """Return the object ``fullstop`` of a request; empty if its body needs none."""
+    own: JsonObject = own_stop_options_to_wire(request.stops, body)
+    if request.stops.scopes:
+        own["stop_scopes"] = {string: scope.value for string, scope in request.stops.scopes}
+    return own
+
+
+def answers_itself(request: GenerationRequest) -> bool:
+    """Whether an answer begins after one of the assistant's, which some APIs would continue."""
+    return request.messages[-1].role == "assistant" and not request.continues_last
+
+
+def system_apart(request: GenerationRequest) -> tuple[str, Sequence[Message]]:
+    """Return the system prompt separately from the turns, as some APIs require."""
+    system = [message.content for message in request.messages if message.role == "system"]
+    return "\n\n".join(system), [m for m in request.messages if m.role != "system"]
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """Return a call's arguments as JSON values, as some APIs require."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return {}
