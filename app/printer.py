@@ -5,7 +5,7 @@ import shutil
 import sys
 from typing import TextIO
 
-from api.conformance.captures.values import harmless, on_one_line
+from api.terminal_text import harmless, on_one_line
 
 # What a terminal can show: control sequences, and how many columns.
 

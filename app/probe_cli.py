@@ -3,19 +3,20 @@
 The small distribution contains this module and its imports, without Qt and MLX. Main thread.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 
-from api.conformance.captures.values import harmless
+from api.terminal_text import harmless
 from app import __version__, exits
-from app.command_line.probe_arguments import probe_parser
 from app.exits import CommandError
+from app.settings.probe_options import add_options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return the exit code."""
     try:
-        given = probe_parser(__version__).parse_args(argv)
+        given = _parser().parse_args(argv)
         from app.commands import probe
 
         return probe.run_arguments(given)
@@ -27,3 +28,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("fullstop-probe: interrupted", file=sys.stderr)
         return exits.INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fullstop-probe",
+        description="Test how any server handles stops.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"fullstop-probe {__version__}")
+    add_options(parser)
+    return parser

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from app import exits
 from app.composition import load, open_engine
@@ -401,18 +401,18 @@ class ChatSession:
         return f"removed {quoted(stops[index])}"
 
     def _system(self, rest: str) -> str:
-        self._set(system=rest)
+        self._talk(system_prompt=rest)
         return "system prompt set" if rest else "system prompt removed"
 
     def _thinking(self, rest: str) -> str:
         match rest.strip():
             case "":
-                self._set(is_thinking=not self._options.is_thinking)
+                self._talk(is_thinking=not self._options.conversation.is_thinking)
             case "on" | "off" as state:
-                self._set(is_thinking=state == "on")
+                self._talk(is_thinking=state == "on")
             case unknown:
                 return f"/thinking takes on or off, not {unknown}"
-        return f"thinking is {'on' if self._options.is_thinking else 'off'}"
+        return f"thinking is {'on' if self._options.conversation.is_thinking else 'off'}"
 
     def _new(self, _rest: str) -> str:
         forgotten = counted(len(self._turns), "turn")
@@ -422,6 +422,9 @@ class ChatSession:
     def _quit(self, _rest: str) -> str:
         self.has_ended = True
         return ""
+
+    def _talk(self, **changes: Any) -> None:
+        self._set(conversation=dataclasses.replace(self._options.conversation, **changes))
 
     def _set(self, **changes: object) -> None:
         self._options = dataclasses.replace(self._options, **changes)  # type: ignore[arg-type]

@@ -12,21 +12,14 @@ from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.opening import captures_of, is_answer
 from api.conformance.captures.recordings import MOST_BYTES, NotReadable
 from api.conformance.captures.report import as_json, as_text, has_faults
-from api.conformance.captures.values import Capture, Finding, harmless
+from api.conformance.captures.values import Capture, Finding
+from api.terminal_text import harmless
 from app import exits
 from app.exits import CommandError
+from app.settings.options import InspectOptions
 from engine.files.causes import os_cause
 
 _Judged = tuple[Capture, Sequence[Finding]]
-
-
-@dataclass(frozen=True, slots=True)
-class InspectOptions:
-    """What to inspect."""
-
-    file: str
-    stops: tuple[str, ...] = ()
-    is_json: bool = False
 
 
 def run(options: InspectOptions) -> int:

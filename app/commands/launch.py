@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from app import exits, paths
@@ -29,24 +28,13 @@ from app.agent_servers import (
 )
 from app.agents import AGENTS, NO_KEY, AgentProgram, Target, lacks, lines, with_folder
 from app.exits import CommandError
+from app.settings.options import LaunchOptions
 from app.settings.serve import ServeOptions, resolve_serve_options
 from engine.files.causes import os_cause
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _LOOPBACK = "127.0.0.1,localhost"
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchOptions:
-    """The options of ``fullstop launch``."""
-
-    agent: str
-    model: str | None = None
-    url: str | None = None
-    is_printed: bool = False
-    is_insisted: bool = False
-    arguments: tuple[str, ...] = ()
 
 
 def run(options: LaunchOptions) -> int:

@@ -11,10 +11,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from api.conformance.captures.values import harmless_json, on_one_line
+from api.terminal_text import harmless_json, on_one_line
 from app import exits, paths
 from app.exits import CommandError
 from app.printer import Printer
+from app.settings.options import (
+    DownloadOptions,
+    ListOptions,
+    ModelsOptions,
+    RemoveOptions,
+    SearchOptions,
+)
 from app.terminal import fetch
 from engine import EngineError, counted, size_in_words
 from engine.library.discovery import hub_cache, models_named
@@ -38,13 +45,15 @@ _LOCAL_HEAD = ("NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES")
 _MOST_CELL_CHARS = 80
 
 
-def show(*, is_json: bool, names_only: bool) -> int:
+def show(options: ModelsOptions) -> int:
     """List the models on this computer; return the exit code."""
     found, now = paths.local_models(), memory()
-    if names_only:
+    if isinstance(options, ListOptions) and options.names_only:
         names = [on_one_line(model.name) for model in found if not model.is_partial]
-        return _printed({"models": names} if is_json else "".join(f"{one}\n" for one in names))
-    if is_json:
+        return _printed(
+            {"models": names} if options.is_json else "".join(f"{one}\n" for one in names)
+        )
+    if options.is_json:
         return _printed({"models": [_local_values(one, now) for one in found]})
     rows = [
         (
@@ -61,15 +70,16 @@ def show(*, is_json: bool, names_only: bool) -> int:
     return _printed(_table(_LOCAL_HEAD, rows))
 
 
-def search(words: str, most: int, *, is_json: bool) -> int:
+def search(options: SearchOptions) -> int:
     """Search the hub, or suggest models if there are no words; return the exit code."""
+    words, is_json = " ".join(options.words), options.is_json
     printer, now = Printer(), memory()
     here = {one.name for one in paths.local_models() if not one.is_partial}
     if not words.strip():
         return _suggest(printer, now, here, is_json=is_json)
     printer.status("searching …")
     try:
-        result = searching.search(Hub(), words, most)
+        result = searching.search(Hub(), words, options.limit)
         printer.status(f"reading {len(result.models)} configurations …")
         models = searching.with_needs(Hub(), result.models)
     except HubFailed as error:
@@ -88,11 +98,11 @@ def search(words: str, most: int, *, is_json: bool) -> int:
     return code
 
 
-def download(name: str, *, is_json: bool) -> int:
+def download(options: DownloadOptions) -> int:
     """Download a model and show the progress; return the exit code."""
     printer = Printer()
     try:
-        repository = repository_of(name)
+        repository = repository_of(options.name)
     except EngineError as error:
         raise CommandError(str(error), exits.USAGE) from error
     try:
@@ -114,13 +124,14 @@ def download(name: str, *, is_json: bool) -> int:
     except EngineError as error:
         raise CommandError(str(error)) from error
     size = weights_size(folder)
-    if is_json:
+    if options.is_json:
         return _printed({"name": repository, "folder": str(folder), "size_bytes": size})
     return _printed(f"{repository} ({size_in_words(size)}) is in {on_one_line(str(folder))}\n")
 
 
-def remove(name: str, *, is_sure: bool, is_json: bool) -> int:
+def remove(options: RemoveOptions) -> int:
     """Delete a model after asking; return the exit code."""
+    name = options.name
     found = models_named(paths.local_models(), name)
     if not found:
         raise CommandError(f"there is no model {name} on this computer; fullstop models lists them")
@@ -129,13 +140,13 @@ def remove(name: str, *, is_sure: bool, is_json: bool) -> int:
         raise CommandError(f"{name} names {counted(len(found), 'model')}: {several}", exits.USAGE)
     try:
         removal = removal_of(found[0])
-        if not is_sure and not _confirmed(removal):
+        if not options.is_sure and not _confirmed(removal):
             Printer().remark("nothing was removed")
             return exits.FAILURE
         remove_files(removal)
     except RemovalFailed as error:
         raise CommandError(str(error)) from error
-    if is_json:
+    if options.is_json:
         values = asdict(removal)
         return _printed({**values, "folder": str(removal.folder)})
     return _printed(f"{removal.name} is removed; {size_in_words(removal.freed_bytes)} are free\n")

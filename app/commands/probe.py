@@ -5,16 +5,18 @@ Main thread, on an event loop of its own.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from api.conformance.captures.framing import parsed
-from api.conformance.captures.values import WireDialect, harmless_json
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.reports.formats import (
     NotAReport,
     as_badge,
@@ -37,13 +39,92 @@ from api.conformance.probe.reports.suite import (
     unknown_patterns,
 )
 from api.conformance.probe.reports.text import suite_as_markdown, suite_as_text
-from api.conformance.probe.values import Level, ProbeOptions, Progress
+from api.conformance.probe.running import ProbeRun
+from api.conformance.probe.values import (
+    Level,
+    OnProgress,
+    ProbeFailed,
+    ProbeOptions,
+    Progress,
+    Report,
+)
+from api.terminal_text import harmless_json
 from app import exits
-from app.commands.probing import probed
 from app.exits import CommandError
 from app.printer import Printer
 from engine.files.causes import os_cause
 from engine.files.whole_file import WholeFile, write_whole
+
+# Probes one dialect of a server, or all that it answers; Ctrl-C keeps the results so far.
+#
+# Main thread, on an event loop of its own.
+
+
+def probed(
+    options: ProbeOptions, *, is_all: bool, expected: Expected, on_progress: OnProgress
+) -> ProbeSuite:
+    """Probe a server and return the reports."""
+    probing = _Probing(options, on_progress)
+    asyncio.run(probing.run(is_all=is_all))
+    return ProbeSuite(
+        options.url,
+        tuple(probing.reports),
+        tuple(probing.problems),
+        "" if probing.reports or probing.is_interrupted else probing.problem,
+        probing.is_interrupted,
+        expected,
+    )
+
+
+class _Probing:
+    """The results so far."""
+
+    def __init__(self, options: ProbeOptions, on_progress: OnProgress) -> None:
+        self.reports: list[Report] = []
+        self.problems: list[tuple[str, str]] = []
+        self.problem = ""
+        self.is_interrupted = False
+        self._options = options
+        self._on_progress = on_progress
+        self._ends_at_s = time.monotonic() + options.time_limit_s
+
+    async def run(self, *, is_all: bool) -> None:
+        """Probe the first dialect, and all others that answered if requested."""
+        await self._probe(self._options)
+        if is_all and self.reports and not self.is_interrupted:
+            await self._probe_others(self.reports[0].other_dialects)
+
+    async def _probe_others(self, dialects: Sequence[WireDialect]) -> None:
+        first = self.reports[0]
+        # Dialects that a report lists as not probed may have a report of their own now.
+        self.reports[0] = replace(first, other_dialects=())
+        for dialect in dialects:
+            left_s = self._ends_at_s - time.monotonic()
+            if self.is_interrupted or left_s <= 0:
+                why = "Ctrl-C" if self.is_interrupted else "the time limit was reached"
+                self.problems.append((dialect, f"not asked: {why}"))
+                continue
+            await self._probe(replace(self._options, dialect=dialect, time_limit_s=left_s))
+
+    async def _probe(self, options: ProbeOptions) -> None:
+        run = ProbeRun(options, self._on_progress)
+        try:
+            self.reports.append(await run.run())
+        except ProbeFailed as failed:
+            self.problem = str(failed)
+            if options.dialect is not None and self.reports:
+                self.problems.append((options.dialect, str(failed)))
+        except asyncio.CancelledError:
+            # Ctrl-C: the results so far still make a report.
+            self.is_interrupted = True
+            if (report := run.report()) is not None:
+                self.reports.append(report)
+
+
+# ``fullstop probe``: tests how a server handles stops and prints a report.
+#
+# Needs no model of its own, and neither Qt nor MLX: ``fullstop-probe`` is this command by itself.
+# Main thread, on an event loop of its own.
 
 _ALL = "all"
 _MOST_REPORT_BYTES = 256 * 1024 * 1024

@@ -6,7 +6,7 @@ Needs no model: the recorded tokens go through the pipeline that a real run uses
 import dataclasses
 from pathlib import Path
 
-from api.conformance.captures.values import harmless_json
+from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
 from app.printer import Printer

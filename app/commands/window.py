@@ -31,6 +31,6 @@ def run(options: ChatOptions) -> int:
             exits.USAGE,
         )
     print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)
-    from app.terminal import chat as chat
+    from app.terminal import chat
 
     return chat(options)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import qasync
@@ -290,13 +290,10 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
     """Return a conversation as the command line wants it; None if it wants nothing."""
     if answer == AnswerOptions():
         return None
+    wanted = answer.conversation
     return Conversation(
         settings=ConversationSettings(
-            system_prompt=answer.system,
-            temperature=answer.temperature,
-            max_tokens=answer.max_tokens,
-            is_thinking=answer.is_thinking,
-            thinking_budget=answer.thinking_budget,
+            **{one.name: getattr(wanted, one.name) for one in fields(wanted)},
             seed=answer.seed,
             # In the window each stop has a scope of its own.
             stop_options=replace(answer.stop_options, scope=StopScope.TEXT),

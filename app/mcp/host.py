@@ -21,7 +21,7 @@ from app.mcp.configuration import (
     servers_from,
 )
 from app.mcp.processes import ServerLog, kill_all
-from app.mcp.secrets import ToolSecrets
+from app.settings.keychain import ToolSecrets
 from engine import size_in_words
 from engine.files.causes import os_cause
 from ui.records.tools import NamedValue, ServerStage, ServerState, ToolInfo, ToolServerConfig

@@ -1,26 +1,29 @@
-"""Keeps the server's API key: in the system's keychain, or in a private file without one.
+"""Secrets: in the system's keychain, or in a private file where there is none. None is logged.
 
-The keychain may ask the person something or hang, so it is only used on a separate thread. The key
-is never logged. Fits ``ui.server.server_panel.KeyKeeper``.
+A keychain may ask the person something or hang, so it is only used on threads that may wait.
 """
 
 import asyncio
 import contextlib
+import json
 import logging
 import secrets
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from app.paths import made_private
+from app.paths import made_private, set_aside
 from engine.files.bounded import read_bounded
+from engine.files.fields import DamagedFile, parsed_json
 from engine.files.whole_file import write_whole
 from ui.preferences.preferences import KeyPlace
 
-SERVICE = "fullstop"
-USER = "api-key"
 FILE_NAME = "api-key"
-_BYTES = 32
+TOOL_FILE_NAME = "tool-secrets.json"
+_SERVICE = "fullstop"
+_KEY = "api-key"
+_KEY_BYTES = 32
 
 _T = TypeVar("_T")
 
@@ -50,24 +53,6 @@ class NoKeychain(Exception):
     """There is no keychain, or it does not work."""
 
 
-def ask(find: Callable[[], Keychain], question: Callable[[Keychain], _T]) -> _T:
-    """Run a query on the keychain; may take long.
-
-    Args:
-        find: Returns the keychain or raises ``NoKeychain``.
-        question: The query.
-
-    Raises:
-        NoKeychain: There is no keychain, or it failed.
-    """
-    try:
-        return question(find())
-    except NoKeychain:
-        raise
-    except Exception as error:  # backends raise any exception; none may end the program
-        raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
-
-
 def system_keychain() -> Keychain:
     """Return the system's keychain. Slow; it may start programs.
 
@@ -85,34 +70,137 @@ def system_keychain() -> Keychain:
     return found
 
 
+class SecretStore:
+    """Secrets by name; a file of one text, or of many in JSON.
+
+    Args:
+        file: Where secrets are if there is no keychain.
+        keychain: Returns the keychain or raises ``NoKeychain``.
+        only: The name of the secret of a file that is one text; empty for JSON.
+        remedy: What a person does about a damaged file.
+    """
+
+    def __init__(
+        self, file: Path, keychain: Callable[[], Keychain], *, only: str = "", remedy: str
+    ) -> None:
+        self._file = file
+        self._find_keychain = keychain
+        self._only = only
+        self._remedy = remedy
+        self._lock = threading.Lock()
+
+    def find(self, name: str) -> tuple[str | None, KeyPlace]:
+        """Return a secret, or None, and where it is."""
+        with self._lock:
+            # It is in a file only if there was no keychain when it was made, so it is newer there.
+            if (filed := self._filed().get(name)) is not None:
+                return filed, "file"
+            with contextlib.suppress(NoKeychain):
+                kept = self._ask(lambda chain: chain.get_password(_SERVICE, name))
+                if kept is not None:
+                    return kept, "keychain"
+            return None, "none"
+
+    def has_file(self) -> bool:
+        """Return whether secrets are in the file."""
+        with self._lock, contextlib.suppress(OSError):
+            return bool(self._filed())
+        return False
+
+    def keep(self, name: str, value: str) -> NoKeychain | None:
+        """Keep a secret; return why it is in the file, or None if it is in the keychain."""
+        with self._lock:
+            filed = self._usable()
+            try:
+                self._ask(lambda chain: chain.set_password(_SERVICE, name, value))
+            except NoKeychain as error:
+                self._write(filed | {name: value})
+                return error
+            if filed.pop(name, None) is not None:
+                self._write(filed)
+            return None
+
+    def delete(self, name: str) -> NoKeychain | None:
+        """Delete a secret; return why it could not be deleted from the keychain."""
+        with self._lock:
+            filed = self._usable()
+            if filed.pop(name, None) is not None:
+                self._write(filed)
+            try:
+                has_it = self._ask(lambda chain: chain.get_password(_SERVICE, name)) is not None
+            except NoKeychain:
+                return None
+            try:
+                if has_it:
+                    self._ask(lambda chain: chain.delete_password(_SERVICE, name))
+            except NoKeychain as error:
+                return error
+            return None
+
+    def _usable(self) -> dict[str, str]:
+        """Return the file's content; a damaged file is set aside and replaced."""
+        try:
+            return self._filed()
+        except _DamagedSecrets as error:
+            if self._only:
+                return {self._only: ""}  # it has nothing that could be put right by hand
+            _log.warning("%s. %s", error, set_aside(self._file))
+            return {}
+
+    def _filed(self) -> dict[str, str]:
+        try:
+            content = read_bounded(self._file).decode("ascii" if self._only else "utf-8")
+            if self._only:
+                return {self._only: content.strip()} if content.strip() else {}
+            values = parsed_json(content)
+            if not isinstance(values, dict):
+                raise DamagedFile("it does not contain a JSON object")
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise _DamagedSecrets(f"{self._file.name} is damaged; {self._remedy}") from error
+        return {name: value for name, value in values.items() if isinstance(value, str)}
+
+    def _write(self, values: dict[str, str]) -> None:
+        made_private(self._file.parent)
+        if values:
+            text = values[self._only] if self._only else json.dumps(values, indent=1)
+            write_whole(self._file, text + "\n")
+        else:
+            self._file.unlink(missing_ok=True)
+
+    def _ask(self, question: Callable[[Keychain], _T]) -> _T:
+        try:
+            return question(self._find_keychain())
+        except NoKeychain:
+            raise
+        except Exception as error:  # backends raise any exception; none may end the program
+            raise NoKeychain(f"the keychain failed ({type(error).__name__})") from error
+
+
+class _DamagedSecrets(OSError):
+    """The file of secrets is damaged."""
+
+
 class KeyStore:
-    """Stores the API key.
+    """The server's API key, used on another thread. Fits ``ui.server.server_panel.KeyKeeper``.
 
     Args:
         folder: The folder of the file, if there is no keychain.
-        keychain: Returns the keychain or raises ``NoKeychain``; called on another thread.
+        keychain: Returns the keychain or raises ``NoKeychain``.
     """
 
     def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
-        self._file = folder / FILE_NAME
-        self._find_keychain = keychain
-        self._lock = asyncio.Lock()
+        file = folder / FILE_NAME
+        self._secrets = SecretStore(file, keychain, only=_KEY, remedy="make a new key")
 
     async def key(self) -> str | None:
-        """Return the key, or None if there is none.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
-        return (await self._found())[0]
+        """Return the key, or None if there is none; raise ``OSError`` for a damaged file."""
+        return (await asyncio.to_thread(self._secrets.find, _KEY))[0]
 
     async def place(self) -> KeyPlace:
-        """Return where the key is stored.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
-        return (await self._found())[1]
+        """Return where the key is stored; raise ``OSError`` for a damaged file."""
+        return (await asyncio.to_thread(self._secrets.find, _KEY))[1]
 
     async def renew(self) -> str:
         """Replace the key by a new one and return it.
@@ -120,61 +208,59 @@ class KeyStore:
         Raises:
             OSError: It cannot be stored anywhere.
         """
-        key = f"fs-{secrets.token_urlsafe(_BYTES)}"
-        async with self._lock:
-            await asyncio.to_thread(self._keep, key)
+        key = f"fs-{secrets.token_urlsafe(_KEY_BYTES)}"
+        why = await asyncio.to_thread(self._secrets.keep, _KEY, key)
+        if why is not None:
+            _log.warning("the API key is kept in a file: %s", why)
         return key
 
     async def forget(self) -> None:
-        """Delete the key.
-
-        Raises:
-            OSError: It cannot be removed.
-        """
-        async with self._lock:
-            await asyncio.to_thread(self._remove)
-
-    async def _found(self) -> tuple[str | None, KeyPlace]:
-        async with self._lock:
-            return await asyncio.to_thread(self._find)
-
-    def _find(self) -> tuple[str | None, KeyPlace]:
-        # A file exists only if there was no keychain when the key was made, so its key is newer.
-        with contextlib.suppress(FileNotFoundError):
-            try:
-                filed = read_bounded(self._file).decode("ascii").strip()
-            except UnicodeDecodeError as error:
-                raise OSError(f"{self._file.name} is damaged; make a new key") from error
-            if filed:
-                return filed, "file"
-        with contextlib.suppress(NoKeychain):
-            if kept := self._ask(lambda chain: chain.get_password(SERVICE, USER)):
-                return kept, "keychain"
-        return None, "none"
-
-    def _keep(self, key: str) -> None:
-        try:
-            self._ask(lambda chain: chain.set_password(SERVICE, USER, key))
-        except NoKeychain as error:
-            _log.warning("the API key is kept in a file: %s", error)
-            _write_private(self._file, key)
-        else:
-            self._file.unlink(missing_ok=True)
-
-    def _remove(self) -> None:
-        self._file.unlink(missing_ok=True)
-        with contextlib.suppress(NoKeychain):
-            if self._ask(lambda chain: chain.get_password(SERVICE, USER)) is not None:
-                try:
-                    self._ask(lambda chain: chain.delete_password(SERVICE, USER))
-                except NoKeychain as error:
-                    raise OSError(f"The key could not be removed: {error}.") from error
-
-    def _ask(self, question: Callable[[Keychain], _T]) -> _T:
-        return ask(self._find_keychain, question)
+        """Delete the key; raise ``OSError`` if it cannot be removed."""
+        why = await asyncio.to_thread(self._secrets.delete, _KEY)
+        if why is not None:
+            raise OSError(f"The key could not be removed: {why}.") from why
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read; the old file stays if that fails."""
-    made_private(path.parent)
-    write_whole(path, text + "\n")
+class ToolSecrets:
+    """The secrets of tool servers, by server and variable; blocks.
+
+    Attributes:
+        place_words: Where they are, for the person; empty if there are none.
+    """
+
+    def __init__(self, folder: Path, keychain: Callable[[], Keychain] = system_keychain) -> None:
+        file = folder / TOOL_FILE_NAME
+        self._secrets = SecretStore(file, keychain, remedy="fill in the secrets again")
+        self.place_words = ""
+
+    def look(self) -> None:
+        """Note whether earlier secrets are in the file, which a person should always know."""
+        if self._secrets.has_file():
+            self.place_words = (
+                "Secrets are in a private file, because there was no keychain when they were kept."
+            )
+
+    def keep(self, server: str, name: str, value: str) -> None:
+        """Keep a value."""
+        why = self._secrets.keep(_of_server(server, name), value)
+        self.place_words = "Secrets are in the system’s keychain."
+        if why is not None:
+            _log.warning("a tool server's secret is kept in a file: %s", why)
+            self.place_words = f"Secrets are in a private file, because {why}."
+
+    def value(self, server: str, name: str) -> str | None:
+        """Return a value, or None if there is none."""
+        return self._secrets.find(_of_server(server, name))[0]
+
+    def forget(self, server: str, name: str) -> None:
+        """Delete a value."""
+        had_file = self._secrets.has_file()
+        why = self._secrets.delete(_of_server(server, name))
+        if had_file and not self._secrets.has_file():
+            self.place_words = ""
+        if why is not None:
+            _log.info("a secret could not be deleted from the keychain: %s", why)
+
+
+def _of_server(server: str, name: str) -> str:
+    return f"tool-server/{server}/{name}"

@@ -1,14 +1,30 @@
-"""The command line's options as typed values, which commands receive instead of a namespace.
+"""The commands and their options, each declared once; commands receive the options as values.
 
-Pure values; knows neither argparse nor any command. Main thread.
+The parser, help, completion and the table of the options' page are made from ``COMMANDS``. Pure
+values; knows neither argparse nor the work of any command.
 """
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from app import exits
+from app import exits, paths
 from app.exits import CommandError
+from app.settings.serve import API_KEY_VARIABLE, DRAFT_HELP, MODEL_HELP, PLAIN_HELP, ServeOptions
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules
+from ui.preferences.preferences import NewConversation, declare
+
+LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
+"""Placeholders in help for a model on this computer and on the hub; completion knows both."""
+
+# The same as in ``engine.library.hub.searching``; a test compares them.
+USUAL_RESULTS, MOST_RESULTS = 20, 200
+
+# The same as in ``app.agents``; a test compares them.
+AGENTS = ("claude", "codex", "opencode", "aider", "goose", "qwen")
+SHELLS = ("bash", "zsh", "fish")
+
+_ONE_OBJECT = "print one JSON object"
 
 
 def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
@@ -21,97 +37,401 @@ def check_guessing(draft: Path | None, *, is_plain: bool) -> None:
         )
 
 
+def _stops(words: str) -> tuple[str, ...]:
+    return declare((), option="--stop", metavar="S", help=words)
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """How answers are generated.
+    """How answers are generated: as a new conversation, with stops and a seed."""
 
-    Attributes:
-        stops: Stop strings, exactly as given.
-        max_tokens: Most tokens of an answer; None until the context is full.
-        temperature: 0 is greedy; None is the model's own default.
-        seed: Makes sampling repeatable.
-        system: The system prompt; empty for none.
-        is_thinking: Whether the model reasons before it answers, if it can.
-        stop_options: The stop options.
-        thinking_budget: Most tokens of reasoning; None for no limit.
-    """
-
-    stops: tuple[str, ...] = ()
-    max_tokens: int | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    system: str = ""
-    is_thinking: bool = False
+    stops: tuple[str, ...] = _stops(
+        "end the answer before this text, taken exactly as given; repeatable"
+    )
+    conversation: NewConversation = field(default_factory=NewConversation)
+    seed: int | None = declare(
+        None, least=0, most=2**63 - 1, metavar="N", help="make random draws repeatable"
+    )
     stop_options: StopOptions = field(default_factory=StopOptions)
-    thinking_budget: int | None = None
 
     def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
         """Return the request for an answer to these turns."""
-        system = (Message("system", self.system),) if self.system else ()
+        wanted = self.conversation
+        system = (Message("system", wanted.system_prompt),) if wanted.system_prompt else ()
         return GenerationRequest(
             messages=system + turns,
-            sampling=Sampling(temperature=self.temperature, seed=self.seed),
+            sampling=Sampling(temperature=wanted.temperature, seed=self.seed),
             stops=StopRules(strings=self.stops).with_options(self.stop_options),
-            max_tokens=self.max_tokens,
-            thinking=self.is_thinking,
-            thinking_budget=self.thinking_budget,
+            max_tokens=wanted.max_tokens,
+            thinking=wanted.is_thinking,
+            thinking_budget=wanted.thinking_budget,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AskOptions:
-    """One question.
-
-    Attributes:
-        prompt: The question; ``-`` reads it from standard input.
-        model: Folder of the model.
-        draft: Folder of the draft model; None for none.
-        is_plain: Whether to compute each token by itself, without guesses.
-        answer: How the answer is generated.
-        is_json: Whether to print one JSON object instead of a stream of text.
-        saved_run: File to which the run is saved, so that it can be replayed.
-    """
-
-    prompt: str
-    model: Path
-    draft: Path | None = None
-    is_plain: bool = False
-    answer: AnswerOptions = field(default_factory=AnswerOptions)
-    is_json: bool = False
-    saved_run: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
-    """The replay of a saved run.
-
-    Attributes:
-        file: File of the run.
-        stops: Stop strings that replace the run's own; empty keeps those.
-        drops_stops: Whether to play it without stop strings.
-        is_json: Whether to print one JSON object.
-    """
-
-    file: Path
-    stops: tuple[str, ...] = ()
-    drops_stops: bool = False
-    is_json: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ChatOptions:
-    """A conversation, in the window or in the terminal.
+@dataclass(frozen=True)
+class ModelOptions:
+    """What generates an answer, and how.
 
     Attributes:
         model: Folder of the model.
         draft: Folder of the draft model. None for none; in the window, for the one chosen there.
         is_plain: Whether to compute each token by itself, without guesses.
-        answer: How answers are generated.
-        opened: A saved run that the window shows; None for none.
+        answer: How the answer is generated.
     """
 
-    model: Path
-    draft: Path | None = None
-    is_plain: bool = False
+    model: Path = declare(
+        paths.demo_model(), option="--model", metavar=LOCAL_MODEL, help=MODEL_HELP
+    )
+    draft: Path | None = declare(None, option="--draft-model", metavar=LOCAL_MODEL, help=DRAFT_HELP)
+    is_plain: bool = declare(False, option="--plain-decoding", help=PLAIN_HELP)
     answer: AnswerOptions = field(default_factory=AnswerOptions)
-    opened: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_guessing(self.draft, is_plain=self.is_plain)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedRun:
+    """A saved run that the window shows."""
+
+    opened: Path | None = declare(
+        None,
+        option="--open",
+        metavar="FILE",
+        help="show a saved run in the Stop Inspector; fullstop FILE does the same",
+    )
+
+
+@dataclass(frozen=True)
+class ChatOptions(ModelOptions, OpenedRun):
+    """A conversation, in the window or in the terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """What is asked."""
+
+    prompt: str = declare(
+        "",
+        option="PROMPT",
+        help="the prompt; text piped in comes before it; - reads the prompt itself",
+    )
+
+
+@dataclass(frozen=True)
+class AskOptions(ModelOptions, Prompt):
+    """One question, its model, and what becomes of the answer."""
+
+    is_json: bool = declare(
+        False, option="--json", help="print one JSON object instead of streaming text"
+    )
+    saved_run: Path | None = declare(
+        None,
+        option="--save-run",
+        metavar="FILE",
+        help="save the run, so that fullstop replay can try other stops on it",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """The replay of a saved run; its own stops apply unless ``stops`` are given, or none shall."""
+
+    file: Path = declare(Path(), option="FILE", help="a run saved by --save-run")
+    stops: tuple[str, ...] = _stops(
+        "stop before this text, in place of the run's own stops; repeatable"
+    )
+    drops_stops: bool = declare(False, option="--no-stop", help="play it without any stop strings")
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+    def __post_init__(self) -> None:
+        if self.drops_stops and self.stops:
+            raise CommandError("use either --stop or --no-stop", exits.USAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """An answer of any server, to be judged."""
+
+    file: str = declare(
+        "", option="FILE", help="the answer, saved or pasted; - reads standard input"
+    )
+    stops: tuple[str, ...] = _stops("a stop of the request, taken exactly as given; repeatable")
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """A coding agent, and the model and server that it uses."""
+
+    agent: Literal["claude", "codex", "opencode", "aider", "goose", "qwen"] = declare(
+        "claude", option="AGENT", help=f"the agent: {', '.join(AGENTS)}"
+    )
+    model: str | None = declare(
+        None,
+        metavar=LOCAL_MODEL,
+        help="model to use, by folder or name (default: the one that the server uses)",
+    )
+    url: str | None = declare(
+        None, metavar="URL", help="server to use (default: a running one, or a new one)"
+    )
+    is_printed: bool = declare(
+        False, option="--print", help="print the equivalent shell commands, and start nothing"
+    )
+    is_insisted: bool = declare(
+        False, option="--anyway", help="start the agent even if the model is too small for it"
+    )
+    arguments: tuple[str, ...] = declare(
+        (), option="-- ARGS", help="arguments for the agent itself"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsOptions:
+    """The list of models on this computer; ``list`` adds options to it."""
+
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions(ModelsOptions):
+    """The list of models on this computer."""
+
+    names_only: bool = declare(False, option="--names", help="print names only")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """A search of the hub; suggestions if there are no words."""
+
+    words: tuple[str, ...] = declare(
+        (),
+        option="WORDS",
+        help="parts of the name; without any, models that fit this computer are suggested",
+    )
+    limit: int = declare(
+        USUAL_RESULTS,
+        least=1,
+        most=MOST_RESULTS,
+        metavar="N",
+        help=f"show N models at most (default {USUAL_RESULTS}, most {MOST_RESULTS})",
+    )
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadOptions:
+    """A model to be downloaded."""
+
+    name: str = declare(
+        "", option=REMOTE_MODEL, help="the model on the hub, or the address of its page"
+    )
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOptions:
+    """A model to be deleted."""
+
+    name: str = declare("", option=LOCAL_MODEL, help="its name, as fullstop models lists it")
+    is_sure: bool = declare(False, option="--yes", help="do not ask for confirmation")
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionOptions:
+    """A shell, and the words of its line, of which the last is completed; none print its script."""
+
+    shell: Literal["bash", "zsh", "fish"] = declare("bash", option="SHELL", help=", ".join(SHELLS))
+    line: tuple[str, ...] = declare((), option="LINE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: Its word on the command line.
+        help: What it does, as a phrase; also its description, unless that is given.
+        work: The module and the function that get its options.
+        options: The dataclass of its options; None where they have a grammar of their own.
+        actions: The commands below it.
+        description: The first sentence of its own help.
+        examples: The end of its own help.
+    """
+
+    name: str
+    help: str
+    work: str
+    options: type | None = None
+    actions: tuple["Command", ...] = ()
+    description: str = ""
+    examples: str = ""
+
+
+_ASK_EXAMPLES = r"""examples:
+  fullstop ask "Count from 1 to 10, one number per line" --stop 6
+  fullstop ask "Count from 1 to 10, one number per line" --stop '3\n4' --escapes
+  fullstop ask "Output the whole alphabet from A to Z, then immediately output END" \
+      --stop END --json
+  git diff | fullstop ask - --system "Describe this change." --model ~/models/some-mlx-model
+
+The answer goes to standard output; thinking and the reason go to standard error.
+exit codes: 0 answered, 1 failed, 2 wrong usage, 130 cancelled with Ctrl-C
+"""
+
+_SERVE_EXAMPLES = f"""\
+examples:
+  fullstop serve
+  fullstop serve --port 0
+  {API_KEY_VARIABLE}=secret fullstop serve --host 0.0.0.0 --model ~/models/some-mlx-model
+  fullstop serve --host 0.0.0.0 --api-key-file ~/fullstop-key
+  mlx.launch --hostfile hosts.json -- "$(which fullstop)" serve --model /models/a-large-one
+
+The last one shards a model across several machines; the first of them serves it.
+Other apps then use the address that is printed, in whichever API they know.
+Every option may also be a variable of the environment (--max-rows is FULLSTOP_MAX_ROWS) or a line
+of the settings file (max_rows = 8). The command line takes precedence over the environment, and the
+environment over the file.
+exit codes: 0 ended by Ctrl-C or SIGTERM, 1 failed, 2 wrong usage
+"""
+
+_LAUNCH_EXAMPLES = """\
+examples:
+  fullstop launch claude
+  fullstop launch codex --model mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit
+  fullstop launch claude -- -p "What does this project do?"
+  fullstop launch opencode --print
+
+The server of the window, or of fullstop serve, is used if it runs; otherwise one is started, which
+ends with the agent. Variables and options configure the agent; its own files are not changed.
+exit codes: that of the agent; 1 not installed, no server or model; 2 wrong usage
+"""
+
+_MODELS_EXAMPLES = """\
+examples:
+  fullstop models
+  fullstop models search
+  fullstop models search qwen3 4bit --limit 50
+  fullstop models download mlx-community/Qwen3-4B-Instruct-2507-4bit
+  fullstop ask "Hello" --model mlx-community/Qwen3-4B-Instruct-2507-4bit
+  fullstop models remove mlx-community/Qwen3-4B-Instruct-2507-4bit
+
+search without words suggests models that fit this computer's memory. Only search and download
+connect to the internet: to huggingface.co, or to the hub that HF_ENDPOINT names.
+exit codes: 0 done, 1 failed, 2 wrong usage, 130 cancelled with Ctrl-C
+"""
+
+_REPLAY_EXAMPLES = """\
+examples:
+  fullstop ask "Count from 1 to 10, one number per line" --save-run run.json
+  fullstop replay run.json --stop 7
+
+exit codes: 0 played, 1 failed, 2 wrong usage
+"""
+
+_INSPECT_EXAMPLES = """\
+examples:
+  curl -i http://127.0.0.1:8080/v1/chat/completions -d @request.json > answer.txt
+  fullstop inspect answer.txt --stop END
+  pbpaste | fullstop inspect -
+
+Reads answers of Messages, Chat, Completions, Responses, /generate, Ollama, llama.cpp, TGI, Gemini
+and Converse, streamed or not: as text, with heads, quoted, indented, fenced or behind times; HAR
+files; what programs dump as JSON; curl --trace-ascii; dumps of mitmproxy; packed by gzip; UTF-16.
+exit codes: 0 nothing is wrong, 1 something is, 2 wrong usage, 3 a part was not read, 4 no answer
+"""
+
+_COMPLETION_EXAMPLES = """\
+examples:
+  echo 'source <(fullstop completion bash)' >> ~/.bashrc
+  echo 'source <(fullstop completion zsh)' >> ~/.zshrc
+  fullstop completion fish > ~/.config/fish/completions/fullstop.fish
+"""
+
+COMMANDS = (
+    Command(
+        name="ask",
+        help="answer one prompt and say why the answer ended",
+        work="app.commands.ask:run",
+        options=AskOptions,
+        examples=_ASK_EXAMPLES,
+    ),
+    Command(
+        name="serve",
+        help="serve the model to other apps over HTTP, without a window",
+        work="app.commands.serve:run",
+        options=ServeOptions,
+        examples=_SERVE_EXAMPLES,
+    ),
+    Command(
+        name="launch",
+        help="start a coding agent (Claude Code, Codex, …) that uses your models",
+        description="Start a coding agent that uses your models.",
+        work="app.commands.launch:run",
+        options=LaunchOptions,
+        examples=_LAUNCH_EXAMPLES,
+    ),
+    Command(
+        name="models",
+        help="list, search, download and remove models",
+        work="app.commands.models:show",
+        options=ModelsOptions,
+        examples=_MODELS_EXAMPLES,
+        actions=(
+            Command(
+                name="list",
+                help="list the models on this computer",
+                work="app.commands.models:show",
+                options=ListOptions,
+            ),
+            Command(
+                name="search",
+                help="search the Hugging Face hub for MLX models",
+                work="app.commands.models:search",
+                options=SearchOptions,
+            ),
+            Command(
+                name="download",
+                help="download a model, or resume a partial download, and verify it",
+                work="app.commands.models:download",
+                options=DownloadOptions,
+            ),
+            Command(
+                name="remove",
+                help="delete a downloaded model from this computer",
+                work="app.commands.models:remove",
+                options=RemoveOptions,
+            ),
+        ),
+    ),
+    Command(
+        name="replay",
+        help="play a saved run again, with the same stops or with others",
+        description="Replay a saved run through the real matcher; no model is needed.",
+        work="app.commands.replay:run",
+        options=ReplayOptions,
+        examples=_REPLAY_EXAMPLES,
+    ),
+    Command(
+        name="inspect",
+        help="say what is wrong with an answer that any server gave",
+        work="app.commands.inspect:run",
+        options=InspectOptions,
+        examples=_INSPECT_EXAMPLES,
+    ),
+    Command(
+        name="probe",
+        help="test how any server handles stops",
+        work="app.commands.probe:run_arguments",
+    ),
+    Command(
+        name="completion",
+        help="print a script that completes commands, options and models in a shell",
+        work="app.commands.completion:run",
+        options=CompletionOptions,
+        examples=_COMPLETION_EXAMPLES,
+    ),
+)
+"""Every command but the window, which the program is without one."""
+WINDOW = Command(name="window", help="", work="app.commands.window:run", options=ChatOptions)

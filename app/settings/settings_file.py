@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from api.conformance.captures.values import on_one_line
+from api.terminal_text import on_one_line
 from app.paths import made_private, set_aside
 from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause

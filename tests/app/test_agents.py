@@ -6,13 +6,13 @@ import shlex
 import pytest
 
 from app.agents import AGENTS, NO_KEY, Target, lines, with_folder
-from app.command_line import launch_arguments
+from app.settings import options
 
 TARGET = Target("http://127.0.0.1:8642", "owner/some model", 65_536, "secret-key")
 
 
 def test_the_command_line_knows_every_agent() -> None:
-    assert set(launch_arguments.AGENTS) == set(AGENTS)
+    assert set(options.AGENTS) == set(AGENTS)
 
 
 @pytest.mark.parametrize("name", AGENTS)

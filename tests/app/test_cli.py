@@ -159,7 +159,7 @@ def test_the_window_takes_the_same_options(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(window, "run", lambda given: options.append(given) or 0)
     assert main(["--stop", "END", "--max-tokens", "9", "--model", "~/m"]) == 0
     assert options[0].answer.stops == ("END",)
-    assert options[0].answer.max_tokens == 9
+    assert options[0].answer.conversation.max_tokens == 9
     assert options[0].model == Path.home() / "m"
 
 

@@ -16,8 +16,8 @@ loaded = [name for name in FORBIDDEN if name in sys.modules]
 print("loaded:", json.dumps(loaded), file=sys.__stdout__, flush=True)
 """
 WINDOW = ("PySide6", "qasync", "prompt_toolkit", "ui.window", "ui.chat")
-MODEL = ("mlx", "mlx_lm", "transformers", "tokenizers", "engine.inference.mlx_loading")
-UNUSED_OF_MODELS = ("numpy", "torch", "llguidance", "huggingface_hub.hf_api")
+MODEL = ("mlx", "mlx_lm", "numpy", "transformers", "tokenizers", "engine.inference.mlx_loading")
+UNUSED_OF_MODELS = ("torch", "llguidance", "huggingface_hub.hf_api")
 SEVERAL = ("engine.distributed.leading", "engine.distributed.following")
 SERVER = ("aiohttp", "api.server", "prometheus_client")
 LIGHT = (

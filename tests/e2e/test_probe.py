@@ -15,7 +15,7 @@ import pytest
 
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.values import Level
-from app.command_line.probe_arguments import DIALECTS, LEVELS
+from app.settings.probe_options import DIALECTS, LEVELS
 
 REPOSITORY = Path(__file__).parents[2]
 Program = Callable[..., subprocess.CompletedProcess[str]]

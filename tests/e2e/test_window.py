@@ -27,6 +27,7 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
 from engine.inference.mlx_backend import MlxBackend
 from tests.support.hub import hub
+from ui.preferences.preferences import NewConversation
 from ui.records.tools import ToolServerConfig, ToolsInUse
 from ui.window.main_window import MainWindow
 
@@ -63,7 +64,11 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
         return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
 
     def run(steps: Steps, *, is_plain: bool = False, **answer: Any) -> None:
-        options = ChatOptions(paths.demo_model(), is_plain=is_plain, answer=AnswerOptions(**answer))
+        options = ChatOptions(
+            paths.demo_model(),
+            is_plain=is_plain,
+            answer=AnswerOptions(conversation=NewConversation(**answer)),
+        )
 
         async def main() -> None:
             # An earlier test that failed may have left its window behind.

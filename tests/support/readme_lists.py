@@ -17,7 +17,7 @@ from typing import Literal, get_args, get_origin
 
 from api.conformance.probe.reports.formats import catalogue_as_table, references_as_table
 from api.server.routes import ROUTES
-from app.command_line.arguments import parser
+from app.command_line import parser
 from app.settings.settings_file import Settings
 from tests.support.parameter_lists import PARAMETERS
 from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
@@ -44,11 +44,7 @@ def routes() -> str:
 
 def commands() -> dict[str, argparse.ArgumentParser]:
     """The parser of every command by its name; the window's is called ``window``."""
-
-    def unused(_: argparse.Namespace) -> int:
-        raise AssertionError("no command is run here")
-
-    root = parser(*[unused] * 9)
+    root = parser()
     found = _choices(root)
     nested = {f"models {name}": one for name, one in _choices(found["models"]).items()}
     return {"window": root, **found, **nested}

@@ -10,11 +10,9 @@ from api.conformance.captures.values import (
     CapturedUsage,
     Finding,
     Severity,
-    harmless,
-    harmless_json,
-    on_one_line,
     status_in_words,
 )
+from api.terminal_text import harmless, harmless_json, on_one_line
 
 FORMAT = 2
 _UNKNOWN = "unknown"

@@ -3,13 +3,10 @@
 Pure; any thread.
 """
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any
 
 # A captured answer of any server, and the findings about it.
 
@@ -232,45 +229,3 @@ def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:
                     best = (stop[:length], stop)
                 break
     return best
-
-
-# Makes foreign text safe for terminals and reports: control characters become escapes.
-#
-# Servers, files and models may send characters that move the cursor, rewrite a line, reverse the
-# direction of writing or hide words.
-
-# Controls of ASCII except newline and tab, those of Latin-1, soft hyphens, marks and overrides of
-# direction, invisible spaces and operators, line separators, annotations, lone surrogates, and the
-# tags of Unicode. Joiners stay, because scripts and emoji need them.
-_STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-_BREAKS = str.maketrans({"\n": "\\n", "\t": "\\t"})
-
-
-def harmless(text: str) -> str:
-    """Return text with every such character shown as an escape; newline and tab stay."""
-    return _STEERING.sub(_escape, text)
-
-
-def on_one_line(text: str, most_chars: int = 0) -> str:
-    """Return harmless text without line breaks, shortened to ``most_chars``."""
-    shown = text if not most_chars or len(text) <= most_chars else text[: most_chars - 1] + "…"
-    return harmless(shown).translate(_BREAKS)
-
-
-def harmless_json(value: Any) -> str:
-    """Return a value as JSON on one line, with every such character escaped."""
-    return _STEERING.sub(_json_escape, json.dumps(value, ensure_ascii=False))
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code <= 0xFF:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
-
-
-def _json_escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]  # beyond the first plane, it is written as two halves

@@ -10,10 +10,11 @@ import aiohttp
 
 from api.conformance.captures.draft import items, mapping
 from api.conformance.captures.framing import parsed
-from api.conformance.captures.values import WireDialect, on_one_line
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, Client, Received, read_body
 from api.conformance.probe.dialects import DRIVERS, Driver, path_of
 from api.conformance.probe.values import Access, Exchange, ProbeFailed, ProbeOptions
+from api.terminal_text import on_one_line
 
 # Adapts requests to what a server refuses, or advises the user which option to give.
 

@@ -13,7 +13,6 @@ from fnmatch import fnmatchcase
 
 import aiohttp
 
-from api.conformance.captures.values import on_one_line
 from api.conformance.probe.catalogue import CASES, case_of
 from api.conformance.probe.checks.answer_checks import (
     ANSWER_CHECKS,
@@ -56,6 +55,7 @@ from api.conformance.probe.values import (
     Report,
     tool_name,
 )
+from api.terminal_text import on_one_line
 
 _BEGINNING = "Asking without stops"
 _SIMPLEST = "stop.one_character"

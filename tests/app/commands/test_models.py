@@ -14,7 +14,7 @@ import pexpect
 import pytest
 
 from app.cli import main
-from app.command_line import model_arguments
+from app.settings import options
 from app.settings.settings_file import Settings, SettingsFile
 from engine.library.hub import searching
 from engine.library.hub.suggestions import SUGGESTIONS
@@ -295,5 +295,5 @@ def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
 
 
 def test_a_search_has_the_same_bounds_as_the_engine() -> None:
-    assert model_arguments.USUAL_RESULTS == searching.USUAL_RESULTS
-    assert model_arguments.MOST_RESULTS == searching.MOST_RESULTS
+    assert options.USUAL_RESULTS == searching.USUAL_RESULTS
+    assert options.MOST_RESULTS == searching.MOST_RESULTS

@@ -6,6 +6,7 @@ import pytest
 from app.desktop.window import asked_conversation, kept_conversations
 from app.settings.options import AnswerOptions
 from engine import StopOptions, StopScope
+from ui.preferences.preferences import NewConversation
 from ui.records.conversations import Conversation
 from ui.records.requests import stop_rules
 from ui.records.store import StoreProblem
@@ -17,7 +18,8 @@ def test_without_options_the_command_line_begins_no_conversation() -> None:
 
 def test_options_of_the_command_line_become_a_conversation() -> None:
     answer = AnswerOptions(
-        stops=("END", "\n"), max_tokens=9, temperature=0.5, system="Brief.", is_thinking=True
+        ("END", "\n"),
+        NewConversation("Brief.", max_tokens=9, temperature=0.5, is_thinking=True),
     )
     conversation = asked_conversation(answer)
     assert conversation is not None

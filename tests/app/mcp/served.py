@@ -9,8 +9,7 @@ from typing import Any
 import psutil
 
 from app.mcp.host import ToolServers
-from app.mcp.secrets import ToolSecrets
-from app.settings.keychain import Keychain, NoKeychain
+from app.settings.keychain import Keychain, NoKeychain, ToolSecrets
 from ui.records.tools import ServerState, ToolInfo, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 

@@ -13,7 +13,7 @@ from app.mcp.configuration import (
     servers_from,
     text_of,
 )
-from app.mcp.secrets import ToolSecrets
+from app.settings.keychain import ToolSecrets
 from tests.app.mcp.served import Served, no_keychain
 from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused

@@ -6,11 +6,12 @@ from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message
 from engine.values.events import Finished, Timing, Usage
+from ui.preferences.preferences import NewConversation
 
 
 @pytest.fixture
 def session() -> ChatSession:
-    return ChatSession(AnswerOptions(stops=("END",), system="Be brief."))
+    return ChatSession(AnswerOptions(("END",), NewConversation("Be brief.")))
 
 
 def answer(text: str, kind: StopKind = StopKind.EOS) -> Answer:

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from api.conformance.captures.values import harmless
+from api.terminal_text import harmless
 from app.printer import Printer
 
 

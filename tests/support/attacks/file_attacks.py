@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.commands import inspect, replay
 from app.exits import CommandError
-from app.settings.options import ReplayOptions
+from app.settings.options import InspectOptions, ReplayOptions
 from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
 from engine.files.fields import DamagedFile
@@ -265,8 +265,8 @@ def _captures() -> tuple[str, ...]:
 
 def _read_capture(path: Path) -> str:
     outcome = _commanded(
-        lambda: inspect.run(inspect.InspectOptions(str(path), ("END",))),
-        lambda: inspect.run(inspect.InspectOptions(str(path), is_json=True)),
+        lambda: inspect.run(InspectOptions(str(path), ("END",))),
+        lambda: inspect.run(InspectOptions(str(path), is_json=True)),
     )
     # A stream of events, as most servers write it.
     text = path.read_bytes().decode("utf-8", "replace")

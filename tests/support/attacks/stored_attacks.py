@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.mcp.configuration import ServersFile
-from app.mcp.secrets import ToolSecrets
-from app.settings.keychain import NoKeychain
+from app.settings.keychain import NoKeychain, ToolSecrets
 from app.store import rows
 from engine.files.fields import DamagedFile
 from engine.library.download_progress import DownloadFailed

@@ -11,7 +11,6 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.values import harmless, on_one_line
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
@@ -25,6 +24,7 @@ from api.conformance.probe.values import (
     Report,
     tool_name,
 )
+from api.terminal_text import harmless, on_one_line
 
 # A report as JSON values for programs.
 

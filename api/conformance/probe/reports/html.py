@@ -4,10 +4,10 @@ import html
 import json
 from collections.abc import Iterator, Sequence
 
-from api.conformance.captures.values import harmless
 from api.conformance.probe.reports.suite import ProbeSuite, of_one
 from api.conformance.probe.reports.text import compared, facts, summary
 from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fault, Report
+from api.terminal_text import harmless
 
 # A report as one self-contained HTML page: no script, no font, no network.
 

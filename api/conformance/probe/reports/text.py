@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from api.conformance.captures.values import harmless, on_one_line
 from api.conformance.probe.reports.suite import ProbeSuite, SuiteVerdict
 from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fault, Report
+from api.terminal_text import harmless, on_one_line
 
 # Escapes any text for Markdown: code spans, cells, fences.
 

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from api.conformance.captures.values import WireDialect, harmless
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, LimitReached
 from api.conformance.probe.reports.formats import as_data
 from api.conformance.probe.reports.html import as_html
 from api.conformance.probe.reports.text import as_text
 from api.conformance.probe.running import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions
+from api.terminal_text import harmless
 from app import exits
 from app.commands.probe import ProbeCommand
 from app.commands.probe import run as run_command

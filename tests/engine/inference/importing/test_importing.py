@@ -80,53 +80,6 @@ print(json.dumps(sorted(found) == sorted(wanted)))
     assert result_of(IMPORTED + program) is True
 
 
-def test_numpy_is_imported_when_it_is_first_used() -> None:
-    program = """
-from transformers.utils import generic
-seen = ["numpy" in sys.modules, generic.is_numpy_array([1]), "numpy" in sys.modules]
-made = generic.np.zeros(3)
-import numpy
-import numpy.linalg
-print(json.dumps(seen + [
-    type(made) is numpy.ndarray,
-    generic.np.ndarray is numpy.ndarray,
-    generic.is_numpy_array(made),
-    isinstance(numpy.int64(3), generic.np.number),
-    issubclass(numpy.float32, generic.np.generic),
-    isinstance(3, generic.np.number),
-]))
-"""
-    assert result_of(IMPORTED + program) == [
-        False,
-        False,
-        False,
-        True,
-        True,
-        True,
-        True,
-        True,
-        False,
-    ]
-
-
-def test_code_that_uses_numpy_during_the_import_gets_it() -> None:
-    program = """
-import json, sys
-from engine.inference.library_imports import importing_mlx_lm
-with importing_mlx_lm():
-    import numpy.linalg
-    from numpy import array, float64
-    import mlx_lm
-import numpy
-print(json.dumps([
-    float(numpy.linalg.norm(array([3.0, 4.0]))),
-    numpy.float64 is float64,
-    sys.modules["numpy"].__version__ == numpy.__version__,
-]))
-"""
-    assert result_of(program) == [5.0, True, True]
-
-
 def test_the_client_of_the_hub_is_imported_when_it_is_first_used() -> None:
     program = """
 import huggingface_hub
@@ -158,16 +111,16 @@ print(json.dumps(seen + [
 def test_what_was_imported_before_stays_as_it_is() -> None:
     program = """
 import json, sys
-import numpy, transformers, huggingface_hub
+import transformers, huggingface_hub
 from huggingface_hub import HfApi
 from engine.inference.library_imports import importing_mlx_lm
-before = [sys.modules["numpy"], transformers, huggingface_hub.HfApi]
+before = [transformers, huggingface_hub.HfApi]
 with importing_mlx_lm():
     import engine.inference.mlx_loading
-after = [sys.modules["numpy"], sys.modules["transformers"], huggingface_hub.HfApi]
+after = [sys.modules["transformers"], huggingface_hub.HfApi]
 print(json.dumps([one is other for one, other in zip(before, after)]))
 """
-    assert result_of(program) == [True, True, True]
+    assert result_of(program) == [True, True]
 
 
 def test_the_collector_runs_again_after_the_import_and_stays_off_where_it_was_off() -> None:

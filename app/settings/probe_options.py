@@ -1,15 +1,8 @@
-"""The grammar of ``fullstop probe``: its options and its help.
-
-Must not run anything. Pure; main thread.
-"""
+"""The options of the probe, and its help; the small distribution of the probe has them, too."""
 
 import argparse
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-Command = Callable[[argparse.Namespace], int]
 
 PROBE_KEY_VARIABLE = "FULLSTOP_PROBE_KEY"
 
@@ -21,7 +14,6 @@ DIALECTS = (
 ALL_DIALECTS = "all"
 LEVELS = ("specification", "extension", "opinion")
 
-_DESCRIPTION = "Test how any server handles stops."
 _EXAMPLES = f"""\
 examples:
   {{program}} http://127.0.0.1:8080
@@ -37,35 +29,9 @@ usage, 3 incomplete, 4 no server that can be judged, 130 ended with Ctrl-C
 """
 
 
-def add_probe(commands: Any, run: Command) -> None:
-    """Add the command to a parser's subcommands."""
-    probe = commands.add_parser(
-        "probe",
-        help="test how any server handles stops",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES.format(program="fullstop probe"),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    _add_options(probe)
-    probe.set_defaults(command=run)
-
-
-def probe_parser(version: str) -> argparse.ArgumentParser:
-    """Return the parser of the separate program ``fullstop-probe``."""
-    parser = argparse.ArgumentParser(
-        prog="fullstop-probe",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES.format(program="fullstop-probe"),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"fullstop-probe {version}")
-    _add_options(parser)
-    return parser
-
-
-def _add_options(probe: argparse.ArgumentParser) -> None:
+def add_options(probe: argparse.ArgumentParser) -> None:
+    """Add the options of the probe and the end of its help to a parser."""
+    probe.epilog = _EXAMPLES.format(program=probe.prog)
     probe.set_defaults(key_variable=PROBE_KEY_VARIABLE)
     probe.add_argument(
         "url", metavar="URL", nargs="?", help="address of the server, or of one endpoint"

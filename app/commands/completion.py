@@ -1,13 +1,16 @@
-"""Completes words of the command line for a shell; each shell's script calls this.
+"""``fullstop completion``: completes words of the command line for a shell.
 
-The candidates come from the parser, so new options are completed without further work. Pure, except
-that the names of models are read when they are needed. Main thread.
+Each shell's script calls this. The candidates come from the parser, so new options are completed
+without further work; the names of models are read when they are needed. Main thread.
 """
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 
-from app.command_line.model_arguments import LOCAL_MODEL, REMOTE_MODEL
+from api.terminal_text import harmless
+from app import exits, paths
+from app.command_line import parser
+from app.settings.options import LOCAL_MODEL, REMOTE_MODEL, CompletionOptions
 
 Names = Callable[[], Iterable[str]]
 
@@ -40,12 +43,24 @@ complete -c fullstop -a \
 }
 
 
-def script(shell: str) -> str:
-    """Return the script that a shell reads."""
-    return _SCRIPTS[shell]
+def run(options: CompletionOptions) -> int:
+    """Print the script of a shell, or the candidates for the last word of its line."""
+    line = options.line[1:] if options.line[:1] == ("--",) else options.line
+    if not line:
+        print(_SCRIPTS[options.shell], end="")
+        return exits.OK
+    offered = _candidates(parser(), line, paths.model_names, _suggested)
+    print("".join(f"{word}\n" for word in offered if harmless(word) == word), end="")
+    return exits.OK
 
 
-def candidates(
+def _suggested() -> list[str]:
+    from engine.library.hub.suggestions import SUGGESTIONS
+
+    return [one.name for one in SUGGESTIONS]
+
+
+def _candidates(
     root: argparse.ArgumentParser, line: Sequence[str], local: Names, remote: Names
 ) -> list[str]:
     """Return the candidates for the last word of a line; empty if any word is possible."""

@@ -8,7 +8,7 @@ import pytest
 from api.conformance.captures.diagnosis import diagnose
 from api.conformance.captures.parsing import parse
 from api.conformance.captures.report import as_text
-from api.conformance.captures.values import harmless, harmless_json, on_one_line
+from api.terminal_text import harmless, harmless_json, on_one_line
 
 STEERING = (
     "\x00\x07\x08\x1b\r\x7f\x80\x9b\u200e\u202a\u202e\u2066\u2069\u2028\ufeff\ud800\U000e0041"

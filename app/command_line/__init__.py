@@ -1,1 +1,0 @@
-"""The grammar of the command line: commands, their options, and their help. Runs nothing."""
