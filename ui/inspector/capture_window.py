@@ -26,7 +26,7 @@ from api.conformance.captures.recordings import as_archive, opened
 from api.conformance.captures.report import as_text, has_faults
 from api.conformance.captures.values import Capture, Finding, Severity
 from engine import counted, quoted, visible
-from ui.inspector.pages import align, reading_page
+from ui.inspector.pages import ReadingPage, align
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_file
 from ui.kit.html import (
@@ -324,8 +324,7 @@ class CaptureWindow(OwnWindow):
         self.stops = QLineEdit()
         self.stops.setAccessibleName("The requested stops")
         self.stops.setPlaceholderText(r"Requested stops, separated by spaces: END \n\n")
-        self.page = reading_page("What the answer says and what is wrong with it")
-        self.page.setPlaceholderText(_RESULT_HINT)
+        self.page = ReadingPage("What the answer says and what is wrong with it", _RESULT_HINT)
         align(self.source)
         self.clear = QPushButton("Clear")
         self.clear.setAccessibleName("Forget the captured answer")

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine import TokenTrace, acceptance, counted, quoted
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import reading_page
+from ui.inspector.pages import ReadingPage
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.buttons import Choice
 from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
@@ -123,7 +123,7 @@ class CompareTab(QWidget):
         self._looked_for: set[str] = set()
         self.choice = Choice(theme, "Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
-        self.page = reading_page("The two runs from their first difference on")
+        self.page = ReadingPage("The two runs from their first difference on")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 12, 0, 0)
         layout.setSpacing(8)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine import Channel, StopKind, counted, quoted, visible
 from engine.recording.run_trace import RunTrace
-from ui.inspector.pages import reading_page
+from ui.inspector.pages import ReadingPage
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, Tape
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
@@ -186,7 +186,7 @@ class MatcherTab(QWidget):
         self._is_stale = False
         self._asked = 0
         self._tasks = Tasks()
-        self.page = reading_page("How near each stop sequence came")
+        self.page = ReadingPage("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 12, 0, 0)

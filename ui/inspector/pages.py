@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QFontMetrics,
     QKeySequence,
     QPainter,
+    QPaintEvent,
     QPalette,
     QShowEvent,
 )
@@ -38,13 +39,33 @@ TEXT_MARGIN_PX = 12
 _PLAIN_PADDING_PX = 6
 
 
-def reading_page(says: str) -> QTextBrowser:
-    """Return a page that is filled with markup, and opens no links by itself."""
-    page = QTextBrowser()
-    page.setOpenLinks(False)
-    page.setAccessibleName(says)
-    align(page)
-    return page
+class ReadingPage(QTextBrowser):
+    """A page that is filled with markup, and opens no links by itself.
+
+    Args:
+        says: What it shows, for a screen reader.
+        hint: What stands on it while it is empty. Qt's own placeholder would end with its line.
+    """
+
+    def __init__(self, says: str, hint: str = "") -> None:
+        super().__init__()
+        self.hint = hint
+        self.setOpenLinks(False)
+        self.setAccessibleName(says)
+        self.setAccessibleDescription(hint)
+        align(self)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the text, or the hint."""
+        super().paintEvent(event)
+        if self.hint and self.document().isEmpty():
+            painter = QPainter(self.viewport())
+            painter.setPen(self.palette().color(QPalette.ColorRole.PlaceholderText))
+            room = (
+                self.viewport().rect().adjusted(TEXT_MARGIN_PX, TEXT_MARGIN_PX, -TEXT_MARGIN_PX, 0)
+            )
+            painter.drawText(room, Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap, self.hint)
+            painter.end()
 
 
 def align(page: QTextEdit | QPlainTextEdit) -> None:

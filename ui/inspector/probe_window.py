@@ -32,7 +32,7 @@ from api.conformance.probe.values import (
     Progress,
     Report,
 )
-from ui.inspector.pages import reading_page
+from ui.inspector.pages import ReadingPage
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.buttons import Choice
 from ui.kit.colors import Colors
@@ -210,7 +210,7 @@ class ProbeWindow(OwnWindow):
         self.bar.setFixedHeight(4)
         self.bar.setAccessibleName("Progress of the probe")
         self.note = label("", "", 1.0, is_wrapped=True)
-        self.page = reading_page("Results")
+        self.page = ReadingPage("Results")
         self.copy = QPushButton("Copy as Markdown")
         self.save = QPushButton("Save…")
         self.save.setAccessibleName("Save the report as a page or as JSON")

@@ -303,10 +303,10 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
 
 
 _WIDTHS = {
-    RequestColumn.TIME: 74,
+    RequestColumn.TIME: 90,
     RequestColumn.CLIENT: 126,
     RequestColumn.DIALECT: 140,
-    RequestColumn.MODEL: 100,
+    RequestColumn.MODEL: 112,
     RequestColumn.STREAM: 66,
     RequestColumn.STATUS: 64,
     RequestColumn.STOP: 126,

@@ -430,11 +430,12 @@ class ServerWindow(OwnWindow):
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setWidget(holder)
-        self._theme.follow(area, lambda: area.setFixedWidth(self._settings_px(holder)))
+        self._theme.follow(area, lambda: area.setFixedWidth(self._settings_px(area, holder)))
         return area
 
-    def _settings_px(self, holder: QWidget) -> int:
-        return max(self._theme.gap(_SETTINGS_PX + 32), holder.minimumSizeHint().width())
+    def _settings_px(self, area: QScrollArea, holder: QWidget) -> int:
+        least = holder.minimumSizeHint().width() + area.verticalScrollBar().sizeHint().width()
+        return max(self._theme.gap(_SETTINGS_PX + 32), least)
 
     def _connect_signals(self) -> None:
         panel = self._panel

@@ -80,7 +80,7 @@ def test_a_pasted_answer_is_shown_with_its_faults(run: Run, theme: Theme, tmp_pa
         window.show()
         assert not window.copy.isEnabled()
         assert window.page.document().isEmpty()
-        assert "appears here" in window.page.placeholderText()
+        assert "appears here" in window.page.hint
         QGuiApplication.clipboard().setText(LEAK)
         window.activateWindow()
         await eventually(lambda: QApplication.activeWindow() is window)

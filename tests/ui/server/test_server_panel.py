@@ -3,13 +3,14 @@ import errno
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QLabel
+from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollArea
 
 from tests.support.kept import preferences_state
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.server.test_request_log import began, ended
 from ui.kit.theme import Theme
 from ui.preferences.preferences import KeyPlace, Preferences, ServerPreferences
+from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerSwitch, pill_of
@@ -274,3 +275,31 @@ def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
         settings.deleteLater()
 
     run(steps())
+
+
+@pytest.mark.parametrize("text_percent", [100, 200])
+def test_a_time_and_the_settings_beside_the_log_are_not_cut_off(
+    theme: Theme, run: RunOnLoop, text_percent: int
+) -> None:
+    async def steps() -> None:
+        theme.set_text_size(text_percent)
+        panel = panel_with(Control())
+        window = ServerWindow(theme, panel)
+        window.resize(1_000, 300)
+        window.show()
+        panel.log.take([began(1)])
+        view = window.log.view
+        await eventually(lambda: view.model().rowCount() == 1)
+        assert view.sizeHintForColumn(RequestColumn.TIME) <= view.columnWidth(RequestColumn.TIME)
+        areas = window.findChildren(QScrollArea)
+        (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
+        await eventually(lambda: area.verticalScrollBar().isVisible())
+        assert area.widget().width() <= area.viewport().width()
+        window.close()
+        await window.finish()
+        window.deleteLater()
+
+    try:
+        run(steps())
+    finally:
+        theme.set_text_size(100)

@@ -1,5 +1,7 @@
 """What a probe and a capture say as pages: quoted stops are code, and nothing is markup."""
 
+from pytestqt.qtbot import QtBot
+
 from api.conformance.captures.values import (
     Capture,
     CapturedEvent,
@@ -16,8 +18,10 @@ from ui.inspector.capture_window import (
     CapturedAnswers,
     capture_page,
 )
+from ui.inspector.pages import ReadingPage
 from ui.inspector.probe_window import probe_page
 from ui.kit.colors import LIGHT
+from ui.kit.theme import Theme
 
 
 def test_a_fault_of_a_probe_is_a_sentence_with_code_spans_above_its_evidence() -> None:
@@ -56,3 +60,18 @@ def test_a_long_answer_shows_both_ends_and_says_what_is_left_out() -> None:
         assert f"<code>event-{shown}</code>" in page
     assert f"… {250 - FIRST_EVENTS:,} events" in page
     assert "<code>event-100</code>" not in page
+
+
+def test_a_hint_of_several_lines_is_drawn_whole(theme: Theme, qtbot: QtBot) -> None:
+    page = ReadingPage("Results", "What the answer says appears here. " * 8)
+    qtbot.addWidget(page)
+    page.resize(300, 300)
+    page.show()
+    drawn = page.viewport().grab().toImage()
+    ground = drawn.pixelColor(drawn.width() - 1, drawn.height() - 1)
+    lines = [
+        y
+        for y in range(drawn.height())
+        if any(drawn.pixelColor(x, y) != ground for x in range(0, drawn.width(), 2))
+    ]
+    assert max(lines) - min(lines) > 4 * page.fontMetrics().height() * drawn.devicePixelRatio()
