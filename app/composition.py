@@ -28,8 +28,7 @@ from engine import (
     plain_cause,
 )
 from engine.distributed.world import Meeting, World, launched
-from engine.library.discovery import ModelFolders, discover
-from engine.library.found import FoundModel, Origin, look_into
+from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, look_into
 from engine.library.models import check_folder
 
 # Builds an engine, loads the model that the command line names, and shuts the engine down.
@@ -253,7 +252,7 @@ def world_of_this_process() -> World | None:
 
 def meet(world: World) -> Meeting:
     """Wait for the other processes; signals still end this one."""
-    from engine.distributed import sharding  # imports MLX
+    from engine.distributed.shared_batch import meet  # imports MLX
 
     if world.rank == 0:
         others = ", ".join(world.name_of(rank) for rank in range(1, world.size))
@@ -261,7 +260,7 @@ def meet(world: World) -> Meeting:
     # While MLX waits, Python cannot handle signals.
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        return sharding.meet(world)
+        return meet(world)
     except EngineError as error:
         raise CommandError(str(error)) from error
     finally:
@@ -298,7 +297,7 @@ class _Lead:
     """Rank 0's connection to the other processes. Made on the server's loop."""
 
     def __init__(self, meeting: Meeting) -> None:
-        from engine.distributed.leading import Leader  # only several processes need it
+        from engine.distributed.leader import Leader  # only several processes need it
 
         self._loop = asyncio.get_running_loop()
         self.engine: Engine | None = None
@@ -322,7 +321,7 @@ class _Lead:
 
 def follow_rank_0(world: World) -> int:
     """Follow rank 0 until it ends; return the exit code."""
-    from engine.distributed.following import follow  # only several processes need it
+    from engine.distributed.follower import follow  # only several processes need it
 
     quieten_libraries()
     meeting = meet(world)

@@ -11,16 +11,16 @@ from typing import Literal
 
 import platformdirs
 
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
-from engine.library.discovery import (
+from engine.files.safe_files import read_bounded
+from engine.library.local_models import (
+    FoundModel,
     ModelFolders,
     discover,
     hub_cache,
     lm_studio_folders,
     models_named,
 )
-from engine.library.found import FoundModel
 
 # Makes a person's files readable only by that person, whatever the umask is.
 #

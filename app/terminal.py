@@ -40,10 +40,10 @@ from engine import (
     sentence,
     size_in_words,
 )
-from engine.library.download_progress import DownloadCancelled, DownloadProgress
 from engine.library.downloads import download
-from engine.recording.recorder import Recorder
+from engine.library.hub import DownloadCancelled, DownloadProgress
 from engine.recording.replay import Recording
+from engine.recording.run_trace import Recorder
 from ui.models.model_words import download_words, percent
 from ui.words import failure_words, unescaped
 

@@ -10,8 +10,8 @@ from typing import NoReturn
 
 from api.transport.config import ConfigError, ServerConfig, is_loopback, same_host
 from api.transport.errors import ApiError, ErrorKind
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
+from engine.files.safe_files import read_bounded
 
 # Checks the API key of a request in constant time; reads only the headers.
 

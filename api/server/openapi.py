@@ -20,7 +20,7 @@ from api.dialects.shared.dialect import Dialect
 from api.server.routes import ROUTES, Route
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from engine.processes.frames import read_frame, write_frame
+from engine.processes.helper_process import read_frame, write_frame
 from engine.processes.own_limits import give_way
 
 EVENT_SCHEMA = "x-event-schema"

@@ -22,10 +22,8 @@ from pathlib import Path
 from threading import BoundedSemaphore
 
 from api.transport.config import ConfigError
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
-from engine.files.later import Later
-from engine.files.whole_file import write_whole
+from engine.files.safe_files import Later, read_bounded, write_whole
 
 # Keeps answers on disk as well, so that they survive a restart of the server.
 #
@@ -35,7 +33,7 @@ from engine.files.whole_file import write_whole
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"response-([0-9a-f]{32})-([0-9a-f]{64})\.txt")
-# Leftovers of a server that was killed while it wrote; see ``engine.files.whole_file``.
+# Leftovers of a server that was killed while it wrote; see ``engine.files.safe_files``.
 _BROKEN = ".broken"
 _SET_ASIDE = re.compile(_NAME.pattern + re.escape(_BROKEN))
 _UNFINISHED = re.compile(r"\.response-[0-9a-f]{32}-[0-9a-f]{64}\.txt\..+")

@@ -39,7 +39,7 @@ from engine import (
     PromptProgress,
     merge_deltas,
 )
-from engine.library.found import chat_template
+from engine.library.local_models import chat_template
 
 
 class ServedEngine(Protocol):

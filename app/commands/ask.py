@@ -32,7 +32,7 @@ from engine import (
     sentence,
 )
 from engine.files.causes import os_cause
-from engine.files.whole_file import write_whole
+from engine.files.safe_files import write_whole
 from engine.recording.replay import Recording
 from engine.recording.saved_run import to_json
 

@@ -55,7 +55,7 @@ def run(options: CompletionOptions) -> int:
 
 
 def _suggested() -> list[str]:
-    from engine.library.hub.suggestions import SUGGESTIONS
+    from engine.library.hub_models import SUGGESTIONS
 
     return [one.name for one in SUGGESTIONS]
 

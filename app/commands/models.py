@@ -24,19 +24,28 @@ from app.settings.options import (
 )
 from app.terminal import fetch
 from engine import EngineError, counted, size_in_words
-from engine.library.discovery import hub_cache, models_named
-from engine.library.download_progress import DownloadCancelled
 from engine.library.downloads import repository_of
-from engine.library.found import FoundModel
-from engine.library.hub import searching
-from engine.library.hub.asking import Hub
-from engine.library.hub.hub_model import HubModel
-from engine.library.hub.suggestions import WRITTEN_ON, suggestions
-from engine.library.hub_failures import HubFailed
+from engine.library.hub import DownloadCancelled, Hub, HubFailed
+from engine.library.hub_models import (
+    WRITTEN_ON,
+    HubModel,
+    look_up,
+    look_up_all,
+    suggestions,
+    with_needs,
+)
+from engine.library.hub_models import search as search_hub
+from engine.library.local_models import (
+    FoundModel,
+    Removal,
+    RemovalFailed,
+    hub_cache,
+    models_named,
+    removal_of,
+)
+from engine.library.local_models import remove as remove_files
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from engine.library.models import weights_size
-from engine.library.removing import Removal, RemovalFailed, removal_of
-from engine.library.removing import remove as remove_files
 from ui.models.model_words import ORIGINS, fit_words
 
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}
@@ -79,9 +88,9 @@ def search(options: SearchOptions) -> int:
         return _suggest(printer, now, here, is_json=is_json)
     printer.status("searching …")
     try:
-        result = searching.search(Hub(), words, options.limit)
+        result = search_hub(Hub(), words, options.limit)
         printer.status(f"reading {len(result.models)} configurations …")
-        models = searching.with_needs(Hub(), result.models)
+        models = with_needs(Hub(), result.models)
     except HubFailed as error:
         raise CommandError(f"{error}; fullstop models lists what is on this computer") from error
     finally:
@@ -107,7 +116,7 @@ def download(options: DownloadOptions) -> int:
         raise CommandError(str(error), exits.USAGE) from error
     try:
         printer.status("contacting the hub …")
-        model = searching.look_up(Hub(), repository)
+        model = look_up(Hub(), repository)
     except HubFailed:
         pass  # the download reports the error
     else:
@@ -157,7 +166,7 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
     printer.status("asking the hub for sizes …")
     problem = ""
     try:
-        said = searching.look_up_all(Hub(), tuple(one.name for one in chosen))
+        said = look_up_all(Hub(), tuple(one.name for one in chosen))
     except HubFailed as error:
         said, problem = (None,) * len(chosen), str(error)
     finally:

@@ -53,7 +53,7 @@ from app import exits
 from app.exits import CommandError
 from app.printer import Printer
 from engine.files.causes import os_cause
-from engine.files.whole_file import WholeFile, write_whole
+from engine.files.safe_files import WholeFile, write_whole
 
 # Probes one dialect of a server, or all that it answers; Ctrl-C keeps the results so far.
 #

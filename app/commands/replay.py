@@ -23,7 +23,7 @@ from engine import (
     sentence,
 )
 from engine.files.causes import os_cause
-from engine.files.text_memory import text_memory
+from engine.files.json_items import text_memory
 from engine.recording.replay import Recording, Replayed, replay
 from engine.recording.saved_run import from_json
 

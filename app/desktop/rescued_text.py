@@ -16,7 +16,7 @@ from pathlib import Path
 from app import paths
 from app.paths import made_private
 from engine.files.causes import os_cause
-from engine.files.whole_file import write_whole
+from engine.files.safe_files import write_whole
 from ui.kit.dialogs import BoxButton, ask
 from ui.kit.tasks import Tasks
 from ui.records.conversations import Conversation

@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.paths import made_private, set_aside
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
-from engine.files.patient_json import parse_json
-from engine.files.whole_file import write_whole
+from engine.files.json_fields import parse_json
+from engine.files.safe_files import read_bounded, write_whole
 from ui.records.tools import NamedValue, ToolServerConfig
 
 # Reads the fields of one server in a configuration, each with its type and limits.

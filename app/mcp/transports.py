@@ -30,7 +30,7 @@ from app.mcp.processes import (
     note_group,
     printable,
 )
-from engine.files.patient_json import parse_json
+from engine.files.json_fields import parse_json
 
 # Limits how much a tool server may send: an initial amount, then an amount per second.
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from app.paths import made_private, set_aside
-from engine.files.bounded import read_bounded
-from engine.files.fields import DamagedFile, parsed_json
-from engine.files.whole_file import write_whole
+from engine.files.json_fields import DamagedFile, parsed_json
+from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences.preferences import KeyPlace
 
 FILE_NAME = "api-key"

@@ -17,7 +17,7 @@ from ui.preferences.preferences import NewConversation, declare
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
 
-# The same as in ``engine.library.hub.searching``; a test compares them.
+# The same as in ``engine.library.hub_models``; a test compares them.
 USUAL_RESULTS, MOST_RESULTS = 20, 200
 
 # The same as in ``app.agents``; a test compares them.

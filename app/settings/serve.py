@@ -14,8 +14,8 @@ from app import exits, paths
 from app.exits import CommandError
 from app.settings.settings_file import checks_of, made
 from engine import Limits
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
+from engine.files.safe_files import read_bounded
 from ui.preferences.preferences import DEFAULT_PORT, declare, declared
 
 # Every setting of ``fullstop serve``, each declared once.

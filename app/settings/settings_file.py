@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 
 from api.terminal_text import on_one_line
 from app.paths import made_private, set_aside
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
-from engine.files.whole_file import write_whole
+from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences.preferences import Declaration, Declared, Preferences, declare, declared
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment, attachment_from, attachment_values
 from ui.records.codec import (
     Preset,

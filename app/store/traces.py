@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import NamedTuple, ParamSpec
 
 from app.paths import made_private
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
-from engine.files.fields import DamagedFile
-from engine.files.later import Later
-from engine.recording.kept_trace import KeptTrace, packed, unpacked
-from engine.recording.run_trace import RunTrace
+from engine.files.json_fields import DamagedFile
+from engine.files.safe_files import Later, read_bounded
+from engine.recording.run_trace import KeptTrace, RunTrace, packed, unpacked
 
 # Writes, reads and deletes the traces in a folder, one file for each run.
 #

@@ -1,8 +1,6 @@
-"""The processes that form one engine, as MLX's launcher describes them.
+"""The processes that share one model, and what must be the same on all their machines."""
 
-Reads environment variables and the launcher's file; must not import MLX. Any thread.
-"""
-
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
+
+# The processes that form one engine, as MLX's launcher describes them.
+#
+# Reads environment variables and the launcher's file; must not import MLX.
 
 
 class BadLaunch(EngineError):
@@ -103,3 +105,24 @@ def _read(file: str) -> list[list[str]]:
     if not isinstance(nodes, list):
         raise BadLaunch(f"the launcher's file {file} does not hold a list")
     return nodes
+
+
+# Compares the copies of a model on two machines by a fingerprint.
+#
+# Reads names, sizes and one small file, but no weights; must not import MLX.
+
+
+def portable(folder: Path) -> str:
+    """Return a folder's path, with ``~`` for the home, which differs between users."""
+    try:
+        return f"~/{folder.relative_to(Path.home()).as_posix()}"
+    except ValueError:
+        return str(folder)
+
+
+def fingerprint_of(folder: Path) -> str:
+    """Return a model's fingerprint: a digest of its configuration and weight files."""
+    digest = hashlib.sha256((folder / "config.json").read_bytes())
+    for file in sorted(folder.glob("*.safetensors")):
+        digest.update(f"{file.name} {file.stat().st_size}\n".encode())
+    return digest.hexdigest()

@@ -1,17 +1,99 @@
-"""Reads a large JSON text as a stream: item by item, each with a limit. Pure; any thread.
+"""Reads large JSON texts item by item, and says how much memory a text takes."""
 
-A list's items, and those of chosen lists in an object, are found by their brackets and parsed one
-at a time, so that a text of any size takes the memory of its largest item. Whether an item is valid
-JSON is seen when it is parsed.
-"""
-
+import codecs
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.files.fields import DamagedFile, parsed_json
-from engine.files.text_memory import text_memory, value_bytes
+from engine.files.json_fields import DamagedFile, parsed_json
+from engine.wording import counted
+
+# How much memory a text, or the values of a JSON text, take once they are read.
+#
+# Python stores every character of a text in as many bytes as the widest one needs: with a single
+# emoji, 30 MB of English take 120 MB, for each copy.
+
+_PIECE_BYTES = 1 << 20
+# JSON may write any character by its number, and one beyond U+FFFF as a pair of surrogates.
+_FOUR_ESCAPED = re.compile(rb"\\u[dD][89abAB]")
+_TWO_ESCAPED = re.compile(rb"\\u(?!00)")
+_ANY_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# What CPython takes at most: an object with a first field, an empty list, a string, a place.
+_OBJECT_BYTES, _LIST_BYTES, _STRING_BYTES, _PLACE_BYTES = 240, 96, 56, 40
+
+
+# Bytes that a character can take.
+WIDEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TextMemory:
+    """The memory that a text takes."""
+
+    characters: int
+    width: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of one copy."""
+        return self.characters * self.width
+
+    def excess(self, most_bytes: int) -> str | None:
+        """Return an explanation if it takes more than ``most_bytes``; otherwise None."""
+        if self.size_bytes <= most_bytes:
+            return None
+        which = "emoji or other characters beyond U+FFFF" if self.width == WIDEST else (
+            "characters beyond U+00FF"
+        )  # fmt: skip
+        return (
+            f"it has {counted(self.characters, 'character')}, and since it contains {which}, each "
+            f"takes {counted(self.width, 'byte')} of memory; at most "
+            f"{most_bytes // self.width:,} such characters can be read"
+        )
+
+
+def text_memory(raw: bytes) -> TextMemory:
+    """Return what JSON in UTF-8 takes once it and its escapes are decoded, without keeping a copy.
+
+    What is not UTF-8 counts as replacement characters.
+    """
+    width = 1
+    if b"\\u" in raw:
+        width = 4 if _FOUR_ESCAPED.search(raw) else 2 if _TWO_ESCAPED.search(raw) else 1
+    if raw.isascii():
+        return TextMemory(len(raw), width)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    characters, view = 0, memoryview(raw)
+    for start in range(0, len(raw), _PIECE_BYTES):
+        piece = decoder.decode(view[start : start + _PIECE_BYTES], start + _PIECE_BYTES >= len(raw))
+        characters += len(piece)
+        width = max(width, _width(piece))
+    return TextMemory(characters, width)
+
+
+def value_bytes(raw: bytes) -> int:
+    """Return how much memory the values of a JSON text take at most, beside their characters."""
+    bare = _ANY_STRING.sub(b'"', raw)
+    return (
+        bare.count(b"{") * _OBJECT_BYTES
+        + bare.count(b"[") * _LIST_BYTES
+        + bare.count(b'"') * _STRING_BYTES
+        + bare.count(b",") * _PLACE_BYTES
+    )
+
+
+def _width(text: str) -> int:
+    """Return how many bytes each character of a text takes."""
+    widest = "" if text.isascii() else max(text)
+    return 1 if widest <= "\xff" else 2 if widest <= "\uffff" else 4
+
+
+# Reads a large JSON text as a stream: item by item, each with a limit.
+#
+# A list's items, and those of chosen lists in an object, are found by their brackets and parsed
+# one at a time, so that a text of any size takes the memory of its largest item. Whether an item
+# is valid JSON is seen when it is parsed.
 
 MOST_ITEM_BYTES = 16 << 20
 MOST_ITEM_VALUE_BYTES = 96 << 20

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
-from engine.library.hub_internals import client_imported_later
-from engine.processes.collector import collector_paused
+from engine.library.hub import client_imported_later
+from engine.processes.interpreter import collector_paused
 
 # Imports mlx-lm, and with it transformers, without their side effects and in half the time.
 #

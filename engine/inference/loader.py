@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.inference.backend import BatchLimits
 from engine.inference.cache.folder import DiskCache
 from engine.inference.library_imports import importing_mlx_lm
-from engine.library.loading import LoadProgress, OnLoadProgress
-from engine.library.reading_ahead import ReadingAhead
+from engine.library.loading import LoadProgress, OnLoadProgress, ReadingAhead
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

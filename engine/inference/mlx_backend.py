@@ -14,11 +14,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.constraining.compiling import is_panic
-from engine.constraining.constraints import Constraints
-from engine.constraining.form import Form
-from engine.constraining.token_constraint import TokenConstraint, settle
 from engine.errors import InvalidRequest
+from engine.grammar.compilation import is_panic
+from engine.grammar.form_compiler import Constraints
+from engine.grammar.masks import Form, TokenConstraint, settle
 from engine.inference import sampling
 from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
 from engine.inference.batch import DraftedRows, RunningBatch

@@ -30,7 +30,6 @@ from engine.inference.mlx_lm_internals import (
 )
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
 from engine.inference.text import knows_option
-from engine.library.architectures import unsupported
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
     DraftInfo,
@@ -39,6 +38,7 @@ from engine.library.models import (
     check_folder,
     context_length,
     model_name,
+    unsupported,
     weights_size,
 )
 from engine.output.vocabulary import Vocabulary, read_vocabulary

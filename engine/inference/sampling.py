@@ -19,7 +19,7 @@ from mlx_lm.sample_utils import (
     make_sampler,
 )
 
-from engine.constraining.token_constraint import TokenConstraint
+from engine.grammar.masks import TokenConstraint
 from engine.library.cache_size import MOST
 from engine.library.models import read_json
 from engine.values.request import Sampling

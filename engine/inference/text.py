@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from engine.constraining.schema_bounds import is_nested_too_deeply
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.files.causes import without_folders
+from engine.grammar.schema_bounds import is_nested_too_deeply
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
 from engine.output.tool_calls.call_text import CallParser

@@ -1,27 +1,33 @@
-"""Facts about a model, read from its folder, and from its tokenizer once it is loaded.
+"""What is known of a model in a folder on this machine before it is loaded."""
 
-Reads files, imports no MLX. Any thread.
-"""
-
+import ast
 import json
 import operator
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelLoadFailed
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
+from engine.files.safe_files import read_bounded
 from engine.library.cache_size import CacheSize, is_count
 from engine.wording import counted, escaped
+
+# Facts about a model, read from its folder, and from its tokenizer once it is loaded.
+#
+# Reads files, imports no MLX.
 
 INDEX = "model.safetensors.index.json"
 """The file that maps each weight to its file, if there are several weight files."""
 
 _DEFAULT_CONTEXT = 4096
 # An index may list thousands of files, with names of any length.
-_MOST_NAMED, _MOST_NAME_CHARS = 5, 100
+_MOST_NAMED, _MAX_TEMPLATE_NAME_CHARS = 5, 100
 # The largest index of weights that is known has 10 MB.
 _MOST_JSON_BYTES = 64 << 20
 # The limit of the format's own library: https://github.com/huggingface/safetensors#format.
@@ -140,7 +146,7 @@ def indexed_weights(folder: Path) -> set[str]:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first file names for a sentence, on one line and without control characters."""
-    shown = [escaped(name)[:_MOST_NAME_CHARS] for name in names[:_MOST_NAMED]]
+    shown = [escaped(name)[:_MAX_TEMPLATE_NAME_CHARS] for name in names[:_MOST_NAMED]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {counted(more, 'more file')}" if more else "")
 
@@ -233,3 +239,83 @@ def _check_weights(path: Path) -> None:
 def weights_size(folder: Path) -> int:
     """Return the total size of a folder's weight files, in bytes."""
     return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+# Tells from a configuration whether the installed mlx-lm can load a model.
+#
+# Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model
+# that is only offered needs none of it.
+
+_MAX_ARCHITECTURE_CHARS = 60
+
+
+def problem_of(config: dict[str, Any]) -> str:
+    """Return why no model of this configuration can be loaded, as a sentence.
+
+    Empty if nothing is known against it.
+    """
+    kind = config.get("model_type")
+    if not kind or not isinstance(kind, str):
+        return "It is not a language model: its config.json names no model_type."
+    if config.get("model_file"):
+        return "It needs code of its own, and code from models is never run."
+    known = _modules()
+    if known and _module(config) not in known:
+        name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]
+        return f"It is of architecture {unsupported(name)}."
+    return ""
+
+
+def unsupported(architecture: str) -> str:
+    """Return the words for an architecture that the installed mlx-lm does not support."""
+    try:
+        library = f"mlx-lm {version('mlx-lm')}"
+    except PackageNotFoundError:
+        library = "the installed mlx-lm"
+    return f"{architecture}, which {library} does not support; a later version may"
+
+
+def _module(config: dict[str, Any]) -> str:
+    """Return the name of the module in which mlx-lm looks for a model.
+
+    It goes by the model's own type, never by that of a part such as ``text_config``: a module for
+    models that also see takes the parts that it knows.
+    """
+    kind: str = config["model_type"]
+    by_class = _table("MODEL_ARCHITECTURE_REMAPPING")
+    classes = config.get("architectures")
+    for one in classes if isinstance(classes, list) else [classes]:
+        if isinstance(one, str) and (kind, one) in by_class:
+            return str(by_class[kind, one])
+    return str(_table("MODEL_REMAPPING").get(kind, kind))
+
+
+@cache
+def _folder() -> Path | None:
+    found = find_spec("mlx_lm")  # of a package at the top, this imports nothing
+    places = found.submodule_search_locations if found is not None else None
+    return Path(next(iter(places))) if places else None
+
+
+@cache
+def _modules() -> frozenset[str]:
+    """Return the names of mlx-lm's modules of models; none if its files cannot be listed."""
+    folder = _folder()
+    if folder is None:
+        return frozenset()
+    return frozenset(one.name for one in pkgutil.iter_modules([str(folder / "models")]))
+
+
+@cache
+def _table(name: str) -> dict[Any, Any]:
+    """Return a table of ``mlx_lm/utils.py``; empty if the file has none of this name."""
+    folder = _folder()
+    try:
+        source = (folder / "utils.py").read_text(encoding="utf-8") if folder is not None else ""
+        for one in ast.parse(source).body:
+            if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name:
+                found = ast.literal_eval(one.value)
+                return found if isinstance(found, dict) else {}
+    except (OSError, SyntaxError, ValueError):
+        pass
+    return {}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from engine.files.fields import Fields
+from engine.files.json_fields import Fields
 from engine.output.channels import (
     Beginning,
     Part,

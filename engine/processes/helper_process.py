@@ -1,18 +1,49 @@
-"""A process that answers one question at a time, and is replaced if a question crashes it.
-
-Blocks; one thread asks at a time, any thread may close. The process runs a module of this program
-that reads frames from its standard input and answers each on its standard output.
-"""
+"""A process that answers one question at a time, and is replaced if a question crashes it."""
 
 import contextlib
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from typing import IO
 
-from engine.processes.frames import HEAD, write_parts
+# The frames of bytes that a program and its helper process exchange.
+#
+# A frame is four bytes of length, then its content. Blocks; needs no other part of the program.
+
+HEAD = struct.Struct(">I")
+
+
+def read_frame(stream: IO[bytes]) -> bytes | None:
+    """Return the next frame; None at the end of the stream."""
+    head = stream.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    [size] = HEAD.unpack(head)
+    content = stream.read(size)
+    return content if len(content) == size else None
+
+
+def write_frame(stream: IO[bytes], content: bytes) -> None:
+    """Write a frame and send it."""
+    write_parts(stream, len(content), (content,))
+
+
+def write_parts(stream: IO[bytes], size: int, parts: Iterable[bytes | bytearray]) -> None:
+    """Write a frame with content in several parts, and send it."""
+    stream.write(HEAD.pack(size))
+    for part in parts:
+        stream.write(part)
+    stream.flush()
+
+
+# A process that answers one question at a time, and is replaced if a question crashes it.
+#
+# Blocks; one thread asks at a time, any thread may close. The process runs a module of this
+# program that reads frames from its standard input and answers each on its standard output.
 
 _LARGE_BLOCK = 1 << 20
 # Python takes a moment to end after it has closed its files.

@@ -39,8 +39,7 @@ import json
 from typing import Any
 
 from engine.errors import EngineError, InvalidRequest
-from engine.files.fields import DamagedFile, Fields, parsed_json
-from engine.files.patient_json import parse_json
+from engine.files.json_fields import DamagedFile, Fields, parse_json, parsed_json
 from engine.output.answer import RunSetting
 from engine.output.channels import Beginning
 from engine.output.families import family_from_fields, family_to_fields

@@ -8,9 +8,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from engine.constraining.form import Form, FormMissing, is_constrained
-from engine.constraining.forms import Forms
 from engine.errors import EngineError
+from engine.grammar.forms import Forms
+from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.scheduling.generation import Generation
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.queue.preparing import prompts_size

@@ -11,7 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
-from engine.constraining.form import Form
+from engine.grammar.masks import Form
 from engine.output.answer import RunSetting
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.matcher import Automaton

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import UnknownModel
-from engine.library.found import FoundModel
+from engine.library.local_models import FoundModel
 
 _MOST_NEAR = 3
 _LIKENESS = 0.5

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.constraining.forms import Forms
 from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel
+from engine.grammar.forms import Forms
 from engine.inference.cache.folder import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
 from engine.library.models import ModelInfo

@@ -10,7 +10,7 @@ from enum import Enum, StrEnum
 from typing import Any
 
 from engine.errors import InvalidRequest
-from engine.files.fields import Fields
+from engine.files.json_fields import Fields
 from engine.stopping.record import Channel
 
 # The stops of a request, and their limits, which are the same everywhere.

@@ -9,7 +9,7 @@ from app import paths
 from app.composition import offered_models, served_models
 from app.exits import CommandError
 from app.settings.serve import ServeOptions
-from engine.library.found import Origin, look_into
+from engine.library.local_models import Origin, look_into
 from tests.support.several.offered_models import write_models
 
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from engine.inference import mlx_lm_internals, transformers_internals
-from engine.library import hub_internals
+from engine.library.hub import keep_content, request_headers
 from tests.conventions.private_parts import ADAPTERS, complaint, expect
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def test_requests_to_the_hub_carry_the_token(monkeypatch: pytest.MonkeyPatch) ->
     expect(
         "huggingface-hub",
         "utils.build_hf_headers",
-        lambda: hub_internals.request_headers()["authorization"] == "Bearer hf_of_a_person",
+        lambda: request_headers()["authorization"] == "Bearer hf_of_a_person",
     )
 
 
@@ -49,7 +49,7 @@ def test_an_answer_of_the_hub_has_the_content_that_it_is_given() -> None:
         client = get_session()
         request = client.build_request("GET", "http://hub/x")
         response = httpx.Response(404, stream=httpx.ByteStream(b"other"), request=request)
-        hub_internals.keep_content(response, b"given")
+        keep_content(response, b"given")
         return response.read() == b"given"
 
     expect("huggingface-hub", "httpx.Response._content", has)

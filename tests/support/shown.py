@@ -8,7 +8,7 @@ from typing import Any
 from app.agents import CopiedLines
 from app.inspector import inspector_tools
 from engine import Engine
-from engine.library.discovery import ModelFolders
+from engine.library.local_models import ModelFolders
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import NoTools
 from ui.chat.session.traces import TraceKeeper

@@ -6,10 +6,9 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
-from engine.files.text_memory import text_memory
-from engine.files.whole_file import write_whole
+from engine.files.json_items import text_memory
+from engine.files.safe_files import read_bounded, write_whole
 
 # Background tasks of view-models on the running loop: kept until they end, failures logged.
 #

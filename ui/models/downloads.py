@@ -17,12 +17,8 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton
 
 from engine import UNEXPECTED, as_sentence
-from engine.library.download_progress import (
-    DownloadCancelled,
-    DownloadFailed,
-    DownloadProgress,
-)
 from engine.library.downloads import download, no_room, repository_of
+from engine.library.hub import DownloadCancelled, DownloadFailed, DownloadProgress
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import column, row

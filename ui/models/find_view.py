@@ -44,7 +44,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import size_in_words
-from engine.library.hub.asking import Hub
+from engine.library.hub import Hub
 from engine.library.memory import Fit
 from ui.kit import icons
 from ui.kit.dialogs import ask_about_link

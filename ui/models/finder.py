@@ -16,14 +16,22 @@ from typing import Any, Literal
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import UNEXPECTED, as_sentence, counted, size_in_words
-from engine.library.download_progress import DownloadFailed
 from engine.library.downloads import repository_of
-from engine.library.hub import searching
-from engine.library.hub.asking import Hub, warm_up
-from engine.library.hub.hub_model import HubModel
-from engine.library.hub.searching import MOST_RESULTS, USUAL_RESULTS, SearchResult
-from engine.library.hub.suggestions import WRITTEN_ON, SuggestedModel, suggestions
-from engine.library.hub_failures import HubCancelled, HubFailed
+from engine.library.hub import DownloadFailed, Hub, HubCancelled, HubFailed, warm_up
+from engine.library.hub_models import (
+    MOST_RESULTS,
+    USUAL_RESULTS,
+    WRITTEN_ON,
+    HubModel,
+    SearchResult,
+    SuggestedModel,
+    card,
+    look_up,
+    look_up_all,
+    search,
+    suggestions,
+    with_needs,
+)
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
 from ui.kit.tasks import Tasks
 from ui.models.downloads import Download
@@ -161,15 +169,15 @@ def found_for(hub: Hub, text: str, most: int) -> SearchResult:
     """Search the hub; the name of a repository finds that one too, even if it lacks the MLX tag."""
     repository = _repository(text)
     if not repository:
-        return searching.search(hub, text, most)
+        return search(hub, text, most)
     exact, problem = None, None
     try:
-        exact = searching.look_up(hub, repository)
+        exact = look_up(hub, repository)
     except HubCancelled:
         raise
     except HubFailed as error:
         problem = error
-    others = searching.search(hub, repository, most)
+    others = search(hub, repository, most)
     if exact is None:
         if not others.models and problem is not None:
             raise problem
@@ -355,7 +363,7 @@ class Cards(QObject):
 
 
 def _card(hub: Hub, name: str) -> tuple[str, bool]:
-    return card_text(searching.card(hub, name), _MOST_CHARS)
+    return card_text(card(hub, name), _MOST_CHARS)
 
 
 # Which of a hub's models are on this computer: on the disk, loaded, or being downloaded.
@@ -588,7 +596,7 @@ class Finder(QObject):
         asked = [place for place in places if not self.offers[place].is_checked]
         models = tuple(self.offers[place].model for place in asked)
         if models:
-            answered = await asyncio.to_thread(searching.with_needs, hub, models)
+            answered = await asyncio.to_thread(with_needs, hub, models)
             if hub is self._hub:
                 for place, model in zip(asked, answered, strict=True):
                     self._replace(place, model)
@@ -601,9 +609,7 @@ class Finder(QObject):
         chosen = suggestions(self.memory)
         self._list([suggested(one) for one in chosen])
         try:
-            said = await asyncio.to_thread(
-                searching.look_up_all, hub, tuple(one.name for one in chosen)
-            )
+            said = await asyncio.to_thread(look_up_all, hub, tuple(one.name for one in chosen))
         except HubCancelled:
             raise
         except HubFailed as error:
@@ -666,7 +672,7 @@ class Finder(QObject):
     async def _read_size(self, name: str, hub: Hub) -> None:
         """Ask for the sizes of the files if the list has no size."""
         try:
-            model = await asyncio.to_thread(searching.look_up, hub, name)
+            model = await asyncio.to_thread(look_up, hub, name)
         except HubFailed:
             return  # the place of the card says why
         place = next((at for at, one in enumerate(self.offers) if one.name == name), None)

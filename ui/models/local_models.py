@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine import as_sentence, counted, size_in_words
-from engine.library.found import FoundModel, Origin
-from engine.library.hub.hub_model import HubModel
+from engine.library.hub_models import HubModel
+from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Memory
 from engine.library.models import model_name
 from ui.kit.buttons import IconButton

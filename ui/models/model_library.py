@@ -12,8 +12,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine import ModelLoadFailed
-from engine.library.discovery import ModelFolders, discover
-from engine.library.found import FoundModel, Origin
+from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from ui.kit.tasks import Tasks
 from ui.models.downloads import Downloads

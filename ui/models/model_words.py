@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine import LoadProgress, counted, size_in_words
-from engine.library.download_progress import DownloadProgress
-from engine.library.found import FoundModel, Origin
-from engine.library.hub.hub_model import HubModel
+from engine.library.hub import DownloadProgress
+from engine.library.hub_models import HubModel
+from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.library.models import model_name
 

@@ -19,9 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from engine import ModelLoadFailed, as_sentence, counted, size_in_words
-from engine.library.found import FoundModel
+from engine.library.local_models import FoundModel, Removal
 from engine.library.memory import Fit, Memory, need
-from engine.library.removing import Removal
 from ui.kit.buttons import Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row

@@ -10,12 +10,16 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine import UNEXPECTED, EngineError, as_sentence, counted, size_in_words
-from engine.library.found import FoundModel, Origin
-from engine.library.hub import searching
-from engine.library.hub.asking import Hub
-from engine.library.hub.hub_model import HubModel
-from engine.library.hub_failures import HubCancelled
-from engine.library.removing import Removal, removal_of, remove, remove_replaced_revision
+from engine.library.hub import Hub, HubCancelled
+from engine.library.hub_models import HubModel, look_up_all
+from engine.library.local_models import (
+    FoundModel,
+    Origin,
+    Removal,
+    removal_of,
+    remove,
+    remove_replaced_revision,
+)
 from ui.kit.tasks import Tasks
 from ui.models.model_library import ModelLibrary
 from ui.words import failure_words
@@ -126,9 +130,7 @@ class Upkeep(QObject):
     async def _check(self, hub: Hub) -> None:
         here = self._downloaded()
         try:
-            said = await asyncio.to_thread(
-                searching.look_up_all, hub, tuple(one.name for one in here)
-            )
+            said = await asyncio.to_thread(look_up_all, hub, tuple(one.name for one in here))
             self._take(here, said)
         except HubCancelled:
             pass

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.files.fields import Fields
+from engine.files.json_fields import Fields
 
 _LONGEST_FENCE = re.compile(r"`{3,}")
 # A file as ``with_attachments`` writes it: its fence is longer than any fence in the file.

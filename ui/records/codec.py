@@ -23,7 +23,7 @@ from engine import (
     stop_options_from_fields,
     stop_options_to_fields,
 )
-from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.recording.saved_run import budget_end_from, speculation_from, stop_from
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (

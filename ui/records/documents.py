@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine import counted
-from engine.files.bounded import read_bounded
 from engine.files.causes import os_cause
+from engine.files.safe_files import read_bounded
 from engine.processes.helper_process import (
     HelperClosed,
     HelperDied,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from engine import counted
-from engine.files.fields import Fields
+from engine.files.json_fields import Fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QCloseEvent, QFontMetrics, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QSplitter, QWidget
 
 from engine import Engine, StopKind, counted
-from engine.library.discovery import ModelFolders
+from engine.library.local_models import ModelFolders
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.problem_bar import TransferBar, UnsavedText
 from ui.chat.columns.sidebar import Sidebar

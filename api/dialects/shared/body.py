@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationErro
 from pydantic_core import core_schema
 
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, FieldPath, invalid, shown
-from engine.files.text_memory import WIDEST, text_memory
+from engine.files.json_items import WIDEST, text_memory
 
 # Parses a request's body: bytes to JSON to a wire model, with errors that name the field.
 

@@ -27,8 +27,8 @@ from api.dialects.shared.body import WireModel, check_text_memory, examined
 from api.dialects.shared.requests import asked_by
 from api.transport.bodies import unpacked
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
-from engine.processes.frames import read_frame, write_frame
-from engine.processes.freed_memory import return_freed_memory
+from engine.processes.helper_process import read_frame, write_frame
+from engine.processes.interpreter import return_freed_memory
 from engine.processes.own_limits import (
     CpuTimer,
     allow_memory,

@@ -5,7 +5,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from engine.constraining.token_constraint import TokenConstraint
+from engine.grammar.masks import TokenConstraint
 from engine.values.tokens import TokenOrigin
 
 # How often recent guesses were right.

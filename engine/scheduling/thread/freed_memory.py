@@ -5,7 +5,7 @@ Engine thread only.
 
 import time
 
-from engine.processes.freed_memory import return_freed_memory
+from engine.processes.interpreter import return_freed_memory
 
 # How long the thread is idle before it returns freed memory; returning it delays allocations.
 _RETURNED_AFTER_S = 1.0

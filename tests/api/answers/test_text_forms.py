@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from engine.constraining.token_constraint import TokenConstraint
+from engine.grammar.masks import TokenConstraint
 
 PATTERN = "[A-C]{3}-[0-9]{2}"
 GBNF = 'root ::= "ab" [0-9]\n'

@@ -16,8 +16,7 @@ import pytest
 from app.cli import main
 from app.settings import options
 from app.settings.settings_file import Settings, SettingsFile
-from engine.library.hub import searching
-from engine.library.hub.suggestions import SUGGESTIONS
+from engine.library.hub_models import MOST_RESULTS, SUGGESTIONS, USUAL_RESULTS
 from tests.support.hub import Hub, hub
 from ui.preferences.preferences import ModelPreferences
 
@@ -295,5 +294,5 @@ def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
 
 
 def test_a_search_has_the_same_bounds_as_the_engine() -> None:
-    assert options.USUAL_RESULTS == searching.USUAL_RESULTS
-    assert options.MOST_RESULTS == searching.MOST_RESULTS
+    assert options.USUAL_RESULTS == USUAL_RESULTS
+    assert options.MOST_RESULTS == MOST_RESULTS

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.desktop.application import Application
 from app.desktop.window import open_saved_run
-from engine.recording.recorder import Recorder
+from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import to_json
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel

@@ -12,8 +12,7 @@ import pytest
 from app.composition import offered_models
 from app.desktop.server import SharedModels, keep_offered, offer_found
 from engine.errors import UnknownModel
-from engine.library.discovery import ModelFolders, discover
-from engine.library.found import FoundModel
+from engine.library.local_models import FoundModel, ModelFolders, discover
 from engine.library.memory import Fit
 from engine.scheduling.service import Engine
 from engine.values.chat import Message

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.settings.settings_file import StoredPreferences
-from engine.files.fields import DamagedFile, Fields
+from engine.files.json_fields import DamagedFile, Fields
 from tests.support.attacks.file_attacks import ATTACKS, Attack
 from tests.support.attacks.stored_attacks import STORED
 from ui.records.codec import Preset, presets_from_json, presets_json

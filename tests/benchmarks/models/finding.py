@@ -27,7 +27,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from engine.library.discovery import ModelFolders
+from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
 from tests.benchmarks.inspector import Beats
 from tests.benchmarks.measuring import report
@@ -38,7 +38,7 @@ from ui.models.find_view import FindView
 
 _HUB = """
 import sys
-from engine.library.hub.suggestions import SUGGESTIONS
+from engine.library.hub_models import SUGGESTIONS
 from tests.support.hub import hub
 config = {"model_type": "qwen3", "num_hidden_layers": 28, "num_attention_heads": 16,
           "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40960}

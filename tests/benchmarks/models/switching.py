@@ -21,7 +21,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import qasync
 from PySide6.QtWidgets import QApplication
 
-from engine.library.discovery import ModelFolders
+from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
 from tests.benchmarks.inspector import Beats
 from tests.benchmarks.measuring import report

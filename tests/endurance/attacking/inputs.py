@@ -15,12 +15,10 @@ from pathlib import Path
 
 import psutil
 
-from engine.files.fields import DamagedFile
-from engine.library.download_progress import DownloadFailed
+from engine.files.json_fields import DamagedFile
 from engine.library.downloads import download
-from engine.library.hub.asking import Hub
-from engine.library.hub.searching import search
-from engine.library.hub_failures import HubFailed
+from engine.library.hub import DownloadFailed, Hub, HubFailed
+from engine.library.hub_models import search
 from tests.app.mcp.served import Served, hostile
 from tests.support.hub import hub as hubs
 from tests.support.outside.documents import pdf

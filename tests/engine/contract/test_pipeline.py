@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from engine.recording.recorder import Recorder
 from engine.recording.replay import replay
+from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import from_json, to_json
 from engine.values.request import TraceLevel
 from tests.engine.contract.comparing import differences, outcome_of

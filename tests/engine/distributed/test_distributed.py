@@ -9,19 +9,12 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine.distributed import following, sharding
-from engine.distributed.copies import fingerprint_of, portable
+from engine.distributed import follower, shared_batch
+from engine.distributed.follower import FollowerFailed, follow
 from engine.distributed.followers import Followers
-from engine.distributed.following import FollowerFailed, follow
-from engine.distributed.messages import (
-    Insert,
-    Leave,
-    LoadShard,
-    ShardLoaded,
-    StepBatch,
-)
-from engine.distributed.sharding import shard
-from engine.distributed.world import BadLaunch, Meeting, World
+from engine.distributed.link import Insert, Leave, LoadShard, ShardLoaded, StepBatch
+from engine.distributed.shared_batch import meet, shard, versions
+from engine.distributed.world import BadLaunch, Meeting, World, fingerprint_of, portable
 from engine.errors import EngineClosed, ModelLoadFailed
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -35,9 +28,9 @@ def test_a_follower_carries_out_orders_and_reports_once_what_it_cannot_do(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost: list[str] = []
-    leader = Followers(TWO, sharding.versions(), lost.append, silence_s=10)
-    monkeypatch.setattr(sharding, "shared", lambda *_: leader.invitation())
-    monkeypatch.setattr(following, "NOTICED_S", 0.1)  # rank 0 does not end
+    leader = Followers(TWO, versions(), lost.append, silence_s=10)
+    monkeypatch.setattr(shared_batch, "shared", lambda *_: leader.invitation())
+    monkeypatch.setattr(follower, "NOTICED_S", 0.1)  # rank 0 does not end
     said: list[ShardLoaded] = []
 
     def lead() -> None:
@@ -92,13 +85,13 @@ def group_after(monkeypatch: pytest.MonkeyPatch, *errors: str) -> list[str]:
         return Group()
 
     monkeypatch.setattr(mx.distributed, "init", init)
-    monkeypatch.setattr(sharding, "_TRIED_AGAIN_AFTER_S", 0)
+    monkeypatch.setattr(shared_batch, "_TRIED_AGAIN_AFTER_S", 0)
     return left
 
 
 def test_a_process_that_starts_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     left = group_after(monkeypatch, *["[ring] Couldn't connect (error: 111)"] * 3)
-    assert sharding.meet(TWO).world == TWO
+    assert meet(TWO).world == TWO
     assert not left
 
 
@@ -107,7 +100,7 @@ def test_an_error_that_no_wait_fixes_is_reported_at_once(
 ) -> None:
     left = group_after(monkeypatch, "[ring] Rank cannot be larger than the size", "never asked")
     with pytest.raises(BadLaunch, match="Rank cannot be larger"):
-        sharding.meet(TWO)
+        meet(TWO)
     assert left == ["never asked"]
 
 

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from engine.distributed.batches import FollowingBatch, LeadingBatch, OutOfStep
 from engine.distributed.followers import Followers, RankLost
-from engine.distributed.messages import Close, Insert, Leave, Message, StepBatch, decoded
+from engine.distributed.link import Close, Insert, Leave, Message, StepBatch, decoded
+from engine.distributed.shared_batch import FollowingBatch, LeadingBatch, OutOfStep
 from engine.inference.backend import BatchLimits
 from engine.inference.scoring import PromptScorer
 from engine.values.tokens import PromptScores, PromptScoring

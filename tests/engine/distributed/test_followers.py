@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from engine.distributed.arrivals import Arrivals
-from engine.distributed.followers import Followers, RankLost
-from engine.distributed.link import Link, LinkLost
-from engine.distributed.messages import (
+from engine.distributed.followers import Arrivals, Followers, RankLost
+from engine.distributed.link import (
     End,
     Failed,
     Hello,
     Keepalive,
+    Link,
+    LinkLost,
     ShardLoaded,
     StepBatch,
 )

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.distributed.link import Link, LinkLost
-from engine.distributed.messages import (
+from engine.distributed.link import (
     Close,
     End,
     Failed,
@@ -21,6 +20,8 @@ from engine.distributed.messages import (
     Insert,
     Keepalive,
     Leave,
+    Link,
+    LinkLost,
     LoadShard,
     Message,
     ShardLoaded,

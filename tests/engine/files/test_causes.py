@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from engine.files.causes import network_cause, os_cause
-from engine.library.download_progress import DownloadFailed
-from engine.library.hub_failures import HubFailed, failures_in_words, unanswered_in_words
+from engine.library.hub import DownloadFailed, HubFailed, failures_in_words, unanswered_in_words
 
 NO_ADDRESS = "the address was not found"
 

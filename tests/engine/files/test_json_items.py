@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.files.fields import DamagedFile
+from engine.files.json_fields import DamagedFile
 from engine.files.json_items import MOST_ITEM_BYTES, json_items
 
 TEXTS = ("", 'a"b', "\\", 'x\\"y', "[{", "é😀\n", "\u2028", "s" * 40)

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from engine.files.patient_json import parse_json
+from engine.files.json_fields import parse_json
 
 LONG = json.dumps([{"n": n, "text": f"é\n{n}", "more": [None, True, 1.5e3]} for n in range(20_000)])
 

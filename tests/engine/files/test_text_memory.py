@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.files import text_memory as module
-from engine.files.text_memory import text_memory
+from engine.files import json_items
+from engine.files.json_items import text_memory
 
 # Characters of every width.
 TEXTS = st.text(
@@ -33,7 +33,7 @@ def test_bytes_that_are_not_utf_8_count_as_their_replacement(raw: bytes) -> None
 
 
 def test_characters_are_counted_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PIECE_BYTES", 3)
+    monkeypatch.setattr(json_items, "_PIECE_BYTES", 3)
     text = "aé—👋" * 20 + "中"
     assert text_memory(text.encode()).size_bytes == taken(text)
 

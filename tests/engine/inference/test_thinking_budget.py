@@ -15,8 +15,8 @@ from engine.values.chat import Tool
 from engine.values.events import BudgetEnd, Event, Finished, TokenTrace
 from engine.values.request import Effort, GenerationRequest, Sampling, ToolChoice, TraceLevel
 from engine.values.tokens import TokenOrigin
-from tests.engine.constraining.forms import OPENED, POINT, TAGS, held
-from tests.engine.constraining.test_harmony_forms import harmony
+from tests.engine.grammar.forms import OPENED, POINT, TAGS, held
+from tests.engine.grammar.test_harmony_forms import harmony
 from tests.support.asking import request, run, scripted_answer
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.scripted import TEMPLATE, Stage

@@ -9,8 +9,7 @@ from mlx_lm import utils
 
 from engine.errors import EngineError
 from engine.inference.mlx_lm_internals import check_architecture
-from engine.library import architectures
-from engine.library.architectures import problem_of
+from engine.library.models import _table, problem_of
 
 
 @pytest.mark.parametrize(
@@ -39,12 +38,12 @@ def test_an_architecture_is_known_exactly_where_mlx_lm_knows_it(config: dict[str
 def test_the_tables_of_other_names_are_mlx_lms_own(name: str) -> None:
     expected = getattr(utils, name)
     assert expected
-    assert architectures._table(name) == expected
+    assert _table(name) == expected
 
 
 def test_mlx_is_not_imported_to_tell_it() -> None:
     words = (
-        "import sys; from engine.library.architectures import problem_of; "
+        "import sys; from engine.library.models import problem_of; "
         "print(problem_of({'model_type': 'newer9'}), 'mlx_lm' in sys.modules, 'mlx' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from engine.errors import ModelLoadFailed
-from engine.files.bounded import SETTINGS_BYTES, read_bounded
+from engine.files.safe_files import SETTINGS_BYTES, read_bounded
 from engine.inference.sampling import sampling_defaults
-from engine.library.discovery import ModelFolders, discover
-from engine.library.found import Origin, look_into
+from engine.library.local_models import ModelFolders, Origin, discover, look_into
 from engine.library.models import INDEX, check_folder, context_length
 from tests.support.attacks import model_attacks
 

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from engine.library.discovery import ModelFolders, discover, hub_cache, lm_studio_folders
-from engine.library.found import FoundModel, Origin
+from engine.library.local_models import (
+    FoundModel,
+    ModelFolders,
+    Origin,
+    discover,
+    hub_cache,
+    lm_studio_folders,
+)
 
 COMMIT = "a" * 40
 

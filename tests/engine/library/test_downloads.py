@@ -12,14 +12,9 @@ from typing import Any
 import pytest
 
 from engine.library import downloads
-from engine.library.discovery import ModelFolders, discover
-from engine.library.download_progress import (
-    DownloadCancelled,
-    DownloadFailed,
-    DownloadProgress,
-)
-from engine.library.downloads import download, repository_of
-from engine.library.fetching import SPARE_BYTES
+from engine.library.downloads import SPARE_BYTES, download, repository_of
+from engine.library.hub import DownloadCancelled, DownloadFailed, DownloadProgress
+from engine.library.local_models import ModelFolders, discover
 from engine.library.models import check_folder
 from tests.support.hub import Hub, hub
 

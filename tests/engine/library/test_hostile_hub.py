@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from engine.library.hub.asking import Hub
-from engine.library.hub_failures import HubFailed
+from engine.library.hub import Hub, HubFailed
 from tests.support.outside.raw_server import answering, raw_server
 
 

@@ -7,8 +7,7 @@ import pytest
 
 from engine.inference.backend import BatchLimits
 from engine.inference.loader import load_model
-from engine.library.loading import LoadProgress
-from engine.library.reading_ahead import ReadingAhead
+from engine.library.loading import LoadProgress, ReadingAhead
 
 LIMIT_S = 60
 

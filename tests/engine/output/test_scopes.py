@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.recording.recorder import Recorder
 from engine.recording.replay import replay
+from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import from_json, to_json
 from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopKind

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.processes.collector import collector_paused
+from engine.processes.interpreter import collector_paused
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from engine.processes.helper_process import HelperDied, HelperProcess
 # As every helper does, it keeps its output to itself; so its end closes it.
 _READS_ONE = """
 import os, signal, sys
-from engine.processes.frames import read_frame
+from engine.processes.helper_process import read_frame
 
 def main():
     answers = os.fdopen(os.dup(1), "wb")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.recording.recorder import Recorder
 from engine.recording.replay import Recording, Replayed, replay
+from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import DamagedRun, from_json, to_json
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine

@@ -1,9 +1,8 @@
 """A trace holds what a saved run says, so that both replay alike."""
 
 from engine.output.answer import RunSetting
-from engine.recording.kept_trace import packed, unpacked
 from engine.recording.replay import RecordedToken, Recording
-from engine.recording.run_trace import RunTrace, trace_of
+from engine.recording.run_trace import RunTrace, packed, trace_of, unpacked
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import ToolCall

@@ -17,7 +17,7 @@ from app.exits import CommandError
 from app.settings.options import InspectOptions, ReplayOptions
 from app.settings.settings_file import FILE_NAME, StoredPreferences
 from app.store import rows
-from engine.files.fields import DamagedFile
+from engine.files.json_fields import DamagedFile
 from engine.output.answer import RunSetting
 from engine.output.families import HeaderFamily, TagFamily
 from engine.recording.replay import RecordedToken, Recording

@@ -18,17 +18,14 @@ from typing import Any, TypeVar
 from app.mcp.configuration import ServersFile
 from app.settings.keychain import NoKeychain, ToolSecrets
 from app.store import rows
-from engine.files.fields import DamagedFile
-from engine.library.download_progress import DownloadFailed
+from engine.files.json_fields import DamagedFile
 from engine.library.downloads import _listing
-from engine.library.hub.asking import Hub, HubReply
-from engine.library.hub.searching import look_up, search, with_needs
-from engine.library.hub_failures import HubFailed
+from engine.library.hub import DownloadFailed, Hub, HubFailed, HubReply
+from engine.library.hub_models import look_up, search, with_needs
 from engine.output.answer import RunSetting
 from engine.output.families import TagFamily
 from engine.output.vocabulary import Vocabulary
-from engine.recording.kept_trace import packed, unpacked
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import RunTrace, packed, unpacked
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest

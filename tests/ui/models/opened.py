@@ -6,7 +6,7 @@ from typing import Any
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from engine.library.discovery import ModelFolders
+from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import eventually

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from engine.library.found import FoundModel, Origin
 from engine.library.loading import LoadProgress
+from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.wording import size_in_words
 from ui.models.downloads import Download
@@ -17,7 +17,7 @@ from ui.models.model_words import (
 
 
 def test_a_download_shows_bytes_rate_and_time_left() -> None:
-    from engine.library.download_progress import DownloadProgress
+    from engine.library.hub import DownloadProgress
 
     fetching = DownloadProgress("fetching", 1_100_000_000, 2_300_000_000)
     assert download_words(fetching, 12_000_000, 100) == (
@@ -28,7 +28,7 @@ def test_a_download_shows_bytes_rate_and_time_left() -> None:
 
 def test_the_rate_is_that_of_the_last_seconds(tmp_path: Path) -> None:
     one = Download("a/b", tmp_path)
-    from engine.library.download_progress import DownloadProgress
+    from engine.library.hub import DownloadProgress
 
     one._latest = DownloadProgress("fetching", 0, 1000)
     one.mark()

@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
 from engine import StopOptions
-from engine.files.fields import Fields
+from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished, Timing, Usage

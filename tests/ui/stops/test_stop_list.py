@@ -8,7 +8,7 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
-from engine.files.fields import Fields
+from engine.files.json_fields import Fields
 from engine.stopping.rules import StopRules, StopScope
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.kit.theme import Theme

@@ -20,8 +20,7 @@ from engine import (
     quoted,
     seconds,
 )
-from engine.recording.kept_trace import KeptTrace
-from engine.recording.run_trace import RunTrace
+from engine.recording.run_trace import KeptTrace, RunTrace
 from ui.records.runs import Run
 
 # The traces of the newest runs: each token, and what the stop matcher did with it.

@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import EngineError, counted
 from engine.files.causes import os_cause
-from engine.files.whole_file import WholeFile
-from engine.recording.kept_trace import KeptTrace
+from engine.files.safe_files import WholeFile
+from engine.recording.run_trace import KeptTrace
 from ui.chat.storage.conversation_imports import (
     ConversationImports,
     TraceArchive,

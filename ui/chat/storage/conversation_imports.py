@@ -15,9 +15,9 @@ from PySide6.QtCore import QObject, Signal
 
 from engine import counted
 from engine.files.causes import os_cause
-from engine.files.fields import DamagedFile
+from engine.files.json_fields import DamagedFile
 from engine.library.memory import memory
-from engine.recording.kept_trace import KeptTrace
+from engine.recording.run_trace import KeptTrace
 from ui.chat.storage.conversation_list import ConversationList
 from ui.chat.storage.presets import PresetList
 from ui.kit.tasks import Tasks

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from engine.files.fields import DamagedFile
+from engine.files.json_fields import DamagedFile
 from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from engine import figures
-from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from engine.files.json_items import JsonItem
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.codec import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine import StopKind
-from engine.files.fields import DamagedFile, Fields
+from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, Placement
 from ui.records.exchange.contents import FoundConversations

@@ -8,7 +8,7 @@ become our versions. Pure; any thread.
 from typing import Any
 
 from engine import StopKind, ToolCall
-from engine.files.fields import DamagedFile, Fields
+from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.exchange.contents import FoundConversations
 from ui.records.exchange.other_programs import (

@@ -24,8 +24,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol, TypeVar
 
 from engine import counted
-from engine.files.bounded import read_bounded
-from engine.files.fields import DamagedFile, Fields
+from engine.files.json_fields import DamagedFile, Fields
+from engine.files.safe_files import read_bounded
 from ui.records.attachments import PICTURE_KINDS
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file

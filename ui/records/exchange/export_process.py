@@ -31,11 +31,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from engine import counted
-from engine.files.bounded import open_regular
 from engine.files.causes import os_cause
-from engine.files.fields import DamagedFile, Fields
+from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import MOST_ITEM_BYTES, JsonItem, json_items, json_value
-from engine.processes.frames import read_frame, write_frame
+from engine.files.safe_files import open_regular
+from engine.processes.helper_process import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 from ui.records.codec import folder_values, preset_values
 from ui.records.conversations import Conversation, ConversationFolder, Placement

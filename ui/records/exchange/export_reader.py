@@ -10,13 +10,8 @@ from json import dumps
 from pathlib import Path
 from typing import Any
 
-from engine.files.fields import DamagedFile, Fields
-from engine.files.patient_json import parse_json
-from engine.processes.helper_process import (
-    HelperDied,
-    HelperNotStarted,
-    HelperProcess,
-)
+from engine.files.json_fields import DamagedFile, Fields, parse_json
+from engine.processes.helper_process import HelperDied, HelperNotStarted, HelperProcess
 from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine import StopKind, ToolCall
-from engine.files.fields import DamagedFile, Fields
+from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import MOST_ITEM_BYTES, json_value
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from engine import StopKind, ToolCall
-from engine.files.fields import DamagedFile, Fields, parsed_json
+from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings, StopEntry

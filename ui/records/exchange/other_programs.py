@@ -19,7 +19,7 @@ from engine import (
     checked_strings,
     counted,
 )
-from engine.files.fields import Fields
+from engine.files.json_fields import Fields
 from ui.records.attachments import Attachment, kept_picture
 from ui.records.codec import moment
 from ui.records.conversations import UNTITLED, Conversation, StopEntry, title_from_file, title_of

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.constraining.compiling import new_matcher
-from engine.constraining.constraints import Constraints
-from engine.constraining.grammar_helper import GrammarHelper
-from engine.constraining.token_constraint import TokenConstraint
+from engine.grammar.compilation import new_matcher
+from engine.grammar.form_compiler import Constraints, GrammarHelper
+from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import GrammarGuesses

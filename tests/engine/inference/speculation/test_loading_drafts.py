@@ -133,7 +133,7 @@ def test_a_model_that_was_unloaded_comes_back_with_its_draft_model(
 
 
 def test_a_model_shared_by_processes_refuses_a_draft_model(tmp_path: Path) -> None:
-    from engine.distributed.leading import Leader
+    from engine.distributed.leader import Leader
 
     class _Meeting:
         world = group = None

@@ -13,9 +13,8 @@ from app.store import traces as stored_traces
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from engine import size_in_words
-from engine.files.fields import DamagedFile
-from engine.recording.kept_trace import packed, unpacked
-from engine.recording.run_trace import RunTrace
+from engine.files.json_fields import DamagedFile
+from engine.recording.run_trace import RunTrace, packed, unpacked
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.shown import main_window, shown

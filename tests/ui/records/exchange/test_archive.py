@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from engine.files.fields import DamagedFile
+from engine.files.json_fields import DamagedFile
 from tests.support.answers.said import conversation
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles

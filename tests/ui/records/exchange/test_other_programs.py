@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import end_facts, figures
-from engine.files.fields import DamagedFile
+from engine.files.json_fields import DamagedFile
 from ui.inspector.inspector_window import why
 from ui.records.conversations import Conversation
 from ui.records.exchange.export_process import find_conversations

@@ -1,0 +1,161 @@
+"""Files that are read only if they are small, written whole or not at all, or written later."""
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, BinaryIO, TextIO
+
+# Reads a file that should be small: refuses a huge file before it takes memory, and pipes at
+# once.
+
+SETTINGS_BYTES = 16 << 20
+"""More than any file of settings, keys, or a model's configuration needs."""
+
+# Windows has no such files, and no such flag.
+_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file for reading.
+
+    Raises:
+        OSError: It cannot be read; ``EINVAL`` if it is a pipe, a device or a socket.
+    """
+    # Opening a pipe that nobody writes to would block forever.
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
+
+
+def read_bounded(path: Path, most_bytes: int = SETTINGS_BYTES) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        OSError: It cannot be read; ``EFBIG`` if it is larger than ``most_bytes``, ``EINVAL`` if it
+            is a pipe, a device or a socket.
+    """
+    with open_regular(path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {most_bytes >> 20} MiB", str(path))
+    return content
+
+
+# Writes a file completely or not at all: a reader finds the old or the new text, never a part.
+
+
+class WholeFile:
+    """A file that is written piece by piece and replaces the old one at the end.
+
+    A device or a pipe is written directly, because it cannot be replaced.
+
+    Args:
+        path: The file's path; for a link, the file that it points to is replaced.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._is_device = path.exists() and not path.is_file()
+        self._path = path if self._is_device else path.resolve()
+        self._beside: Path | None = None
+        self._file: TextIO | None = None
+
+    def open(self) -> None:
+        """Open a file beside the place; raises ``OSError`` where none can be made."""
+        if self._is_device:
+            self._file = self._path.open("w", encoding="utf-8")
+            return
+        prefix, folder = f".{self._path.name}.", self._path.parent
+        number, name = tempfile.mkstemp(prefix=prefix, dir=folder)
+        self._beside = Path(name)
+        self._file = os.fdopen(number, "w", encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        """Append text; raises ``OSError`` where the disk is full."""
+        assert self._file is not None, "a file is opened before it is written"
+        self._file.write(text)
+
+    @property
+    def raw(self) -> BinaryIO:
+        """The open file, for a format that is bytes and not text."""
+        assert self._file is not None, "a file is opened before it is written"
+        return self._file.buffer
+
+    def commit(self) -> None:
+        """Replace the old file; raises ``OSError`` if the new one cannot be written completely."""
+        assert self._file is not None, "a file is opened before it is written"
+        with self._file as file:
+            file.flush()
+            if self._beside is not None:
+                os.fsync(file.fileno())
+        if self._beside is not None:
+            os.replace(self._beside, self._path)
+            self._beside = None
+
+    def forget(self) -> None:
+        """Keep the old file and delete the new one; does nothing after ``commit``."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        if self._beside is not None:
+            self._beside.unlink(missing_ok=True)
+            self._beside = None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file by text in UTF-8; the old file stays if that fails.
+
+    Raises:
+        OSError: It cannot be written, or the disk is full.
+    """
+    file = WholeFile(path)
+    try:
+        file.open()
+        file.write(text)
+        file.commit()
+    finally:
+        file.forget()
+
+
+# Does work once after a delay, on another thread, however often it is requested.
+
+
+class Later:
+    """Work that is done once after a delay, such as retrying a failed write.
+
+    Args:
+        delay_s: The delay in seconds.
+        work: The work; it must be quick, or hand over to a thread that may wait.
+    """
+
+    def __init__(self, delay_s: float, work: Callable[[], object]) -> None:
+        self._delay_s = delay_s
+        self._work = work
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """Do the work after the delay, unless it is already scheduled."""
+        with self._lock:
+            if self._timer is None:
+                self._timer = threading.Timer(self._delay_s, self._ring)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def cancel(self) -> None:
+        """Cancel the scheduled work; ``begin`` schedules it again."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _ring(self) -> None:
+        with self._lock:
+            self._timer = None
+        self._work()

@@ -1,0 +1,477 @@
+"""Compiles the forms of one model, each tried out first where it may do no harm."""
+
+import signal
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from json import dumps, loads
+from typing import Any
+
+from engine.errors import EngineClosed, HelperUnavailable, InvalidRequest
+from engine.grammar import compilation
+from engine.grammar.compilation import ModelTokens, new_matcher
+from engine.grammar.grammars import (
+    FormDraft,
+    answer_grammar,
+    checked_lark,
+    draft_of,
+    field_of,
+    form_field,
+    form_grammar,
+    is_same_form,
+    may_call,
+    schema_grammar,
+    schemas_of,
+    text_form_of,
+)
+from engine.grammar.masks import (
+    ConstraintPhase,
+    ConstraintTokens,
+    Form,
+    FormMissing,
+    GrammarVocabulary,
+    TokenConstraint,
+    is_constrained,
+)
+from engine.grammar.schema_bounds import MOST_CHARACTERS
+from engine.output.families import Family
+from engine.output.vocabulary import Vocabulary
+from engine.processes.helper_process import (
+    HelperClosed,
+    HelperDied,
+    HelperNotStarted,
+    HelperProcess,
+)
+from engine.processes.interpreter import done_quietly
+from engine.values.request import GenerationRequest
+
+# Starts the trial process, asks it, and reports how it ended.
+#
+# A grammar that crashes the process is refused; the next one gets a new process. Blocks; one
+# thread asks at a time, any thread may close.
+
+_START_PATIENCE_S = 180.0
+_MEBIBYTE = 1 << 20
+# Memory that the process may keep for compiled grammars, beyond the vocabulary.
+_MOST_KEPT_BYTES = 64 << 20
+_NOT_STARTED = (
+    "forms of answers cannot be compiled: the process that compiles them first did not start"
+)
+_AT_THE_MOMENT = "forms of answers cannot be compiled at the moment"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a grammar must not be compiled."""
+
+    reason: str
+    is_lasting: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLimits:
+    """The limits for one grammar."""
+
+    cpu_s: float = 3.0
+    most_bytes: int = 256 << 20
+    patience_s: float = 30.0
+
+
+class GrammarHelper:
+    """At most one trial process, started by the first grammar."""
+
+    def __init__(self, limits: TrialLimits | None = None) -> None:
+        self._limits = limits or TrialLimits()
+        self._asking = threading.Lock()
+        self._process = HelperProcess(compilation.__name__)
+        self._why_closed = ""
+        # The number of the last process that got a vocabulary, and that vocabulary.
+        self._knows: tuple[int, ModelTokens] | None = None
+        self._most_kept_bytes = _MOST_KEPT_BYTES
+
+    @property
+    def starts(self) -> int:
+        """How many processes were started."""
+        return self._process.starts
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, None while there is none."""
+        return self._process.pid
+
+    def refusal(self, tokens: ModelTokens, grammar: str) -> Refusal | None:
+        """Try a grammar; return why it is refused, None where it can be compiled."""
+        found = self._tried(tokens, {"grammar": grammar})
+        return found if isinstance(found, Refusal) else None
+
+    def translated(self, tokens: ModelTokens, grammar: str) -> str | Refusal:
+        """Return a request's own grammar in Lark, or why it cannot be translated.
+
+        Has the same arguments and errors as ``refusal``.
+        """
+        found = self._tried(tokens, {"translate": grammar})
+        return found if isinstance(found, Refusal) else str(found["lark"])
+
+    def close(self, why: str = "the engine has been shut down") -> None:
+        """End the process at once; later calls fail with the reason given."""
+        self._why_closed = why
+        self._process.close()
+        with self._asking:
+            self._process.forget()
+
+    def _tried(self, tokens: ModelTokens, question: dict[str, Any]) -> dict[str, Any] | Refusal:
+        with self._asking:
+            try:
+                try:
+                    return self._asked(tokens, question)
+                except HelperDied as death:
+                    if death.code is None or not death.is_foreign:
+                        raise
+                    return self._asked(tokens, question)
+            except HelperDied as death:
+                if death.code is None:  # it hangs, or the machine is too busy
+                    raise HelperUnavailable(
+                        f"{_AT_THE_MOMENT} ({_cause(death, self._limits)}); try again"
+                    ) from death
+                reason = f"this form could not be compiled: {_cause(death, self._limits)}"
+                return Refusal(reason, not death.is_foreign)
+            except HelperNotStarted as error:
+                raise HelperUnavailable(f"{_NOT_STARTED} ({error})") from error
+            except HelperClosed:
+                raise EngineClosed(self._why_closed) from None
+
+    def _asked(self, tokens: ModelTokens, question: dict[str, Any]) -> dict[str, Any] | Refusal:
+        self._prepare(tokens)
+        limits = self._limits
+        bounds = {"cpu_s": limits.cpu_s, "most_bytes": limits.most_bytes}
+        answer = self._ask(question | bounds, limits.patience_s)
+        if self._process.memory_bytes > self._most_kept_bytes:
+            self._process.rest()  # the next grammar gets a new process
+        reason = answer.get("refused")
+        return answer if reason is None else Refusal(str(reason))
+
+    def _prepare(self, tokens: ModelTokens) -> None:
+        """Make sure that a process runs and knows the vocabulary."""
+        number = self._process.start()
+        if self._knows is None or self._knows[0] != number or self._knows[1] is not tokens:
+            given = {"special": list(tokens.special), "eos": list(tokens.eos)}
+            sizes = array("I", map(len, tokens.raw)).tobytes()
+            try:
+                self._ask(given, _START_PATIENCE_S, (sizes, *tokens.raw))
+            except HelperDied as death:
+                cause = _cause(death, TrialLimits(patience_s=_START_PATIENCE_S))
+                raise HelperUnavailable(f"{_NOT_STARTED} ({cause})") from death
+            self._knows = number, tokens
+            self._most_kept_bytes = self._process.memory_bytes + _MOST_KEPT_BYTES
+
+    def _ask(
+        self, question: dict[str, Any], patience_s: float, more: Sequence[bytes] = ()
+    ) -> dict[str, Any]:
+        head = dumps(question | {"tokens": max(len(more) - 1, 0)}).encode() + b"\n"
+        parts = (head, b"".join(more))
+        found: dict[str, Any] = loads(self._process.ask(sum(map(len, parts)), parts, patience_s))
+        return found
+
+
+def _cause(death: HelperDied, limits: TrialLimits) -> str:
+    """Return in plain words how a process ended."""
+    if death.code is None:
+        return f"it took longer than {limits.patience_s:.0f} s"
+    if death.took_too_much_time:
+        return f"it takes more than {limits.cpu_s:.0f} s of computing; make it smaller"
+    if death.code == -signal.SIGABRT:
+        most = limits.most_bytes // _MEBIBYTE
+        return (
+            f"the compiler failed, or needed more than {most} MB of memory; make the form smaller"
+        )
+    if death.code < 0:
+        return f"the compiler crashed ({death.signal_name}); make it simpler"
+    return f"the compiler ended (exit code {death.code})"
+
+
+# Compiles the grammars of one loaded model's answers, and keeps the recently used ones.
+#
+# Grammars are compiled on another thread than the engine's, and only after the trial process has
+# compiled them without crashing. The engine thread gets the result, a ``Form``.
+
+_MOST_COMPILED = 64
+# Most characters of all kept grammars: a compiled one takes some 200 bytes per character.
+_MOST_COMPILED_CHARACTERS = 512 * 1024
+_MOST_REFUSED = 256
+
+
+class FormCompiler:
+    """The grammars of one loaded model."""
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
+        self._vocabulary = vocabulary
+        self._family = family
+        self._lock = threading.Lock()
+        # By digest: the matcher, and the characters of its grammar.
+        self._compiled: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
+        self.grammar_vocabulary = GrammarVocabulary(tokenizer, vocabulary)
+        self._last_draft: FormDraft | None = None
+
+    @cached_property
+    def tokens(self) -> ConstraintTokens:
+        """The model's tokens, for constraints."""
+        return ConstraintTokens(self._vocabulary, self._family)
+
+    def drafted(self, request: GenerationRequest) -> FormDraft | None:
+        """Return the last draft if this request has the same form. Any thread."""
+        last = self._last_draft
+        return last if last is not None and is_same_form(last.request, request) else None
+
+    def draft(self, request: GenerationRequest) -> FormDraft:
+        """Check the bounds of a request's schemas before they are compiled. Any thread.
+
+        Takes some ten milliseconds for the largest schemas.
+        """
+        self._last_draft = draft = draft_of(request, self._last_draft)
+        return draft
+
+    def ready(self, draft: FormDraft) -> Form | None:
+        """Return the form of a draft that was prepared recently, otherwise None. Any thread."""
+        with self._lock:
+            refused = self._refused.get(draft.digest)
+            compiled = self._compiled.get(draft.digest)
+            if compiled is not None:
+                self._compiled.move_to_end(draft.digest)
+        if refused is not None:
+            raise InvalidRequest(*refused)
+        return None if compiled is None else Form(self, compiled[0].deep_copy())
+
+    def prepare(self, draft: FormDraft, helper: GrammarHelper) -> Form:
+        """Compile the grammar of an answer, first in the trial process. Blocks.
+
+        One thread at a time, and not the engine thread: compiling may take seconds.
+        """
+        if (form := self.ready(draft)) is not None:
+            return form
+        request = draft.request
+        self._learn_tokenizer(request)
+        try:
+            grammar = answer_grammar(request, self._family, self._lark_of(request, helper))
+            matcher = self._compile(grammar, helper)
+        except ValueError as error:
+            refused = self._culprit(request, str(error), helper)
+            if not isinstance(error, _Refused) or error.is_lasting:
+                self._keep_refused(draft.digest, refused)
+            raise InvalidRequest(*refused) from error
+        self._keep_compiled(draft.digest, matcher, len(grammar))
+        return Form(self, matcher.deep_copy())
+
+    def _keep_refused(self, digest: bytes, why: tuple[str, str]) -> None:
+        with self._lock:
+            self._refused[digest] = why
+            if len(self._refused) > _MOST_REFUSED:
+                self._refused.popitem(last=False)
+
+    def _keep_compiled(self, digest: bytes, matcher: Any, characters: int) -> None:
+        with self._lock:
+            kept = self._compiled
+            kept[digest] = matcher, characters
+            while len(kept) > 1 and (
+                len(kept) > _MOST_COMPILED
+                or sum(size for _, size in kept.values()) > _MOST_COMPILED_CHARACTERS
+            ):
+                kept.popitem(last=False)
+
+    def _culprit(
+        self, request: GenerationRequest, reason: str, helper: GrammarHelper
+    ) -> tuple[str, str]:
+        """Find the part that does not compile; return its field and the reason."""
+        for field, schema in schemas_of(request):
+            try:
+                more = request.allows_more_keys
+                self._compile(schema_grammar(schema, allows_more_keys=more), helper)
+            except ValueError as error:
+                return field, str(error)
+        if (form := text_form_of(request)) is not None:
+            try:
+                self._compile(form_grammar(form, self._lark_of(request, helper)), helper)
+            except ValueError as error:
+                return field_of(form), str(error)
+        return form_field(request), reason
+
+    def _lark_of(self, request: GenerationRequest, helper: GrammarHelper) -> str | None:
+        """Return the request's own grammar in Lark; None if it has none."""
+        form = text_form_of(request)
+        if form is None or form.grammar is None:
+            return None
+        tokens = self.grammar_vocabulary.library_tokens
+        assert tokens is not None, "the tokenizer was checked"
+        lark = helper.translated(tokens, form.grammar)
+        if isinstance(lark, Refusal):
+            raise _Refused(lark)
+        return checked_lark(lark)
+
+    def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
+        """Compile a grammar after the helper has compiled it without crashing."""
+        if len(grammar) > MOST_CHARACTERS:
+            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+        tokens = self.grammar_vocabulary.library_tokens
+        assert tokens is not None, "the tokenizer was checked"
+        refusal = helper.refusal(tokens, grammar)
+        if refusal is not None:
+            raise _Refused(refusal)
+        adapter = self.grammar_vocabulary.adapter
+        return done_quietly(lambda: new_matcher(adapter, grammar))
+
+    def learn_if_large(self) -> None:
+        """Hand a large vocabulary to the library, which blocks all threads for a while.
+
+        Call it while the model is being loaded, when no answer runs that would pause. A small
+        vocabulary takes milliseconds, and is handed over when it is first needed.
+        """
+        if self.grammar_vocabulary.is_large:
+            self.grammar_vocabulary.hand_over(self.tokens)
+
+    def _learn_tokenizer(self, request: GenerationRequest) -> None:
+        """Hand the model's vocabulary to the library, once."""
+        if (problem := self.grammar_vocabulary.hand_over(self.tokens)) is not None:
+            reason = f"this model's answers cannot be constrained to a form: {problem}"
+            raise InvalidRequest(form_field(request), reason)
+
+
+class _Refused(ValueError):
+    """The helper has refused a grammar."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.reason)
+        self.is_lasting = refusal.is_lasting
+
+
+# Checks whether an answer can be constrained to the form that a request asks for, and does it.
+
+
+class Constraints:
+    """The constraints for the answers of one loaded model.
+
+    Args:
+        tokenizer: The Hugging Face tokenizer.
+        vocabulary: Its token ids.
+        family: How it marks the channels of its output.
+
+    Attributes:
+        compiler: Compiles the grammars, on any other thread.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, family: Family) -> None:
+        self._vocabulary = vocabulary
+        self._family = family
+        self.compiler = FormCompiler(tokenizer, vocabulary, family)
+
+    def check(self, request: GenerationRequest, form: Form | None) -> None:
+        """Check, before the prompt is rendered, that the answer can be constrained as requested.
+
+        Args:
+            request: The request, constrained or not.
+            form: The form that was prepared for it, if it is constrained.
+
+        Raises:
+            InvalidRequest: It cannot; the message names the field and the remedy.
+            FormMissing: It is constrained, and no form was prepared, or one for another model.
+        """
+        choice = request.tool_choice
+        if choice.name is not None and choice.mode != "required":
+            raise InvalidRequest("tool_choice", "a tool can be named only where one is required")
+        if is_constrained(request):
+            self._check_beginning(request)
+            if form is None or form.maker is not self.compiler:
+                raise FormMissing(self.compiler)
+
+    def family_of(
+        self, request: GenerationRequest, prompt: Sequence[int], *, thinks: bool
+    ) -> Family:
+        """Return the family of the answer to a checked request.
+
+        It has only the tags that can occur in the answer. Anything else that looks like a tag, for
+        instance in a string of the JSON, is text.
+
+        Args:
+            request: The request, constrained or not.
+            prompt: Its token ids.
+            thinks: Whether the prompt leaves reasoning open.
+
+        Raises:
+            InvalidRequest: An answer with this beginning cannot have its form.
+        """
+        if not is_constrained(request):
+            return self._family
+        phase = self._first_phase(request, prompt, thinks)
+        return self._family.narrowed(thinks=phase is ConstraintPhase.OPEN, calls=may_call(request))
+
+    def hold(
+        self,
+        request: GenerationRequest,
+        prompt: Sequence[int],
+        form: Form | None,
+        *,
+        thinks: bool,
+    ) -> TokenConstraint | None:
+        """Return the constraint of a checked request's answer; None where it is free.
+
+        Args:
+            request: The request, which has passed ``check``.
+            prompt: Its token ids.
+            form: The form that was prepared for it, if it is constrained.
+            thinks: Whether the prompt leaves reasoning open.
+
+        Raises:
+            InvalidRequest: An answer with this beginning cannot have its form.
+        """
+        if form is None or not is_constrained(request):
+            return None
+        phase = self._first_phase(request, prompt, thinks)
+        own = text_form_of(request)
+        is_own = own is not None and own.grammar is not None
+        return TokenConstraint(form.matcher, self.compiler.tokens, phase, is_own=is_own)
+
+    def _check_beginning(self, request: GenerationRequest) -> None:
+        field = form_field(request)
+        if not self._vocabulary.eos:
+            raise InvalidRequest(field, "this model has no EOS token to end the answer with")
+        if request.prompt is not None:
+            if self._family.has_headers:
+                raise InvalidRequest(field, "this model needs messages for it, not a raw prompt")
+        elif request.continues_message:
+            raise InvalidRequest(
+                field,
+                "the last message is the assistant's, and the answer that it began cannot be "
+                "constrained any more; end the messages with another role",
+            )
+
+    def _first_phase(
+        self, request: GenerationRequest, prompt: Sequence[int], thinks: bool
+    ) -> ConstraintPhase:
+        tokens, family = self.compiler.tokens, self._family
+        if request.prompt is not None:
+            return ConstraintPhase.ANSWER
+        if thinks:
+            if tokens.closing is None:
+                raise InvalidRequest("thinking", _LONG_TAG)
+            return ConstraintPhase.REASONING
+        if request.thinking is False or family.think_start is None or self._is_over(prompt):
+            return ConstraintPhase.ANSWER
+        if tokens.opening is not None and tokens.closing is not None:
+            return ConstraintPhase.OPEN
+        if request.thinking:
+            raise InvalidRequest("thinking", _LONG_TAG)
+        return ConstraintPhase.ANSWER
+
+    def _is_over(self, prompt: Sequence[int]) -> bool:
+        """Return whether the prompt ends with reasoning that is closed already."""
+        text = "".join(self._vocabulary.text_of(token_id) for token_id in prompt[-16:])
+        tag = self._family.think_end
+        return bool(tag) and text.rstrip().endswith(str(tag))
+
+
+_LONG_TAG = (
+    "this model marks its reasoning by tags of several tokens, which a constrained answer "
+    "cannot follow; switch thinking off"
+)

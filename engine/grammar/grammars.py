@@ -1,0 +1,641 @@
+"""The grammar of a whole answer, as llguidance reads it, from what a request asks for."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from engine.errors import InvalidRequest
+from engine.grammar.schema_bounds import MOST_CHARACTERS, Bounds, pointed_at
+from engine.output.families import Family, Marks, OptionalMarks, OutputFrame
+from engine.values.chat import Tool
+from engine.values.request import GenerationRequest, OutputConstraint, TextForm
+from engine.wording import counted
+
+# Forms of an answer other than JSON: a regular expression, a list of texts, a grammar.
+#
+# Checks their bounds, and writes them as rules of llguidance's Lark dialect
+# (https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md).
+
+MOST_REGEX_CHARACTERS = 16_384
+MOST_GRAMMAR_CHARACTERS = 65_536
+MOST_CHOICES = 10_000
+MOST_CHOICE_CHARACTERS = 128 * 1024
+# The name of a request's own grammar within the grammar of the whole answer.
+OWN_GRAMMAR = "own"
+
+# Texts, regular expressions and comments of Lark, which may contain anything.
+_QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|#[^\n]*')
+_SPECIAL_TOKEN = re.compile(r"<[^<>\n]*>")
+_DIRECTIVE = re.compile(r"%(\w+)|@(\w+)")
+_ALLOWED_DIRECTIVES = frozenset({"ignore", "import", "llguidance"})
+_OPTIONS_LINE = re.compile(r"^\s*%llguidance\s*\{\s*\}\s*$", re.MULTILINE)
+
+
+def field_of(form: TextForm) -> str:
+    """Return the engine's name of the field that asks for a form."""
+    if form.regex is not None:
+        return "constraint.regex"
+    return "constraint.choices" if form.choices else "constraint.grammar"
+
+
+def check_bounds(form: TextForm) -> None:
+    """Check that a form is not empty and within the bounds."""
+    texts = _texts(form)
+    if len(texts) > MOST_CHOICES:
+        raise ValueError(f"at most {MOST_CHOICES} texts are supported")
+    if form.regex is not None:
+        most = MOST_REGEX_CHARACTERS
+    else:
+        most = MOST_CHOICE_CHARACTERS if form.choices else MOST_GRAMMAR_CHARACTERS
+    if sum(map(len, texts)) > most:
+        raise ValueError(f"at most {counted(most, 'character')} are supported")
+    for text in texts:
+        if not text:
+            raise ValueError("must not be empty")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("contains a lone surrogate, which is not a character") from None
+
+
+def fingerprint(form: TextForm) -> str:
+    """Return a text that two forms share only if they are the same."""
+    return json.dumps([field_of(form), *_texts(form)])
+
+
+def document_rules(form: TextForm) -> list[str]:
+    """Return the rules of ``document``; a grammar is referred to by the name ``OWN_GRAMMAR``."""
+    if form.regex is not None:
+        return ["document: DOCUMENT", f"DOCUMENT: /{_in_slashes(form.regex)}/"]
+    if form.choices:
+        spelled = map(_in_quotes, dict.fromkeys(form.choices))
+        return [f"document: {' | '.join(spelled)}"]
+    return [f"document: @{OWN_GRAMMAR}"]
+
+
+def with_own_grammar(rules: str, lark: str | None) -> str:
+    """Return the rules of a whole answer together with the grammar that they refer to."""
+    if lark is None:
+        return rules
+    grammars = [
+        {"name": "answer", "lark_grammar": rules},
+        {"name": OWN_GRAMMAR, "lark_grammar": lark},
+    ]
+    return json.dumps({"grammars": grammars}, ensure_ascii=False)
+
+
+def checked_lark(lark: str) -> str:
+    """Return a request's grammar if it is only about text.
+
+    Special tokens would open channels (reasoning, tool calls) or end the answer, and inner JSON
+    schemas would not be checked against the bounds of schemas.
+    """
+    bare = _QUOTED.sub('""', _OPTIONS_LINE.sub("", lark))
+    if (token := _SPECIAL_TOKEN.search(bare)) is not None:
+        raise ValueError(f"special tokens are not supported in a grammar: {token.group()[:80]}")
+    for found in _DIRECTIVE.finditer(bare):
+        if found[1] == "json":
+            raise ValueError("%json is not supported in a grammar; ask for the JSON schema instead")
+        if found[1] not in _ALLOWED_DIRECTIVES:
+            raise ValueError(f"{found.group()[:80]} is not supported in a grammar")
+        if found[1] == "llguidance":
+            raise ValueError("options of %llguidance are not supported")
+    return lark
+
+
+def _texts(form: TextForm) -> tuple[str, ...]:
+    if form.regex is not None:
+        return (form.regex,)
+    return form.choices or ((form.grammar or ""),)
+
+
+def _in_quotes(text: str) -> str:
+    """Return a text as a string of Lark, which may not contain control characters."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
+
+
+def _in_slashes(regex: str) -> str:
+    """Return a regular expression for use between slashes, without control characters."""
+    parts: list[str] = []
+    is_escaped = False
+    for character in regex:
+        if character == "/" and not is_escaped:
+            parts.append("\\/")
+        elif character.isprintable():
+            parts.append(character)
+        else:
+            # If it is escaped, its backslash is in ``parts`` already.
+            parts.append(f"{'' if is_escaped else chr(92)}x{{{ord(character):x}}}")
+        is_escaped = character == "\\" and not is_escaped
+    return "".join(parts)
+
+
+# Closes the objects of a JSON schema: afterwards they allow only keys that the schema names.
+#
+# JSON Schema allows any further keys where ``additionalProperties`` is absent, and a model that
+# is constrained by such a schema may add keys until it reaches a limit. Objects for which the
+# schema itself decides about further keys stay as they are. A schema that names no key at all
+# stands for any object.
+#
+# Differences from JSON Schema (https://json-schema.org/draft/2020-12/json-schema-core), all of
+# them stricter: an object without ``additionalProperties`` (or ``unevaluatedProperties``) has the
+# keys of its ``properties``, ``patternProperties`` and ``required`` only. Parts that are combined
+# (``allOf``, ``$ref`` with siblings, ``anyOf`` and ``oneOf`` beside ``properties``) may each use
+# the keys of the others.
+
+Schema = Any
+"""A JSON schema: an object, true or false."""
+
+# Closing a schema with more parts, or with alternatives that repeat more keys, takes too long.
+_MOST_PARTS = 10_000
+# How many references may follow one another in the same place.
+_DEEPEST = 100
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("prefixItems", "items")
+_SINGLES = ("items", "additionalItems", "unevaluatedItems", "additionalProperties")
+_CHOICES = ("anyOf", "oneOf")
+_NAMING = ("properties", "patternProperties")
+_DEFINITIONS = ("$defs", "definitions")
+_ABOUT_OBJECTS = frozenset({"properties", "patternProperties", "required", "allOf", *_CHOICES})
+_SAYS_MORE = frozenset({"additionalProperties", "unevaluatedProperties"})
+_POINTER = re.compile(r"#(?:/.*)?")
+
+_Names = tuple[str, ...]
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema whose objects have only the keys that it names."""
+    found: dict[str, Any] = _Closer(schema).close(schema)
+    return found
+
+
+@dataclass
+class _Keys:
+    """The keys that the combined parts of an object name, in their order."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    patterns: dict[str, None] = field(default_factory=dict)
+    is_open: bool = False
+
+    def add(self, part: Mapping[str, Any]) -> None:
+        """Add the keys that one part names."""
+        for name in _named(part):
+            self.names[name] = self.names.get(name, 0) + 1
+        self.patterns.update(dict.fromkeys(_mapping(part, "patternProperties")))
+        self.is_open |= any(part.get(key, False) is not False for key in _SAYS_MORE)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """The names that occur in more than one part."""
+        return frozenset(name for name, count in self.names.items() if count > 1)
+
+
+class _Closer:
+    """Closes one document."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST_PARTS
+
+    def close(self, node: Schema, extra: _Names = ()) -> Schema:
+        """Return a part with its objects closed."""
+        self._count(1 + len(extra))
+        if not isinstance(node, Mapping):
+            return _only(extra) if node is True and extra else node
+        if "allOf" in node:
+            return self._close_sole(node, extra) or self._merge(node, extra)
+        if "$ref" in node:
+            if node.keys() & _ABOUT_OBJECTS:
+                return self._merge(node, extra)
+            target = self._target(node)
+            if extra and target is not None:
+                return self.close(target, extra)
+            return self._with_definitions(node)
+        choices = [key for key in _CHOICES if isinstance(node.get(key), list)]
+        if len(choices) > 1:
+            return self._merge(node, extra)
+        inner = self._with_inner(node)
+        if node.keys() & _SAYS_MORE:
+            # The schema itself decides about further keys; the parts beside it stay as they are.
+            return inner
+        if choices:
+            names = (*extra, *_named(node))
+            inner[choices[0]] = [self.close(one, names) for one in node[choices[0]]]
+        elif extra or any(isinstance(node.get(key), Mapping) for key in _NAMING):
+            if not isinstance(node.get("properties", {}), Mapping):
+                return inner
+            allowed = dict.fromkeys((*_named(node), *extra), True)
+            inner["properties"] = {**inner.get("properties", {}), **_without(allowed, node)}
+            inner["additionalProperties"] = False
+        return inner
+
+    def _close_sole(self, node: Mapping[str, Any], extra: _Names) -> Schema | None:
+        """Close an ``allOf`` of a single part, which is how some libraries write references."""
+        parts = node["allOf"]
+        is_sole = isinstance(parts, list) and len(parts) == 1
+        if not is_sole or node.keys() & (_ABOUT_OBJECTS | _SAYS_MORE | {"$ref"}) - {"allOf"}:
+            return None
+        return {**self._with_inner(node), "allOf": [self.close(parts[0], extra)]}
+
+    def _merge(self, node: Mapping[str, Any], extra: _Names) -> Schema:
+        """Close parts that are combined; each may use the keys of all of them."""
+        parts = list(self._parts(node))
+        keys = _Keys()
+        for part in parts:
+            if part is None:
+                return self._with_definitions(node)
+            self._learn(keys, part)
+        if keys.is_open:
+            return self._with_definitions(node)
+        shared = keys.shared
+        own = self._opened(parts[0], shared)
+        others = [self._opened(part, shared) for part in parts[1:] if part is not None]
+        merged = {**own, **({"allOf": others} if others else {})}
+        if keys.names or keys.patterns or extra:
+            allowed = dict.fromkeys((*keys.names, *extra), True)
+            properties = {**_mapping(merged, "properties")}
+            merged["properties"] = {**properties, **_without(allowed, merged)}
+            patterns = {**_mapping(merged, "patternProperties")}
+            if keys.patterns:
+                merged["patternProperties"] = {**dict.fromkeys(keys.patterns, True), **patterns}
+            merged["additionalProperties"] = False
+        return merged
+
+    def _parts(self, node: Schema, depth: int = 0) -> Iterator[Mapping[str, Any] | None]:
+        """Yield the parts that apply to the same value, this one first; None for unknown ones."""
+        self._count()
+        if not isinstance(node, Mapping):
+            if node is not True:
+                yield None
+            return
+        if depth > _DEEPEST:
+            raise ValueError("it refers to itself without end")
+        yield {key: value for key, value in node.items() if key not in ("allOf", "$ref")}
+        if "$ref" in node:
+            target = self._target(node)
+            if target is None:
+                yield None
+            else:
+                yield from self._parts(target, depth + 1)
+        inner = node.get("allOf", [])
+        for one in inner if isinstance(inner, list) else [None]:
+            yield from self._parts(one, depth + 1)
+
+    def _learn(self, keys: _Keys, part: Mapping[str, Any]) -> None:
+        """Add the keys of a part and of its alternatives."""
+        keys.add(part)
+        for choice in _CHOICES:
+            branches = part.get(choice)
+            for branch in branches if isinstance(branches, list) else ():
+                for inner in self._parts(branch):
+                    if inner is None:
+                        keys.is_open |= branch is not False
+                    else:
+                        self._learn(keys, inner)
+
+    def _opened(self, part: Mapping[str, Any] | None, shared: frozenset[str]) -> dict[str, Any]:
+        """Return a part whose own keys are open and whose values are closed.
+
+        Values of keys that occur in several parts stay open: each would forbid the others' keys.
+        """
+        assert part is not None, "an unknown part is not opened"
+        opened = self._with_inner(part)
+        if shared and "properties" in opened:
+            opened["properties"] = {
+                name: part["properties"][name] if name in shared else value
+                for name, value in opened["properties"].items()
+            }
+        for choice in _CHOICES:
+            branches = part.get(choice)
+            if isinstance(branches, list):
+                opened[choice] = [self._opened_whole(one, shared) for one in branches]
+        return opened
+
+    def _opened_whole(self, branch: Schema, shared: frozenset[str]) -> Schema:
+        if not isinstance(branch, Mapping):
+            return branch
+        own, *others = [self._opened(part, shared) for part in self._parts(branch)]
+        return {**own, "allOf": others} if others else own
+
+    def _with_definitions(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of a part in which only its definitions are closed."""
+        return {**node, **self._with_inner({k: v for k, v in node.items() if k in _DEFINITIONS})}
+
+    def _with_inner(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of a part in which the values below it are closed."""
+        inner = dict(node)
+        for key in _MAPS:
+            if isinstance(value := node.get(key), Mapping):
+                inner[key] = {name: self.close(one) for name, one in value.items()}
+        for key in _LISTS:
+            if isinstance(value := node.get(key), list):
+                inner[key] = [self.close(one) for one in value]
+        for key in _SINGLES:
+            if isinstance(value := node.get(key), Mapping):
+                inner[key] = self.close(value)
+        return inner
+
+    def _target(self, node: Mapping[str, Any]) -> Schema | None:
+        """Return the target of a reference; None where it is not in this document."""
+        reference = node["$ref"]
+        if not isinstance(reference, str) or not _POINTER.fullmatch(reference):
+            return None
+        found = pointed_at(self._root, reference)
+        if isinstance(found, Mapping) and found is self._root:
+            # Its definitions stay where they are.
+            return {key: one for key, one in found.items() if key not in _DEFINITIONS}
+        return found
+
+    def _count(self, parts: int = 1) -> None:
+        self._left -= parts
+        if self._left < 0:
+            raise ValueError(f"it has more than {_MOST_PARTS} parts")
+
+
+def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = node.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _named(node: Mapping[str, Any]) -> _Names:
+    """Return the keys that a part names, required ones too."""
+    required = node.get("required")
+    listed = [one for one in required if isinstance(one, str)] if isinstance(required, list) else ()
+    return tuple(dict.fromkeys((*_mapping(node, "properties"), *listed)))
+
+
+def _without(allowed: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that a part's properties do not describe."""
+    known = _mapping(node, "properties")
+    return {name: value for name, value in allowed.items() if name not in known}
+
+
+def _only(names: _Names) -> dict[str, Any]:
+    return {"properties": dict.fromkeys(names, True), "additionalProperties": False}
+
+
+# Writes the grammar of a constrained answer: JSON, another form of text, or a call of a tool.
+
+# One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
+# model would write it until it reaches the limit.
+_SPACE = r"[ ]|\n[ \t]{0,40}"
+# ``token_constraint`` finds forced tokens itself: the library would also force special tokens whose
+# names occur in a schema as text, and these do not fit.
+_OPTIONS = '%llguidance {"no_forcing": true}'
+_CACHED_SCHEMAS = 256
+
+
+def may_call(request: GenerationRequest) -> bool:
+    """Return whether a constrained answer can be a tool call."""
+    choice = request.tool_choice.mode
+    return choice == "required" or (choice == "auto" and bool(request.tools))
+
+
+def answer_grammar(request: GenerationRequest, family: Family, lark: str | None = None) -> str:
+    """Return the grammar of a constrained request's answer.
+
+    Where the model may choose, the grammar allows the text and a call; where a call is required, it
+    allows only calls.
+    """
+    rules = _Rules(family, allows_more_keys=request.allows_more_keys)
+    if request.tool_choice.mode == "required":
+        return rules.grammar(None, _wanted_tools(request))
+    assert request.constraint is not None
+    whole = rules.grammar(request.constraint, request.tools if may_call(request) else ())
+    return with_own_grammar(whole, lark)
+
+
+def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:
+    """Return the grammar of one schema alone."""
+    return f"start: %json {_json_schema(schema, allows_more_keys)}\n"
+
+
+def form_grammar(form: TextForm, lark: str | None = None) -> str:
+    """Return the grammar of one form of text alone."""
+    rules = "\n".join([_OPTIONS, "start: document", *document_rules(form), ""])
+    return with_own_grammar(rules, lark)
+
+
+_DESCRIBING = frozenset(
+    {
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "unevaluatedProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "$ref",
+    }
+)
+
+
+def answer_schema(constraint: OutputConstraint) -> Mapping[str, Any]:
+    """Return the schema that a constraint stands for."""
+    return {"type": "object"} if constraint.json_schema is None else constraint.json_schema
+
+
+def arguments_schema(tool: Tool) -> Mapping[str, Any]:
+    """Return the schema of a tool's arguments, which are always an object.
+
+    A tool that describes no argument takes none.
+    """
+    described: dict[str, Any] = {} if tool.parameters.keys() & _DESCRIBING else {"properties": {}}
+    return {**described, **tool.parameters, "type": "object"}
+
+
+def _wanted_tools(request: GenerationRequest) -> Sequence[Tool]:
+    name = request.tool_choice.name
+    if not request.tools:
+        raise InvalidRequest("tool_choice", "a call is required, but there are no tools")
+    if name is None:
+        return request.tools
+    wanted = [tool for tool in request.tools if tool.name == name]
+    if not wanted:
+        known = ", ".join(tool.name for tool in request.tools)[:200]
+        raise InvalidRequest(
+            "tool_choice", f"there is no tool {name[:200]!r}; the tools are: {known}"
+        )
+    return wanted
+
+
+class _Rules:
+    """Writes the rules of a grammar in one model's format."""
+
+    def __init__(self, family: Family, *, allows_more_keys: bool) -> None:
+        self._family = family
+        self._allows_more_keys = allows_more_keys
+
+    def grammar(self, constraint: OutputConstraint | None, tools: Sequence[Tool]) -> str:
+        """Return the rules of a text (if a constraint is given) or a call of one of the tools."""
+        rules: list[str] = []
+        choices: list[str] = []
+        if constraint is not None:
+            choices.append("answer")
+            rules.append(f"answer: {_framed(self._family.answer_frame, 'document')}")
+            rules.extend(self._document(constraint))
+        for number, tool in enumerate(tools):
+            field = "tool_choice" if constraint is None else "constraint"
+            frame = self._call_frame(tool.name, field)
+            choices.append(f"call{number}")
+            rules.append(f"call{number}: {_framed(frame, f'arguments{number}')}")
+            rules.append(f"arguments{number}: {self._json(arguments_schema(tool))}")
+        start = f"start: {self._reasoning(rules)}({' | '.join(choices)})"
+        return "\n".join([_OPTIONS, start, *rules, ""])
+
+    def _document(self, constraint: OutputConstraint) -> list[str]:
+        if constraint.text_form is not None:
+            return document_rules(constraint.text_form)
+        return [f"document: {self._json(answer_schema(constraint))}"]
+
+    def _json(self, schema: Mapping[str, Any]) -> str:
+        return f"%json {_json_schema(schema, self._allows_more_keys)}"
+
+    def _reasoning(self, rules: list[str]) -> str:
+        """Add the rules of reasoning where it is a message of its own."""
+        frame = self._family.reasoning_frame
+        if frame is None:
+            return ""
+        rules.append(f"reasoning: {_framed(frame, 'PROSE')}")
+        rules.append(r"PROSE: /(.|\n)*/")
+        return "reasoning? "
+
+    def _call_frame(self, name: str, field: str) -> OutputFrame:
+        try:
+            frame = self._family.call_frame(name)
+        except ValueError as error:
+            raise InvalidRequest(field, str(error)) from error
+        if frame is None:
+            raise InvalidRequest(field, _unsupported(field))
+        return frame
+
+
+def _framed(frame: OutputFrame, rule: str) -> str:
+    """Return a rule of the grammar between the marks before and after it."""
+    return " ".join(part for part in (_spelled(frame.before), rule, _spelled(frame.after)) if part)
+
+
+def _spelled(marks: Marks) -> str:
+    return " ".join(_mark(mark) for mark in marks)
+
+
+def _mark(mark: int | str | OptionalMarks) -> str:
+    if isinstance(mark, OptionalMarks):
+        return f"({_spelled(mark.parts)})?"
+    return f"<[{mark}]>" if isinstance(mark, int) else json.dumps(mark, ensure_ascii=False)
+
+
+def _unsupported(field: str) -> str:
+    works = (
+        "a call can be forced only where the model writes it as JSON between tags "
+        '(<tool_call>{"name": …}</tool_call>) or as a message of its own, and this model writes '
+        "its calls in another way"
+    )
+    if field == "constraint":
+        return f"beside tools it needs a model whose calls can be forced: {works}"
+    return works
+
+
+def schema_text(schema: Mapping[str, Any]) -> str:
+    """Return a schema as JSON."""
+    try:
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("it contains a lone surrogate, which is not a character") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except TypeError as error:
+        raise ValueError(f"it is not JSON: {error}") from error
+    return text
+
+
+def _json_schema(schema: Mapping[str, Any], allows_more_keys: bool) -> str:
+    try:
+        return _with_options(schema_text(schema), allows_more_keys)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+@lru_cache(_CACHED_SCHEMAS)
+def _with_options(text: str, allows_more_keys: bool) -> str:
+    """Return the text of a schema, closed and with our options for the library."""
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+    schema = json.loads(text)
+    # Overrides the library's options in the schema: "lenient", for example, would allow anything.
+    options = {"x-guidance": {"whitespace_pattern": _SPACE}}
+    held = schema if allows_more_keys else closed(schema)
+    return json.dumps({**held, **options}, ensure_ascii=False)
+
+
+# Drafts the forms of answers: checks that a request's schemas keep within bounds.
+#
+# Takes some ten milliseconds at most; nothing is compiled here.
+
+
+@dataclass(frozen=True, slots=True)
+class FormDraft:
+    """A request whose schemas or other form keep within the bounds."""
+
+    request: GenerationRequest
+    digest: bytes
+
+
+def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormDraft:
+    """Return the draft of a constrained request."""
+    if last is not None and is_same_form(last.request, request):
+        return last
+    bounds = Bounds()
+    digest = sha256()
+    owner = request.cache_owner.name
+    digest.update(f"{owner}\0{request.tool_choice} {request.allows_more_keys}".encode())
+    for name, schema in schemas_of(request):
+        try:
+            bounds.check(schema)
+            digest.update(f"\0{name}\0{schema_text(schema)}".encode())
+        except ValueError as error:
+            raise InvalidRequest(name, str(error)) from error
+    if (form := text_form_of(request)) is not None:
+        try:
+            check_bounds(form)
+        except ValueError as error:
+            raise InvalidRequest(field_of(form), str(error)) from error
+        digest.update(fingerprint(form).encode())
+    # Without the conversation, which may be long and does not matter here.
+    return FormDraft(replace(request, messages=(), prompt=None, prediction=None), digest.digest())
+
+
+def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the schemas that may constrain an answer, each with its field."""
+    if request.constraint is not None and request.constraint.text_form is None:
+        yield "constraint.json_schema", answer_schema(request.constraint)
+    if may_call(request):
+        # By name, not by index: a dialect may have left out tools of other kinds.
+        for tool in request.tools:
+            yield f"tools.{tool.name}.parameters", arguments_schema(tool)
+
+
+def text_form_of(request: GenerationRequest) -> TextForm | None:
+    """Return the form other than JSON that constrains an answer; None if there is none."""
+    return None if request.constraint is None else request.constraint.text_form
+
+
+def form_field(request: GenerationRequest) -> str:
+    """Return the field of a request that asks for a form."""
+    return "constraint" if request.tool_choice.mode != "required" else "tool_choice"
+
+
+def is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
+    """Return whether two requests share the objects that decide their grammar."""
+    return (
+        one.constraint is other.constraint
+        and one.tools is other.tools
+        and one.tool_choice == other.tool_choice
+        and one.allows_more_keys is other.allows_more_keys
+        and one.cache_owner == other.cache_owner
+    )

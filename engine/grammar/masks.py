@@ -1,0 +1,398 @@
+"""The form of an answer that is held to a grammar, and which tokens may come next in it."""
+
+import contextlib
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from engine.errors import EngineError
+from engine.grammar.compilation import TOO_AMBIGUOUS, ModelTokens, in_words, is_panic, new_tokenizer
+from engine.output.families import Family
+from engine.output.vocabulary import Vocabulary
+from engine.values.request import GenerationRequest
+
+# Constrains one answer to a grammar, token by token.
+#
+# Tells before each token which tokens are allowed. A matcher of llguidance follows the grammar
+# itself. Engine thread.
+
+_GAP = ("\n", "\n\n")
+_GAP_TOKENS = 2
+# Most processor time of all answers with a grammar of the client's own, for one step of the batch:
+# for one of them, and together. The streams of others wait meanwhile. Beyond half of it a step is
+# a long one, as the first step of many answers may be; a row of long steps is not.
+_MOST_ANSWER_S, _MOST_STEP_S = 0.02, 0.04
+_MOST_LONG_STEPS = 2
+# An answer whose grammar takes longer than this for a token is not worth guesses.
+_COSTLY_S = 0.0005
+# How the library writes a special token among bytes.
+_SPECIAL = re.compile(rb"\xff\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """A constraint, compiled for one model and one answer.
+
+    Attributes:
+        maker: The ``FormCompiler`` of the model, which made it.
+        matcher: The grammar at its beginning.
+    """
+
+    maker: Any
+    matcher: Any
+
+
+class FormMissing(EngineError):
+    """A constrained request came without a form of the loaded model.
+
+    Attributes:
+        maker: The ``FormCompiler`` that can prepare it.
+    """
+
+    def __init__(self, maker: Any) -> None:
+        super().__init__("the model changed before the form of the answer was prepared; try again")
+        self.maker = maker
+
+
+def is_constrained(request: GenerationRequest) -> bool:
+    """Return whether a grammar constrains the answer to a request."""
+    return request.constraint is not None or request.tool_choice.mode == "required"
+
+
+class ConstraintPhase(Enum):
+    """The part of an answer that comes next."""
+
+    OPEN = auto()  # the answer or reasoning may begin
+    REASONING = auto()
+    GAP = auto()  # reasoning has ended; a blank line may stand before the answer
+    ANSWER = auto()
+    ENDED = auto()
+
+
+class ConstraintTokens:
+    """The tokens of a model that constraints treat specially."""
+
+    def __init__(self, vocabulary: Vocabulary, family: Family) -> None:
+        self.eos = vocabulary.eos
+        self.opening = family.think_start_id
+        self.closing = family.think_end_id
+        self.gap = frozenset(
+            token_id for token_id, text in enumerate(vocabulary.text) if text in _GAP
+        )
+        self.never: frozenset[int] = frozenset()
+        self.tokenizer: Any = None
+        self._tags = frozenset(family.tags) | frozenset(vocabulary.special)
+        words = (vocabulary.size + 31) // 32 * 4
+        only_eos = bytearray(words)
+        _set(only_eos, self.eos)
+        self.only_eos = bytes(only_eos)
+        reasoning = bytearray(b"\xff" * words)
+        _clear(reasoning, self.eos)
+        if family.call_start_id is not None:
+            _clear(reasoning, [family.call_start_id])
+        self.while_reasoning = bytes(reasoning)
+
+    def learn(self, tokenizer: Any) -> None:
+        """Take the library's form of the vocabulary; note which tags it treats as plain text."""
+        self.tokenizer = tokenizer
+        self.never = frozenset(
+            i for i in self._tags - self.eos if not tokenizer.is_special_token(i)
+        )
+
+    def forced(self, matcher: Any) -> list[int]:
+        """Return the tokens of the only text that can follow at a place of a grammar.
+
+        They are the tokens that the tokenizer uses for that text, whatever follows it. Empty where
+        several texts can follow, or where the tokens depend on what follows.
+        """
+        forced: bytes = matcher.compute_ff_bytes()
+        run: list[int] = []
+        # Text and the ids of special tokens alternate.
+        for place, part in enumerate(_SPECIAL.split(forced) if forced else ()):
+            if place % 2:
+                run.append(int(part))
+                continue
+            found, rest = self.tokenizer.tokenize_partial(part)
+            # Here the text of a tag is ordinary text, which must not be written with the tag's
+            # token.
+            tags = (n for n, token_id in enumerate(found) if token_id in self._tags)
+            cut = next(tags, None)
+            run += found[:cut]
+            if rest or cut is not None:
+                break
+        return run[: matcher.validate_tokens(run)] if run else run
+
+
+class TokenConstraint:
+    """The state of one constrained answer.
+
+    Attributes:
+        failure: Why the answer can no longer follow its grammar; None while it can.
+        spent_s: The processor time that its grammar took since the last ``settle``.
+        long_steps: The long steps of the batch in a row, up to the last ``settle``.
+        is_own: Whether it is a grammar of the client's own, whose work can grow with the answer.
+    """
+
+    def __init__(
+        self,
+        matcher: Any,
+        tokens: ConstraintTokens,
+        phase: ConstraintPhase,
+        *,
+        is_own: bool = False,
+    ) -> None:
+        self.failure: str | None = None
+        self.spent_s = 0.0
+        self.long_steps = 0
+        self.is_own = is_own
+        self._matcher = matcher
+        self._tokens = tokens
+        self._phase = phase
+        self._gap = 0
+        # The tokens that must follow, as far as they are known.
+        self._forced: list[int] = []
+
+    def advance(self, token_id: int) -> None:
+        """Take the next token of the answer."""
+        tokens = self._tokens
+        if self._forced:
+            del self._forced[: 1 if self._forced[0] == token_id else None]
+        if self._phase is ConstraintPhase.OPEN and token_id == tokens.opening:
+            self._phase = ConstraintPhase.REASONING
+        elif self._phase is ConstraintPhase.REASONING:
+            if token_id == tokens.closing:
+                self._phase = ConstraintPhase.GAP
+        elif self._phase is ConstraintPhase.GAP and token_id in tokens.gap:
+            self._gap += 1
+            if self._gap == _GAP_TOKENS:
+                self._phase = ConstraintPhase.ANSWER
+        elif self._phase is not ConstraintPhase.ENDED:
+            self._consume(token_id)
+
+    def _consume(self, token_id: int) -> None:
+        self._phase = ConstraintPhase.ANSWER
+        if token_id in self._tokens.eos and self._matcher.is_accepting():
+            self._phase = ConstraintPhase.ENDED
+        elif self.failure is None:
+            try:
+                with self._timed():
+                    fits = self._matcher.consume_token(token_id)
+            except BaseException as error:
+                self._fail(_panic(error))
+            else:
+                if not fits:
+                    self._fail(self._matcher.get_error() or f"token {token_id} does not fit")
+
+    @property
+    def _is_decided(self) -> bool:
+        """Whether the grammar alone decides what comes next."""
+        return self._phase is ConstraintPhase.ANSWER and self.failure is None
+
+    def only(self) -> int | None:
+        """Return the only token that may come next; None where there may be several."""
+        if not self._is_decided:
+            return None
+        if not self._forced:
+            try:
+                with self._timed():
+                    self._forced = self._tokens.forced(self._matcher)
+            except BaseException as error:
+                self._fail(_panic(error))
+        return self._forced[0] if self._forced else None
+
+    def allowed(self) -> bytes:
+        """Return which tokens may come next, one bit each, the lowest bit of a byte first.
+
+        Ids beyond the last bit are not allowed. Once the answer is complete or has failed, only EOS
+        is allowed.
+        """
+        if self._phase is ConstraintPhase.REASONING:
+            return self._tokens.while_reasoning
+        if (only := self.only()) is not None:
+            bits = bytearray(len(self._tokens.only_eos))
+            _set(bits, [only])
+            return bytes(bits)
+        if self._phase is ConstraintPhase.ENDED or self.failure is not None:
+            return self._tokens.only_eos
+        try:
+            with self._timed():
+                bits = bytearray(self._matcher.compute_bitmask())
+        except BaseException as error:
+            return self._fail(_panic(error))
+        if self._matcher.is_error():
+            return self._fail(self._matcher.get_error())
+        if self._matcher.is_stopped() and not self._matcher.is_accepting():
+            return self._fail("nothing can complete the answer")
+        _clear(bits, self._tokens.never)
+        if self._phase is ConstraintPhase.OPEN and self._tokens.opening is not None:
+            _set(bits, [self._tokens.opening])
+        elif self._phase is ConstraintPhase.GAP:
+            _set(bits, self._tokens.gap)
+        if not any(bits):
+            return self._fail("no token of this model can continue the answer")
+        return bytes(bits)
+
+    def fork(self) -> "TokenConstraint":
+        """Return an independent copy in the same state."""
+        matcher = self._matcher.deep_copy()
+        fork = TokenConstraint(matcher, self._tokens, self._phase, is_own=self.is_own)
+        fork.failure, fork._gap, fork._forced = self.failure, self._gap, list(self._forced)
+        return fork
+
+    def expected(self, most: int, habits: Mapping[bytes, int]) -> list[int]:
+        """Return up to about ``most`` tokens that are expected to follow.
+
+        Args:
+            most: How many tokens to look for.
+            habits: For places where several tokens may follow: the expected one, by the allowed
+                bits.
+        """
+        if not self._is_decided:
+            return []
+        found: list[int] = []
+        try:
+            with self._timed():
+                matcher = self._matcher.deep_copy()
+            while len(found) < most:
+                with self._timed():
+                    run = self._tokens.forced(matcher)
+                # Looking far ahead in a client's own grammar could take longer than its answer.
+                if not run and habits and not self.is_own:
+                    habit = habits.get(matcher.compute_bitmask())
+                    run = [] if habit is None else [habit]
+                fitting = matcher.try_consume_tokens(run) if run else 0
+                found += run[:fitting]
+                if not run or fitting < len(run):
+                    break
+        except BaseException as error:
+            _panic(error)
+        return found
+
+    def choice(self) -> bytes | None:
+        """Return the bits of the allowed tokens where several may follow; otherwise None.
+
+        None also for a client's own grammar, which would be followed twice.
+        """
+        if self.is_own or not self._is_decided or self.only() is not None:
+            return None
+        try:
+            bits: bytes = self._matcher.compute_bitmask()
+        except BaseException as error:
+            _panic(error)
+            return None
+        return bits
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether the grammar has become slow to follow, as those become that are ambiguous."""
+        return self.is_own and self.spent_s > _COSTLY_S
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        began_s = time.thread_time()
+        try:
+            yield
+        finally:
+            self.spent_s += time.thread_time() - began_s
+
+    def _fail(self, reason: str) -> bytes:
+        self.failure = in_words(reason)
+        return self._tokens.only_eos
+
+
+def settle(constraints: Iterable[TokenConstraint]) -> None:
+    """After a step, end the answers whose own grammars took too much of it, the costliest first."""
+    spending = [one for one in constraints if one.is_own]
+    total_s = sum(one.spent_s for one in spending)
+    is_long = total_s > _MOST_STEP_S / 2
+    for one in sorted(spending, key=lambda one: -one.spent_s):
+        most_s = _MOST_STEP_S / (2 if one.long_steps >= _MOST_LONG_STEPS else 1)
+        if one.spent_s <= _MOST_ANSWER_S and total_s <= most_s:
+            break
+        total_s -= one.spent_s
+        one.failure = one.failure or TOO_AMBIGUOUS
+    for one in spending:
+        one.spent_s = 0.0
+        one.long_steps = one.long_steps + 1 if is_long else 0
+
+
+def _panic(error: BaseException) -> str:
+    """Return a panic of the library in plain words; raise any other exception again."""
+    if not is_panic(error):
+        raise error
+    return f"the library failed: {error}"
+
+
+def _set(bits: bytearray, ids: Iterable[int]) -> None:
+    for token_id in ids:
+        bits[token_id >> 3] |= 1 << (token_id & 7)
+
+
+def _clear(bits: bytearray, ids: Iterable[int]) -> None:
+    for token_id in ids:
+        bits[token_id >> 3] &= ~(1 << (token_id & 7))
+
+
+# Hands a model's vocabulary to the grammar library.
+#
+# The first constrained answer imports the library (llguidance) and hands over the vocabulary:
+# many runs of the program never need them. A large vocabulary is handed over while the model is
+# loaded, because that blocks all threads, and no answer runs then.
+
+# Handing over a vocabulary of up to this many tokens takes a few milliseconds.
+_LARGE = 10_000
+# Added tokens of this form are structure, whether their tokenizer says so or not.
+_TAG = re.compile(r"<.+>", re.DOTALL)
+
+
+class GrammarVocabulary:
+    """The vocabulary of one loaded model."""
+
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
+        self.library_tokens: ModelTokens | None = None
+        self.adapter: Any = None
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._problem: Exception | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether handing it over blocks all threads for a noticeable time."""
+        return self._vocabulary.size > _LARGE
+
+    def hand_over(self, tokens: ConstraintTokens) -> Exception | None:
+        """Hand the vocabulary to the library, once; return the reason if it cannot use it."""
+        if self.adapter is None and self._problem is None:
+            try:
+                self.library_tokens = _library_tokens_of(self._tokenizer, self._vocabulary)
+                self.adapter = new_tokenizer(self.library_tokens, self.encode)
+                tokens.learn(self.adapter)
+            except Exception as error:
+                self._problem = error
+        return self._problem
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a plain text."""
+        fast = self._tokenizer.backend_tokenizer
+        return list(fast.encode_batch_fast([text], add_special_tokens=False)[0].ids)
+
+
+def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
+    """Return a vocabulary in the form that the library needs."""
+    if vocabulary.raw is None:
+        raise ValueError("what its tokens stand for depends on their neighbours")
+    if not vocabulary.eos:
+        raise ValueError("it has no EOS token")
+    # The model may have more ids than the tokenizer, whose own may have gaps.
+    beyond = range(len(vocabulary.raw), vocabulary.size)
+    unused = {*beyond, *(i for i, raw in enumerate(vocabulary.raw) if not raw)}
+    added = getattr(tokenizer, "added_tokens_decoder", {}).items()
+    special = {i for i, one in added if one.special or _TAG.fullmatch(str(one.content))}
+    return ModelTokens(
+        [raw or b"<[%d]>" % i for i, raw in enumerate([*vocabulary.raw, *(b"" for _ in beyond)])],
+        sorted(special | vocabulary.special.keys() | unused),
+        sorted(vocabulary.eos),
+    )

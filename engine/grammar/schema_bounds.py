@@ -1,0 +1,271 @@
+"""Which JSON schemas are small and simple enough to hold an answer to."""
+
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeGuard
+from urllib.parse import unquote
+
+# Follows the references of a JSON schema within its document.
+
+
+def pointed_at(root: Mapping[str, Any], reference: str) -> Any:
+    """Return what a reference such as ``#/$defs/a`` leads to; None where there is nothing.
+
+    See https://www.rfc-editor.org/rfc/rfc6901#section-6
+    """
+    found: Any = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, Mapping) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isdecimal() and int(name[:9]) < len(found):
+            found = found[int(name[:9])]
+        else:
+            return None
+    return found
+
+
+# Refuses a JSON schema that exceeds the bounds, before any of it reaches a native library.
+#
+# The compiler of grammars (llguidance) recurses over references and computes with 64 bit
+# integers: beyond these bounds it crashes the process or takes seconds. This module walks a
+# schema without recursion, and stops at the first bound that is exceeded.
+
+MOST_CHARACTERS = 256 * 1024
+MOST_PARTS = 20_000
+MOST_LEVELS = 100
+MOST_LEVELS_REFERRED = 250
+MOST_REFERENCES = 2_000
+MOST_PROPERTIES = 5_000
+MOST_CHOICES = 10_000
+MOST_PATTERN_CHARACTERS = 4_000
+MOST_COUNT = 2**31 - 1
+# The library rounds limits to doubles, cuts them to 64 bits and then negates them. Negating -2**63
+# overflows and crashes the process, so numbers that round to -2**63 are refused as well.
+LEAST_NUMBER = -(2**63) + 1024
+MOST_NUMBER = 2**64
+
+_NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+           "minContains", "maxContains")  # fmt: skip
+# Their values reach the compiler in the same way as limits.
+_CHECKED = frozenset({"const", "enum"})
+_ANNOTATIONS = frozenset({"default", "example", "examples", "required"})
+_SCHEMAS_BY_NAME = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
+_SHOWN = 80
+_RANGE = f"numbers from {LEAST_NUMBER} to {MOST_NUMBER} are supported"
+
+
+class Bounds:
+    """The sizes of all schemas of one request.
+
+    ``check`` is called for each schema; their sizes add up.
+    """
+
+    def __init__(self) -> None:
+        self._characters = 0
+        self._parts = 0
+        self._references = 0
+        self._properties = 0
+        self._choices = 0
+
+    def check(self, schema: Mapping[str, Any]) -> None:
+        """Check that a schema keeps within the bounds."""
+        targets: dict[int, list[Any]] = {}
+        stack = [_Place(schema, _SCHEMA, 1, None)]
+        while stack:
+            place = stack.pop()
+            node = place.node
+            if place.level > MOST_LEVELS:
+                raise ValueError(f"nested too deeply: at most {MOST_LEVELS} levels are supported")
+            if place.kind is _SCHEMA and isinstance(node, Mapping):
+                self._check_keywords(schema, place, targets)
+            self._count(place)
+            stack.extend(_inner(place))
+        if targets and _depth(schema, targets) > MOST_LEVELS_REFERRED:
+            raise ValueError(
+                f"its references are nested too deeply: at most {MOST_LEVELS_REFERRED} levels "
+                "are supported"
+            )
+
+    def _count(self, place: "_Place") -> None:
+        node = place.node
+        # Counted before its inner parts are visited, because there may be millions of them.
+        self._parts += _size(node)
+        if self._parts > MOST_PARTS:
+            raise ValueError(f"it has more than {MOST_PARTS} parts")
+        if isinstance(node, str):
+            self._characters += len(node)
+        elif isinstance(node, Mapping):
+            self._characters += sum(len(key) if isinstance(key, str) else 1 for key in node)
+        elif isinstance(node, (int, float)):
+            self._characters += 1
+            if not _is_finite(node):
+                raise ValueError(f"the number at {place.path()} cannot be written as JSON")
+            if place.kind is _CHECKED_VALUE and not _is_supported(node):
+                raise ValueError(f"the number at {place.path()} is out of range: {_RANGE}")
+        if self._characters > MOST_CHARACTERS:
+            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+
+    def _check_keywords(
+        self, root: Mapping[str, Any], place: "_Place", targets: dict[int, list[Any]]
+    ) -> None:
+        node: Mapping[str, Any] = place.node
+        for key in _NUMBERS:
+            value = node.get(key)
+            if _is_number(value) and not _is_supported(value):
+                raise ValueError(f"{key} at {place.path()} is out of range: {_RANGE}")
+        for key in _COUNTS:
+            value = node.get(key)
+            if _is_number(value) and not 0 <= value <= MOST_COUNT:
+                raise ValueError(
+                    f"{key} at {place.path()} is out of range: numbers from 0 to {MOST_COUNT} "
+                    "are supported"
+                )
+        for pattern in _patterns(node):
+            if len(pattern) > MOST_PATTERN_CHARACTERS:
+                raise ValueError(
+                    f"a pattern at {place.path()} is longer than {MOST_PATTERN_CHARACTERS} "
+                    "characters"
+                )
+        self._properties += _size(node.get("properties")) + _size(node.get("patternProperties"))
+        if self._properties > MOST_PROPERTIES:
+            raise ValueError(f"it has more than {MOST_PROPERTIES} properties")
+        self._choices += sum(_size(node.get(key)) for key in ("enum", "anyOf", "oneOf"))
+        if self._choices > MOST_CHOICES:
+            raise ValueError(f"it has more than {MOST_CHOICES} values to choose from")
+        if isinstance(reference := node.get("$ref"), str):
+            self._references += 1
+            if self._references > MOST_REFERENCES:
+                raise ValueError(f"it has more than {MOST_REFERENCES} references")
+            targets[id(node)] = _target(root, reference)
+
+
+_SCHEMA, _NAMES, _CHECKED_VALUE, _VALUE = object(), object(), object(), object()
+
+
+class _Place(NamedTuple):
+    """A part of a schema, its kind, and its place."""
+
+    node: Any
+    kind: object
+    level: int
+    above: "tuple[_Place, str | int] | None"
+
+    def path(self) -> str:
+        """Return its JSON pointer, cut where it is long."""
+        steps: list[str] = []
+        place: _Place = self
+        while place.above is not None:
+            place, step = place.above
+            steps.append(str(step)[:_SHOWN])
+        text = "#" + "".join(f"/{step}" for step in reversed(steps))
+        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def is_nested_too_deeply(value: Any) -> bool:
+    """Return whether a JSON value has more levels than a schema may have."""
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        level = [inner for node in level for inner in _containers(node)]
+    return bool(level)
+
+
+def _inner(place: _Place) -> Iterator[_Place]:
+    """Yield the parts right below a part."""
+    node, kind, level = place.node, place.kind, place.level + 1
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            inner = _SCHEMA if kind is _NAMES else kind
+            if kind is _SCHEMA:
+                inner = _kind_of(key)
+            yield _Place(value, inner, level, (place, key))
+    elif isinstance(node, (list, tuple)):
+        for index, value in enumerate(node):
+            yield _Place(value, kind, level, (place, index))
+
+
+def _kind_of(keyword: Any) -> object:
+    """Return the kind of a keyword's value."""
+    if keyword in _SCHEMAS_BY_NAME:
+        return _NAMES
+    if keyword in _CHECKED:
+        return _CHECKED_VALUE
+    return _VALUE if keyword in _ANNOTATIONS else _SCHEMA
+
+
+def _depth(schema: Mapping[str, Any], targets: dict[int, list[Any]]) -> int:
+    """Return the depth of a schema with each reference replaced by its target.
+
+    A reference to a part that contains it adds nothing.
+    """
+    depths: dict[int, int] = {}
+    path: dict[int, Iterator[Any]] = {id(schema): _below(schema, targets)}
+    deepest = {id(schema): 0}
+    order = [id(schema)]
+    while order:
+        here = order[-1]
+        for node in path[here]:
+            key = id(node)
+            if key in depths:
+                deepest[here] = max(deepest[here], depths[key])
+            elif key not in path:
+                path[key] = _below(node, targets)
+                deepest[key] = 0
+                order.append(key)
+                break
+        else:
+            order.pop()
+            depths[here] = deepest[here] + 1
+            del path[here]
+            if order:
+                deepest[order[-1]] = max(deepest[order[-1]], depths[here])
+    return depths[id(schema)]
+
+
+def _below(node: Any, targets: dict[int, list[Any]]) -> Iterator[Any]:
+    yield from _containers(node)
+    yield from targets.get(id(node), ())
+
+
+def _containers(node: Any) -> Iterator[Any]:
+    """Yield the objects and lists right below a value."""
+    inner = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+    yield from (value for value in inner if isinstance(value, (Mapping, list)))
+
+
+def _target(root: Mapping[str, Any], reference: str) -> list[Any]:
+    """Return the target of a reference within the document; an empty list for any other."""
+    if not reference.startswith("#"):
+        return []
+    found = pointed_at(root, reference)
+    return [found] if isinstance(found, (Mapping, list)) else []
+
+
+def _patterns(node: Mapping[str, Any]) -> Iterator[str]:
+    if isinstance(pattern := node.get("pattern"), str):
+        yield pattern
+    named = node.get("patternProperties")
+    if isinstance(named, Mapping):
+        yield from (key for key in named if isinstance(key, str))
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, (Mapping, list, tuple)) else 0
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_finite(value: float) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() <= sys.float_info.max_exp
+    return math.isfinite(value)
+
+
+def _is_supported(value: float) -> bool:
+    return _is_finite(value) and LEAST_NUMBER <= value <= MOST_NUMBER

@@ -1,0 +1,485 @@
+"""Talks to a hub of models; its failures are told in plain words."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
+
+from engine.errors import EngineError, ModelLoadFailed
+from engine.files.causes import is_of_network, network_cause, os_cause
+from engine.files.json_fields import DamagedFile
+from engine.files.json_items import json_value
+from engine.wording import counted, size_in_words
+
+# The progress of a download, and the errors that end it.
+
+DownloadPhase = Literal["asking", "fetching", "verifying"]
+
+
+class DownloadFailed(EngineError):
+    """A model could not be downloaded; the message says why and what would help."""
+
+
+class DownloadCancelled(DownloadFailed):
+    """The download was cancelled on request."""
+
+    def __init__(self) -> None:
+        super().__init__("the download was cancelled; the partial download is kept")
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadProgress:
+    """The progress of a download.
+
+    Attributes:
+        phase: Asking the hub, fetching files, verifying them.
+        done_bytes: Bytes that are on the disk, or that have been verified.
+        total_bytes: Bytes of all files; 0 while they are not known.
+        file: The file that is being fetched or verified.
+    """
+
+    phase: DownloadPhase
+    done_bytes: int = 0
+    total_bytes: int = 0
+    file: str = ""
+
+
+# Compares a file with the size and the digest that its source names.
+
+_READ_BYTES = 4 << 20
+
+
+class Damaged(Exception):
+    """A file differs from its source's size or digest; it has been removed."""
+
+
+def verify(
+    path: Path,
+    size: int,
+    *,
+    sha256: str | None,
+    git_sha1: str | None,
+    on_read: Callable[[int], None],
+) -> None:
+    """Compare a file, and remove it if it differs."""
+    found = path.stat().st_size
+    if found != size:
+        _remove(path)
+        raise Damaged(f"{path.name} is damaged: expected {counted(size, 'byte')}, found {found:,}")
+    if sha256 is not None:
+        digest, expected = hashlib.sha256(), sha256
+    elif git_sha1 is not None:
+        digest, expected = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False), git_sha1
+    else:
+        on_read(size)
+        return
+    with path.open("rb") as file:
+        while part := file.read(_READ_BYTES):
+            digest.update(part)
+            on_read(len(part))
+    if digest.hexdigest() != expected:
+        _remove(path)
+        raise Damaged(
+            f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
+            f"{expected[:12]}…"
+        )
+
+
+def _remove(path: Path) -> None:
+    content = path.resolve()
+    path.unlink(missing_ok=True)
+    content.unlink(missing_ok=True)
+
+
+# The only module that uses parts of huggingface_hub that are not its public interface.
+#
+# Each is a workaround, checked with huggingface-hub 2.4.0, whose source is at
+# https://github.com/huggingface/huggingface_hub/tree/v2.4.0/src/huggingface_hub.
+# ``tests/conventions/test_private_parts.py`` fails, and names the part, when one changes.
+# huggingface_hub is imported when it is first used, because that takes half a second.
+
+# Parts of the hub's client that other libraries import at their top and a local model never uses.
+_CLASSES_USED_LATER = ("HfApi", "ModelCard", "ModelCardData")
+_FUNCTIONS_USED_LATER = ("snapshot_download",)
+
+
+def request_headers() -> dict[str, str]:
+    """Return the headers of a request to the hub, with the person's token if there is one.
+
+    Upstream: ``build_hf_headers`` in ``utils/_headers.py``.
+    """
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    headers: dict[str, str] = build_hf_headers()
+    return headers
+
+
+def keep_content(response: Any, content: bytes) -> None:
+    """Put the content that was read, with a limit, into a response, so that its error can be found.
+
+    The hub's library calls ``read`` for the text of an error, and ``read`` has no limit.
+    Upstream: ``_content``, which ``httpx.Response.read`` sets in ``httpx/_models.py``.
+    """
+    response._content = content  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def client_imported_later() -> Iterator[None]:
+    """Keep libraries that are imported in the block from importing the hub's whole client.
+
+    mlx-lm and transformers import parts of it at their top. In the block these are placeholders,
+    which import the real parts when they are used. Does nothing for parts that are imported
+    already.
+    Upstream: ``__getattr__`` in ``__init__.py``, which imports a name when it is asked for.
+    """
+    import huggingface_hub
+
+    standing_in = {
+        **{name: _class_used_later(name) for name in _CLASSES_USED_LATER},
+        **{name: _function_used_later(name) for name in _FUNCTIONS_USED_LATER},
+    }
+    put = {name: one for name, one in standing_in.items() if name not in vars(huggingface_hub)}
+    vars(huggingface_hub).update(put)
+    try:
+        yield
+    finally:
+        for name, one in put.items():
+            if vars(huggingface_hub).get(name) is one:
+                delattr(huggingface_hub, name)
+
+
+class _UsedLater(type):
+    """The type of placeholders for classes of the hub's client."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        return _part(cls.__name__)(*args, **options)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(_part(cls.__name__), name)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _part(cls.__name__))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, _part(cls.__name__))
+
+
+def _class_used_later(name: str) -> type[Any]:
+    """Return a placeholder for a class of the hub's client.
+
+    Upstream: ``__getattr__`` in ``__init__.py``.
+    """
+    return _UsedLater(name, (), {"__doc__": f"Stands for ``huggingface_hub.{name}``."})
+
+
+def _function_used_later(name: str) -> Callable[..., Any]:
+    """Return a placeholder for a function of the hub's client.
+
+    Upstream: ``__getattr__`` in ``__init__.py``.
+    """
+
+    def call(*args: Any, **options: Any) -> Any:
+        return _part(name)(*args, **options)
+
+    return call
+
+
+def _part(name: str) -> Any:
+    """Import and return a part of the hub's client.
+
+    Upstream: ``__getattr__`` in ``__init__.py``.
+    """
+    import huggingface_hub
+
+    return getattr(huggingface_hub, name)
+
+
+# Turns the errors of questions to a hub, and of downloads, into plain words.
+
+_TOO_MANY_REQUESTS = 429
+
+
+class HubFailed(EngineError):
+    """A hub did not answer a question; the message says why and what would help."""
+
+
+class HubCancelled(HubFailed):
+    """The question was cancelled because somebody asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__("the search was cancelled")
+
+
+@contextmanager
+def unanswered_in_words(repository: str = "") -> Iterator[None]:
+    """Turn the errors of a question to a hub inside the block into ``HubFailed``."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except EngineError:
+        raise
+    except errors.OfflineModeIsEnabled as error:
+        raise HubFailed("HF_HUB_OFFLINE is set; unset it to search the hub") from error
+    except errors.GatedRepoError as error:
+        raise HubFailed(_gated(repository)) from error
+    except errors.RepositoryNotFoundError as error:
+        raise HubFailed(_not_found(repository)) from error
+    except errors.HfHubHTTPError as error:
+        if getattr(error.response, "status_code", 0) == _TOO_MANY_REQUESTS:
+            raise HubFailed(
+                "the hub was asked too often; wait a few minutes, or sign in with “hf auth login”"
+            ) from error
+        raise HubFailed(f"the hub refused: {_status(error)}; try again later") from error
+    except ValueError as error:
+        raise HubFailed("the hub's answer cannot be read; try again later") from error
+    except Exception as error:
+        if not isinstance(error, OSError) and not is_of_network(error):
+            raise
+        if type(error).__name__.endswith("Timeout"):
+            raise HubFailed("the hub did not answer in time; try again later") from error
+        raise HubFailed(
+            f"the hub cannot be reached ({network_cause(error)}); check the connection to the "
+            "internet"
+        ) from error
+
+
+@contextmanager
+def failures_in_words(repository: str, cache: Path) -> Iterator[None]:
+    """Turn the errors of a download inside the block into ``DownloadFailed``."""
+    from huggingface_hub import errors
+
+    try:
+        yield
+    except HubCancelled as error:
+        raise DownloadCancelled from error
+    except HubFailed as error:
+        raise DownloadFailed(str(error)) from error
+    except EngineError as error:
+        if isinstance(error, ModelLoadFailed):
+            raise DownloadFailed(f"{repository} was downloaded, but {error}") from error
+        raise
+    except Damaged as damage:
+        raise DownloadFailed(f"{damage}; it was removed: download it again") from damage
+    except errors.GatedRepoError as error:
+        raise DownloadFailed(_gated(repository)) from error
+    except errors.RepositoryNotFoundError as error:
+        raise DownloadFailed(_not_found(repository)) from error
+    except errors.HfHubHTTPError as error:
+        raise DownloadFailed(f"the hub refused: {_status(error)}; try again later") from error
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            free = size_in_words(shutil.disk_usage(cache).free)
+            raise DownloadFailed(
+                f"the disk is full ({free} free at {cache}); the partial download is kept: make "
+                "room and resume"
+            ) from error
+        if error.filename is not None:
+            raise DownloadFailed(
+                f"{error.filename} cannot be written: {os_cause(error)}"
+            ) from error
+        raise DownloadFailed(_broken(error)) from error
+    except Exception as error:
+        if not is_of_network(error):
+            raise
+        raise DownloadFailed(_broken(error)) from error
+
+
+def _gated(repository: str) -> str:
+    return (
+        f"{repository} is gated: accept its terms on its page at huggingface.co, then sign in "
+        "with “hf auth login”, or set HF_TOKEN"
+    )
+
+
+def _not_found(repository: str) -> str:
+    return f"there is no repository {repository}; a private one needs “hf auth login” or HF_TOKEN"
+
+
+def _broken(error: Exception) -> str:
+    return (
+        f"the connection broke: {network_cause(error)}. The partial download is kept: resume later"
+    )
+
+
+def _status(error: Any) -> str:
+    response = getattr(error, "response", None)
+    if response is None:
+        return "it gave no reason"
+    return f"{response.status_code} {response.reason_phrase}".strip()
+
+
+# Asks a hub, with limits of time and size; a request can be cancelled at once.
+#
+# huggingface_hub signs in, follows redirects and explains errors. But its ``list_models`` has no
+# time limit, and retries an unreachable hub for half a minute. So this module makes the requests
+# itself, as https://huggingface.co/docs/hub/api describes them. Blocks; any thread but the
+# window's and the engine's.
+
+T = TypeVar("T")
+
+_PUBLIC_HUB = "https://huggingface.co"
+# For connecting, and for each part of an answer.
+_REQUEST_TIMEOUT_S = 10.0
+# Between two checks whether the request was cancelled.
+_LOOK_EACH_S = 0.05
+_MOST_REQUESTS_AT_ONCE = 8
+_MOST_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class HubReply:
+    """A hub's answer to one request."""
+
+    body: bytes
+    next_page: str = ""
+
+    def value(self) -> Any:
+        """Return its JSON."""
+        try:
+            return json_value(self.body)
+        except DamagedFile as error:
+            raise HubFailed("the hub's answer cannot be read; try again later") from error
+
+
+def warm_up() -> None:
+    """Import what a request needs, so that the first one does not wait half a second for it.
+
+    If a library cannot be imported, the first request reports it.
+    """
+    with contextlib.suppress(Exception):
+        from huggingface_hub import get_session
+
+        get_session()
+        request_headers()
+
+
+class Hub:
+    """A hub, and requests to it.
+
+    Args:
+        endpoint: Its address; None for the environment's ``HF_ENDPOINT``, or huggingface.co.
+        gives_up: Set on any thread to cancel the running requests.
+    """
+
+    def __init__(
+        self, endpoint: str | None = None, gives_up: threading.Event | None = None
+    ) -> None:
+        self._address = (endpoint or os.environ.get("HF_ENDPOINT") or _PUBLIC_HUB).rstrip("/")
+        self.gives_up = threading.Event() if gives_up is None else gives_up
+
+    def page(self, repository: str) -> str:
+        """Return the address of a repository's page, for a person's browser."""
+        return f"{self._address}/{repository}"
+
+    def get(
+        self,
+        path: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        repository: str = "",
+        most_bytes: int = _MOST_BYTES,
+    ) -> HubReply:
+        """Make one request.
+
+        Args:
+            path: The path of the request, or the address of a next page.
+            params: The parameters of the query.
+            repository: The repository that it is about, for an error.
+            most_bytes: A larger answer is an error.
+
+        Raises:
+            HubCancelled: ``gives_up`` is set.
+            HubFailed: The message says why and what would help.
+        """
+        from huggingface_hub import get_session, hf_raise_for_status
+
+        address = path if "://" in path else self._address + path
+        if urlsplit(address)[:2] != urlsplit(self._address)[:2]:  # the token is for the hub alone
+            raise HubFailed("the hub's list goes on at another address, which is not asked")
+        self._check()
+        body = bytearray()
+        with (
+            unanswered_in_words(repository),
+            get_session().stream(
+                "GET",
+                address,
+                params=params or None,
+                headers=request_headers(),
+                timeout=_REQUEST_TIMEOUT_S,
+            ) as response,
+        ):
+            for part in response.iter_bytes():
+                self._check()
+                body += part
+                if len(body) > most_bytes:
+                    raise HubFailed(f"the hub's answer exceeds {size_in_words(most_bytes)}")
+            keep_content(response, bytes(body))
+            hf_raise_for_status(response)
+            following = str(response.links.get("next", {}).get("url") or "")
+        return HubReply(bytes(body), following)
+
+    def within(self, limit_s: float, ask: Callable[["Hub"], T]) -> T:
+        """Run ``ask`` on another thread, with a ``Hub`` of its own, and return its result.
+
+        Raises:
+            HubCancelled: ``gives_up`` was set; raised at once, whatever the network does.
+            HubFailed: The time is over, or ``ask`` raised it.
+        """
+        [outcome] = self.at_once(limit_s, [ask])
+        if not outcome.done():
+            raise HubFailed(f"the hub did not answer within {limit_s:.0f} s; try again later")
+        return outcome.result()
+
+    def at_once(self, limit_s: float, questions: Iterable[Callable[["Hub"], T]]) -> list[Future[T]]:
+        """Ask several things, a few at a time; return their outcomes when the time is over.
+
+        Questions without an outcome by then are dropped.
+
+        Raises:
+            HubCancelled: ``gives_up`` was set.
+        """
+        asked = [(question, Future[T]()) for question in questions]
+        dropped = threading.Event()
+        rest, lock = iter(asked), threading.Lock()
+        hub = Hub(self._address, dropped)
+
+        def work() -> None:
+            while not dropped.is_set():
+                with lock:
+                    taken = next(rest, None)
+                if taken is None:
+                    return
+                question, outcome = taken
+                try:
+                    outcome.set_result(question(hub))
+                except BaseException as error:
+                    outcome.set_exception(error)
+
+        # Daemon threads, so that the program's end does not wait for the network.
+        for _ in range(min(len(asked), _MOST_REQUESTS_AT_ONCE)):
+            threading.Thread(target=work, name="asks a hub", daemon=True).start()
+        outcomes, ends_s = [outcome for _, outcome in asked], time.monotonic() + limit_s
+        try:
+            while not all(one.done() for one in outcomes) and time.monotonic() < ends_s:
+                self._check()
+                wait(outcomes, min(_LOOK_EACH_S, max(0.0, ends_s - time.monotonic())))
+        finally:
+            dropped.set()
+        return outcomes
+
+    def _check(self) -> None:
+        if self.gives_up.is_set():
+            raise HubCancelled

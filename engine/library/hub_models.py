@@ -1,0 +1,422 @@
+"""The models of a hub: search, details, and those that suit this machine."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Any
+
+from engine.library.cache_size import CacheSize, estimated, is_count
+from engine.library.hub import Hub, HubFailed
+from engine.library.local_models import bits_of
+from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed, need_of
+from engine.library.models import context_length, problem_of
+
+# A model as a hub describes it, and whether it would fit into a machine's memory.
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+# Bits of the types that https://github.com/huggingface/safetensors defines.
+_TYPE = re.compile(r"(?:BF|[FIU])(\d+)(?:_\w+)?|(BOOL)")
+_MOST_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HubModel:
+    """A model that a hub offers.
+
+    Attributes:
+        name: ``owner/name``.
+        size_bytes: Size of its weight files; None if the hub does not state it.
+        bits: Bits of a quantized weight; None if it is not quantized, or that is not stated.
+        downloads: How often it was downloaded in the last month.
+        updated: The day of its last change, if that is known.
+        license: The license's identifier; empty if there is none.
+        is_gated: Whether its terms have to be accepted on its page before a download.
+        commit: The newest revision; empty if it is not stated.
+        need: The memory that it needs, by the estimate that loading uses; None while its
+            configuration has not been read.
+        problem: Why it cannot be loaded, as a sentence; empty if nothing is known against it.
+    """
+
+    name: str
+    size_bytes: int | None = None
+    bits: int | None = None
+    downloads: int = 0
+    updated: date | None = None
+    license: str = ""
+    is_gated: bool = False
+    commit: str = ""
+    need: MemoryNeed | None = None
+    problem: str = ""
+
+    def fit(self, memory: Memory) -> Fit | None:
+        """Return whether it fits into a machine's memory; None if that is not known."""
+        if self.need is not None:
+            return self.need.fit(memory)
+        if self.size_bytes is not None and self.size_bytes > memory.usable:
+            return Fit.TOO_LARGE
+        return None
+
+
+def hub_model(item: Any) -> HubModel | None:
+    """Return the model that an entry of the hub's API describes; None if it describes none.
+
+    Entry: https://huggingface.co/docs/hub/api#get-apimodels.
+    """
+    if not isinstance(item, dict):
+        return None
+    name = item.get("id")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MOST_CHARS:
+        return None
+    downloads, commit = item.get("downloads"), item.get("sha")
+    config = item.get("config")
+    return HubModel(
+        name,
+        size_bytes=_files_size(item.get("siblings")) or _parameters_size(item.get("safetensors")),
+        bits=bits_of(config) if isinstance(config, dict) else None,
+        downloads=downloads if is_count(downloads) else 0,
+        updated=_day(item.get("lastModified")),
+        license=_license(item.get("tags")),
+        is_gated=bool(item.get("gated")),
+        commit=commit if isinstance(commit, str) and _COMMIT.fullmatch(commit) else "",
+    )
+
+
+def _files_size(siblings: Any) -> int | None:
+    """Return the size of the weight files, if the hub states the size of each."""
+    if not isinstance(siblings, list):
+        return None
+    files = [one for one in siblings if isinstance(one, dict)]
+    # Weights in folders are other forms of the model, which mlx-lm does not read.
+    names = [(str(one.get("rfilename")), one.get("size")) for one in files]
+    stated = [size for name, size in names if name.endswith(".safetensors") and "/" not in name]
+    sizes = [size for size in stated if is_count(size)]
+    return sum(sizes) if sizes and len(sizes) == len(stated) else None
+
+
+def _parameters_size(safetensors: Any) -> int | None:
+    """Return the size of the weights, computed from the number of each type."""
+    counts = safetensors.get("parameters") if isinstance(safetensors, dict) else None
+    if not isinstance(counts, Mapping) or not counts:
+        return None
+    bits = 0
+    for kind, count in counts.items():
+        said = _TYPE.fullmatch(str(kind))
+        if said is None or not is_count(count):
+            return None
+        bits += count * (8 if said[2] else int(said[1]))
+    return bits // 8
+
+
+def _day(text: Any) -> date | None:
+    try:
+        return date.fromisoformat(str(text)[:10])
+    except ValueError:
+        return None
+
+
+def _license(tags: Any) -> str:
+    named = (str(one) for one in tags) if isinstance(tags, list) else iter(())
+    given = (one.removeprefix("license:") for one in named if one.startswith("license:"))
+    return next(given, "")[:_MOST_CHARS]
+
+
+# Searches a hub for MLX models that can chat, and reads the details of a model.
+#
+# Blocks, so the caller gives it a separate thread.
+
+USUAL_RESULTS = 20
+MOST_RESULTS = 200
+
+_LIST_LIMIT_S = 20.0
+_CONFIG_LIMIT_S = 10.0
+_MOST_QUERY_CHARS = 200
+_MOST_PAGES = 10
+_MOST_CONFIG_BYTES = 4 << 20
+_MOST_CARD_BYTES = 1 << 20
+_PAGE = 100
+_FIELDS = (
+    "config",
+    "disabled",
+    "downloads",
+    "gated",
+    "lastModified",
+    "pipeline_tag",
+    "safetensors",
+    "sha",
+    "tags",
+)
+# Other models with the tag ``mlx`` hear, speak, draw, or compare texts.
+_CHATTING = frozenset({None, "", "text-generation", "image-text-to-text", "any-to-any"})
+_FRONT_MATTER = re.compile(r"\A\ufeff?---\s*\n.*?\n---\s*(?:\n|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The result of a search.
+
+    Attributes:
+        models: The most downloaded first.
+        has_more: Whether the hub has more of them.
+    """
+
+    models: tuple[HubModel, ...]
+    has_more: bool = False
+
+
+def search(hub: Hub, text: str, most: int = USUAL_RESULTS) -> SearchResult:
+    """Return the MLX models whose names contain each word, the most downloaded first.
+
+    Their memory needs are not known yet: ``with_needs`` adds them, with a request for each.
+    """
+    text = text.strip()
+    if len(text) > _MOST_QUERY_CHARS:
+        raise HubFailed(f"the search text exceeds {_MOST_QUERY_CHARS} characters; shorten it")
+    most = min(max(most, 1), MOST_RESULTS)
+    return hub.within(_LIST_LIMIT_S, partial(_found, text=text, most=most))
+
+
+def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
+    """Return the models with the memory that each needs, as its configuration says.
+
+    A model is returned unchanged if its configuration cannot be read within some seconds, for
+    example because the model is gated.
+    """
+    outcomes = hub.at_once(_CONFIG_LIMIT_S, [partial(_with_need, model=one) for one in models])
+    return tuple(
+        outcome.result() if outcome.done() else model
+        for model, outcome in zip(models, outcomes, strict=True)
+    )
+
+
+def look_up(hub: Hub, repository: str) -> HubModel:
+    """Return a hub's details of one model, with the exact size of its files and its memory need."""
+    return hub.within(_LIST_LIMIT_S, partial(_looked_up, repository=repository))
+
+
+def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
+    """Return a hub's details of several models; None for those that cannot be read."""
+    outcomes = hub.at_once(
+        _CONFIG_LIMIT_S, [partial(_looked_up, repository=one) for one in repositories]
+    )
+    failures = [one.exception() for one in outcomes if one.done()]
+    for failure in failures:
+        if failure is not None and not isinstance(failure, HubFailed):
+            raise failure
+    if outcomes and not any(one.done() and one.exception() is None for one in outcomes):
+        raise next(
+            (one for one in failures if one is not None),
+            HubFailed("the hub did not answer in time; try again later"),
+        )
+    return tuple(
+        one.result() if one.done() and one.exception() is None else None for one in outcomes
+    )
+
+
+def card(hub: Hub, repository: str) -> str:
+    """Return a model's card as Markdown, without its front matter."""
+
+    def read(asked: Hub) -> str:
+        reply = asked.get(
+            f"/{repository}/resolve/main/README.md",
+            repository=repository,
+            most_bytes=_MOST_CARD_BYTES,
+        )
+        return _FRONT_MATTER.sub("", reply.body.decode("utf-8", "replace"))
+
+    return hub.within(_LIST_LIMIT_S, read)
+
+
+def _found(hub: Hub, text: str, most: int) -> SearchResult:
+    words = text.casefold().split()
+    params: dict[str, Any] = {
+        "filter": "mlx",
+        "sort": "downloads",
+        "limit": min(_PAGE, most) if len(words) < 2 else _PAGE,
+        "expand": list(_FIELDS),
+    }
+    if words:
+        params["search"] = max(words, key=len)  # the hub looks for one word only
+    found: dict[str, HubModel] = {}
+    path = "/api/models"
+    for _ in range(_MOST_PAGES):
+        reply = hub.get(path, params)
+        items = reply.value()
+        if not isinstance(items, list):
+            raise HubFailed("the hub's answer is not a list of models; try again later")
+        for item in items:
+            model = hub_model(item)
+            if model is None or not _can_chat(item):
+                continue
+            if len(words) < 2 or all(word in model.name.casefold() for word in words):
+                found.setdefault(model.name, model)
+        path, params = reply.next_page, {}  # the address of a next page contains the query
+        if not path or len(found) >= most:
+            break
+    return SearchResult(tuple(found.values())[:most], bool(path) or len(found) > most)
+
+
+def _can_chat(item: dict[str, Any]) -> bool:
+    kind = item.get("pipeline_tag")
+    return not item.get("disabled") and (kind is None or str(kind) in _CHATTING)
+
+
+def _looked_up(hub: Hub, repository: str) -> HubModel:
+    reply = hub.get(f"/api/models/{repository}", {"blobs": "true"}, repository=repository)
+    model = hub_model(reply.value())
+    if model is None:
+        raise HubFailed(f"the hub's answer does not describe {repository}; try again later")
+    return _with_need(hub, model)
+
+
+def _with_need(hub: Hub, model: HubModel) -> HubModel:
+    try:
+        reply = hub.get(
+            f"/{model.name}/resolve/{model.commit or 'main'}/config.json",
+            repository=model.name,
+            most_bytes=_MOST_CONFIG_BYTES,
+        )
+        config = reply.value()
+    except HubFailed:
+        return model
+    if not isinstance(config, dict):
+        return model
+    need = None
+    if model.size_bytes is not None:
+        need = need_of(model.size_bytes, estimated(config), context_length(config))
+    return dataclasses.replace(
+        model, bits=bits_of(config) or model.bits, need=need, problem=problem_of(config)
+    )
+
+
+# Models that a newcomer may begin with, chosen by the memory of this machine. Data; pure.
+#
+# The sizes were written down by hand on the day below, rounded to 10 MB. They decide which models
+# are suggested, and are shown while the hub cannot be reached; otherwise the hub's own figures
+# are shown.
+
+WRITTEN_ON = date(2026, 11, 22)
+MOST = 6
+
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedModel:
+    """A model that is worth a try.
+
+    Attributes:
+        name: ``owner/name`` on huggingface.co.
+        size_mb: Size of its weight files, in millions of bytes, rounded.
+        token_bytes: The cache memory of one token in all layers together.
+        license: The license's identifier.
+        purpose: What it is good for, in a few words.
+        bits: Bits of a quantized weight.
+    """
+
+    name: str
+    size_mb: int
+    token_bytes: int
+    license: str
+    purpose: str
+    bits: int = 4
+
+    def model(self) -> HubModel:
+        """Return it as a hub would describe it; downloads and day are not known."""
+        size = self.size_mb * _MB
+        need = need_of(size, CacheSize(self.token_bytes), USUAL_CONTEXT)
+        return HubModel(self.name, size, self.bits, license=self.license, need=need)
+
+
+# From small to large.
+SUGGESTIONS = (
+    SuggestedModel(
+        "mlx-community/Qwen3-0.6B-4bit", 340, 114_688, "apache-2.0", "very small and quick"
+    ),
+    SuggestedModel(
+        "mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2", "small and quick"
+    ),
+    SuggestedModel(
+        "mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma", "small, many languages"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-1.7B-4bit", 970, 114_688, "apache-2.0", "small, can reason"
+    ),
+    SuggestedModel(
+        "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
+    ),
+    SuggestedModel(
+        "mlx-community/Phi-4-mini-instruct-4bit", 2_160, 131_072, "mit", "logic and short programs"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-4B-Instruct-2507-4bit", 2_260, 147_456, "apache-2.0", "all-rounder"
+    ),
+    SuggestedModel(
+        "mlx-community/Mistral-7B-Instruct-v0.3-4bit", 4_080, 131_072, "apache-2.0", "plain prose"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen2.5-Coder-7B-Instruct-4bit", 4_280, 57_344, "apache-2.0", "programs"
+    ),
+    SuggestedModel(
+        "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 4_520, 131_072, "llama3.1", "all-rounder"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-8B-4bit", 4_610, 147_456, "apache-2.0", "all-rounder that can reason"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
+    ),
+    SuggestedModel(
+        "mlx-community/gpt-oss-20b-MXFP4-Q8", 12_100, 49_152, "apache-2.0", "reasoning and tools"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit",
+        17_180,
+        98_304,
+        "apache-2.0",
+        "large, yet quick",
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit",
+        17_180,
+        98_304,
+        "apache-2.0",
+        "programs and tools",
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-32B-4bit", 18_430, 262_144, "apache-2.0", "careful reasoning"
+    ),
+    SuggestedModel(
+        "mlx-community/Llama-3.3-70B-Instruct-4bit", 39_700, 327_680, "llama3.3", "broad knowledge"
+    ),
+    SuggestedModel(
+        "mlx-community/Qwen3-Next-80B-A3B-Instruct-4bit",
+        44_840,
+        24_576,
+        "apache-2.0",
+        "very large, yet quick",
+    ),
+    SuggestedModel(
+        "mlx-community/gpt-oss-120b-MXFP4-Q8",
+        63_400,
+        73_728,
+        "apache-2.0",
+        "the most able one here",
+    ),
+)
+
+
+def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
+    """Return up to six that fit a machine's memory, from the largest to a small one.
+
+    Memory that other programs use at the moment counts as free, so the list stays the same.
+    """
+    roomy = Memory(memory.usable, memory.usable)
+    fitting = [one for one in reversed(SUGGESTIONS) if one.model().fit(roomy) is Fit.FITS]
+    if len(fitting) <= MOST:
+        return tuple(fitting)
+    last = len(fitting) - 1
+    return tuple(fitting[round(place * last / (MOST - 1))] for place in range(MOST))

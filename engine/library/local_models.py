@@ -1,0 +1,402 @@
+"""The models on this machine: where they are, what they are, and how they are removed."""
+
+import os
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from engine.errors import EngineError, ModelLoadFailed
+from engine.files.causes import os_cause
+from engine.files.safe_files import read_bounded
+from engine.library.cache_size import is_count
+from engine.library.models import (
+    INDEX,
+    context_length,
+    indexed_weights,
+    listed,
+    model_name,
+    problem_of,
+    read_json,
+    weights_size,
+)
+
+# Describes the model in a folder without loading it.
+
+
+class Origin(StrEnum):
+    """Where a model on this machine comes from."""
+
+    BUNDLED = "bundled"
+    FOLDER = "folder"
+    HUGGING_FACE = "hugging_face"
+    LM_STUDIO = "lm_studio"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model folder on disk.
+
+    Attributes:
+        name: The folder's name, or the repository in a Hugging Face cache.
+        folder: Where its configuration and weights are.
+        origin: Where it comes from.
+        size_bytes: Size of its weight files.
+        architecture: ``model_type`` of its configuration; empty if it has none.
+        context_length: Most tokens of prompt and answer; 0 if it cannot be read.
+        bits: Bits of a quantized weight; None for a model that is not quantized.
+        problem: Why it cannot be loaded, in words; empty if no reason is known.
+        obstacle: Why the installed mlx-lm cannot load it, as a sentence; empty if none is known.
+        is_partial: Whether files are missing that a download would add.
+    """
+
+    name: str
+    folder: Path
+    origin: Origin
+    size_bytes: int = 0
+    architecture: str = ""
+    context_length: int = 0
+    bits: int | None = None
+    problem: str = ""
+    obstacle: str = ""
+    is_partial: bool = False
+
+
+def look_into(folder: Path, origin: Origin) -> FoundModel:
+    """Describe a model folder; lists its files and reads its JSON, but no weights."""
+    name = model_name(folder)
+    try:
+        config = read_json(folder / "config.json")
+    except ModelLoadFailed as error:
+        return FoundModel(name, folder, origin, problem=str(error), is_partial=True)
+    missing = _missing(folder)
+    return FoundModel(
+        name,
+        folder,
+        origin,
+        size_bytes=weights_size(folder),
+        architecture=str(config.get("model_type") or ""),
+        context_length=context_length(config),
+        bits=bits_of(config),
+        problem=f"{listed(missing)} missing" if missing else "",
+        obstacle=problem_of(config),
+        is_partial=bool(missing),
+    )
+
+
+def bits_of(config: Mapping[str, Any]) -> int | None:
+    """Return the bits of a quantized weight that a configuration states; None if it is not."""
+    for key in ("quantization", "quantization_config"):
+        stated = config.get(key)
+        if isinstance(stated, dict) and is_count(bits := stated.get("bits")):
+            return bits
+    return None
+
+
+def chat_template(folder: Path) -> str:
+    """Return a model's chat template; empty if it has none that can be read."""
+    file = folder / "chat_template.jinja"
+    try:
+        if file.is_file():
+            return read_bounded(file).decode("utf-8", "replace")
+        stated = read_json(folder / "tokenizer_config.json").get("chat_template")
+    except (OSError, ModelLoadFailed):
+        return ""
+    if isinstance(stated, list):  # several, each with a name
+        return "\n".join(str(one.get("template")) for one in stated if isinstance(one, dict))
+    return stated if isinstance(stated, str) else ""
+
+
+def _missing(folder: Path) -> list[str]:
+    """Return the names of the files that are missing and needed."""
+    there = {path.name for path in folder.glob("*.safetensors") if path.is_file()}
+    try:
+        wanted = indexed_weights(folder)
+    except ModelLoadFailed:
+        return [INDEX]
+    missing = sorted(wanted - there)
+    if not there and not missing:
+        missing = ["weights (*.safetensors)"]
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+        missing.append("tokenizer.json")
+    return missing
+
+
+# Finds the models on this machine's disks. Opens no weights.
+
+_REPOSITORY = "models--"
+# A folder of models holds model folders, or folders of makers that hold model folders.
+_DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolders:
+    """The places where models may be.
+
+    Attributes:
+        bundled: The model that comes with the program.
+        added: Folders that a person added: a model's own, or one that holds model folders.
+        hub_cache: The cache of Hugging Face's tools.
+        lm_studio: Where LM Studio keeps models.
+    """
+
+    bundled: Path | None = None
+    added: tuple[Path, ...] = ()
+    hub_cache: Path | None = None
+    lm_studio: tuple[Path, ...] = ()
+
+
+def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of Hugging Face's cache, as its own tools determine it."""
+    if chosen := environment.get("HF_HUB_CACHE"):
+        return Path(chosen).expanduser()
+    if home := environment.get("HF_HOME"):
+        return Path(home).expanduser() / "hub"
+    caches = environment.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "huggingface" / "hub"
+
+
+def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
+    """Return where LM Studio keeps models, in its present and its earlier versions."""
+    home = home or Path.home()
+    return (home / ".lmstudio" / "models", home / ".cache" / "lm-studio" / "models")
+
+
+def discover(places: ModelFolders) -> list[FoundModel]:
+    """Return the models that exist: the bundled one, then the others by name, each folder once.
+
+    Folders that do not exist or cannot be read count as empty.
+    """
+    found: dict[Path, FoundModel] = {}
+    if places.bundled is not None:
+        _add(found, [look_into(places.bundled, Origin.BUNDLED)])
+    rest: dict[Path, FoundModel] = {}
+    for folder in places.added:
+        _add(rest, _inside(folder, Origin.FOLDER, is_named=True))
+    if places.hub_cache is not None:
+        _add(rest, _cached(places.hub_cache))
+    for folder in places.lm_studio:
+        _add(rest, _inside(folder, Origin.LM_STUDIO))
+    for model in sorted(rest.values(), key=lambda model: model.name.casefold()):
+        _add(found, [model])
+    return list(found.values())
+
+
+def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
+    """Return the models with this name, or else those whose name ends in it after a slash."""
+    every = list(models)
+    exact = [model for model in every if model.name == text]
+    return exact or [model for model in every if model.name.rpartition("/")[2] == text]
+
+
+def _add(found: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
+    for model in models:
+        found.setdefault(model.folder.resolve(), model)
+
+
+def _inside(
+    folder: Path, origin: Origin, depth: int = _DEPTH, *, is_named: bool = False
+) -> Iterator[FoundModel]:
+    # For text in settings that cannot be a path, ``os.path`` returns False where ``Path`` raises.
+    if os.path.isfile(folder / "config.json"):
+        model = look_into(folder, origin)
+        # A folder with a config.json and no weights belongs to another program.
+        if is_named or not model.is_partial:
+            yield model
+        return
+    if depth == 0:
+        return
+    for child in _children(folder):
+        yield from _inside(child, origin, depth - 1)
+
+
+def _cached(cache: Path) -> Iterator[FoundModel]:
+    """Yield the text models of a Hugging Face cache, partial downloads included."""
+    for repository in _children(cache):
+        if not repository.name.startswith(_REPOSITORY):
+            continue
+        snapshot = _snapshot(repository)
+        if snapshot is None:
+            continue
+        model = look_into(snapshot, Origin.HUGGING_FACE)
+        if model.is_partial and not _has_begun(repository, snapshot):
+            continue
+        yield model
+
+
+def _snapshot(repository: Path) -> Path | None:
+    """Return a cached repository's folder of files: that of ``main``, or else the newest."""
+    try:
+        commit = (repository / "refs" / "main").read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        commit = ""
+    if commit and os.path.isdir(repository / "snapshots" / commit):
+        return repository / "snapshots" / commit
+    snapshots = _children(repository / "snapshots")
+    return max(snapshots, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def _has_begun(repository: Path, snapshot: Path) -> bool:
+    """Whether a download of weights that MLX can read has begun."""
+    if (snapshot / "model.safetensors.index.json").exists():
+        return True
+    return any(repository.glob("blobs/*.incomplete")) or any(snapshot.glob("*.safetensors"))
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(
+            path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")
+        )
+    except (OSError, ValueError):
+        return []
+
+
+# Removes a model, or a replaced revision of it, from this computer's disk. Blocks.
+#
+# ``removal_of`` tells in advance how many bytes a removal frees. The caller must know whether the
+# model is in use: a loaded model keeps working on Linux and macOS, but cannot be loaded again.
+
+_LOCKS = ".locks"
+
+
+class RemovalFailed(EngineError):
+    """A model cannot be removed; the message says why and what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What removing a model deletes.
+
+    Attributes:
+        name: The model.
+        folder: The folder that is deleted, with everything in it.
+        freed_bytes: How many bytes that frees.
+    """
+
+    name: str
+    folder: Path
+    freed_bytes: int
+
+
+def removal_of(model: FoundModel) -> Removal:
+    """Return what removing a model would delete; deletes nothing.
+
+    Raises:
+        RemovalFailed: It is not one that a program downloaded; the message says what to do.
+    """
+    match model.origin:
+        case Origin.BUNDLED:
+            raise RemovalFailed(f"{model.name} comes with Fullstop and cannot be removed")
+        case Origin.FOLDER:
+            raise RemovalFailed(
+                f"{model.name} is in a folder of yours; delete {model.folder} yourself"
+            )
+        case Origin.LM_STUDIO:
+            folder = model.folder
+        case Origin.HUGGING_FACE:
+            folder = model.folder.parent.parent  # models--owner--name/snapshots/<commit>
+            if not folder.name.startswith(_REPOSITORY):
+                raise RemovalFailed(f"{model.folder} is not in a Hugging Face cache")
+    if folder.is_symlink():
+        raise RemovalFailed(f"{folder} is a link to another place; delete the model there")
+    return Removal(model.name, folder, _freed_bytes(folder))
+
+
+def remove(removal: Removal) -> None:
+    """Delete the files.
+
+    Raises:
+        RemovalFailed: One of them cannot be deleted; the message names it.
+    """
+    try:
+        shutil.rmtree(removal.folder)
+    except FileNotFoundError:
+        if removal.folder.exists():
+            raise RemovalFailed(f"{removal.folder} changes meanwhile; try again") from None
+    except OSError as error:
+        place = error.filename or removal.folder
+        raise RemovalFailed(f"{place} cannot be deleted: {os_cause(error)}") from error
+    if removal.folder.name.startswith(_REPOSITORY):
+        locks = removal.folder.parent / _LOCKS / removal.folder.name
+        shutil.rmtree(locks, ignore_errors=True)
+
+
+def remove_replaced_revision(folder: Path) -> int:
+    """Delete the files of a downloaded revision that a newer one has replaced.
+
+    Files that it shares with another revision stay. A revision that a branch or tag of the cache
+    names is not deleted.
+
+    Args:
+        folder: The revision in a Hugging Face cache: ``models--owner--name/snapshots/<commit>``.
+
+    Returns:
+        The number of bytes that were freed.
+
+    Raises:
+        RemovalFailed: One of the files cannot be deleted; the message names it.
+    """
+    repository = folder.parent.parent
+    if folder.parent.name != "snapshots" or not repository.name.startswith(_REPOSITORY):
+        raise RemovalFailed(f"{folder} is not a revision in a Hugging Face cache")
+    if folder.is_symlink() or not folder.is_dir() or folder.name in _named_revisions(repository):
+        return 0
+    linked = _linked_files(folder, repository)
+    own = 0 if linked else _freed_bytes(folder)  # without links, the files are in the folder
+    remove(Removal("", folder, own))
+    kept = {
+        file
+        for other in (repository / "snapshots").iterdir()
+        for file in _linked_files(other, repository)
+    }
+    freed = own
+    for file in linked - kept:
+        try:
+            size = file.stat().st_size
+            file.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise RemovalFailed(f"{file} cannot be deleted: {os_cause(error)}") from error
+        freed += size
+    return freed
+
+
+def _named_revisions(repository: Path) -> set[str]:
+    """Return the commits that a cache's branches and tags name."""
+    named = set()
+    for path in (repository / "refs").rglob("*"):
+        try:
+            named.add(path.read_text().strip())
+        except (OSError, UnicodeDecodeError):
+            continue
+    return named
+
+
+def _linked_files(snapshot: Path, repository: Path) -> set[Path]:
+    """Return the files of the cache that a revision links to."""
+    blobs = (repository / "blobs").resolve()
+    links = (path for path in snapshot.rglob("*") if path.is_symlink())
+    return {file for link in links if (file := link.resolve()).parent == blobs}
+
+
+def _freed_bytes(folder: Path) -> int:
+    """Return the size of the files inside that have no hard link outside."""
+    names: Counter[tuple[int, int]] = Counter()
+    files: dict[tuple[int, int], os.stat_result] = {}
+    for place, _, inside in os.walk(folder):
+        for name in inside:
+            try:
+                file = os.lstat(os.path.join(place, name))
+            except OSError:
+                continue
+            if stat.S_ISREG(file.st_mode):
+                key = (file.st_dev, file.st_ino)
+                names[key] += 1
+                files[key] = file
+    return sum(file.st_size for key, file in files.items() if names[key] >= file.st_nlink)

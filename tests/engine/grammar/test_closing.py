@@ -1,0 +1,337 @@
+"""Objects of a closed schema have only the keys that the schema names."""
+
+import json
+from collections.abc import Iterator
+from itertools import permutations, product
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from engine.grammar import grammars
+from engine.grammar.grammars import arguments_schema, closed, schema_grammar
+from engine.values.chat import Tool
+
+A = {"type": "integer"}
+B = {"type": "string"}
+CAT = {"properties": {"kind": {"const": "cat"}, "lives": A}, "required": ["kind"]}
+DOG = {"properties": {"kind": {"const": "dog"}, "barks": B}, "required": ["kind"]}
+POINT = {"type": "object", "properties": {"x": A, "y": A}, "required": ["x"]}
+
+# A schema, values that stay right, and values that JSON Schema allows and that are off now.
+CASES: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
+    "plain": (POINT, [{"x": 1}, {"x": 1, "y": 2}], [{"x": 1, "z": 2}]),
+    "no keys": ({"type": "object", "properties": {}}, [{}], [{"a": 1}]),
+    "required alone": (
+        {"properties": {"a": A}, "required": ["a", "b"]},
+        [{"a": 1, "b": "anything"}],
+        [{"a": 1, "b": 2, "c": 3}],
+    ),
+    "inside": (
+        {"type": "object", "properties": {"p": POINT, "l": {"items": POINT, "type": "array"}}},
+        [{"p": {"x": 1}, "l": [{"x": 1}, {"x": 2, "y": 3}]}],
+        [{"p": {"x": 1, "z": 1}}, {"l": [{"x": 1, "z": 1}]}],
+    ),
+    "tuple": (
+        {"type": "array", "prefixItems": [POINT, A]},
+        [[{"x": 1}, 5]],
+        [[{"x": 1, "z": 1}, 5]],
+    ),
+    "patterns": (
+        {"patternProperties": {"^x-": A}, "properties": {"a": A}},
+        [{"x-1": 5, "a": 1}],
+        [{"y": 5}],
+    ),
+    "patterns alone": ({"patternProperties": {"^x-": A}}, [{"x-1": 5}], [{"y": 5}]),
+    "definitions": (
+        {"$defs": {"P": POINT}, "properties": {"a": {"$ref": "#/$defs/P"}}},
+        [{"a": {"x": 1}}],
+        [{"a": {"x": 1, "z": 1}}, {"b": 1}],
+    ),
+    "recursive": (
+        {
+            "$defs": {"N": {"properties": {"v": A, "next": {"$ref": "#/$defs/N"}}}},
+            "$ref": "#/$defs/N",
+        },
+        [{"v": 1, "next": {"v": 2, "next": {}}}],
+        [{"w": 1}, {"next": {"next": {"w": 1}}}],
+    ),
+    "recursive document": (
+        {"properties": {"v": A, "next": {"$ref": "#"}}},
+        [{"v": 1, "next": {"v": 2}}],
+        [{"next": {"w": 1}}],
+    ),
+    "reference with a description": (
+        {"$defs": {"P": POINT}, "properties": {"a": {"$ref": "#/$defs/P", "description": "d"}}},
+        [{"a": {"x": 1}}],
+        [{"a": {"x": 1, "z": 1}}],
+    ),
+    "optional": (
+        {"properties": {"a": {"anyOf": [POINT, {"type": "null"}]}}},
+        [{"a": None}, {"a": {"x": 1}}],
+        [{"a": {"x": 1, "z": 1}}],
+    ),
+    "alternatives": (
+        {"type": "object", "oneOf": [CAT, DOG]},
+        [{"kind": "cat", "lives": 9}, {"kind": "dog", "barks": "wau"}],
+        [{"kind": "cat", "z": 1}, {"kind": "cat", "barks": "miau"}],
+    ),
+    "alternatives beside keys": (
+        {"properties": {"id": A}, "required": ["id"], "anyOf": [CAT, DOG]},
+        [{"id": 1, "kind": "cat", "lives": 9}, {"id": 2, "kind": "dog", "barks": "wau"}],
+        [{"id": 1, "kind": "cat", "z": 1}],
+    ),
+    "alternatives of what is required": (
+        {
+            "type": "object",
+            "properties": {"a": A, "b": A},
+            "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+        },
+        [{"a": 1}, {"b": 1}, {"a": 1, "b": 2}],
+        [{"a": 1, "c": 1}],
+    ),
+    "alternatives by reference": (
+        {
+            "$defs": {"C": CAT, "D": DOG},
+            "properties": {"id": A},
+            "anyOf": [{"$ref": "#/$defs/C"}, {"$ref": "#/$defs/D"}],
+        },
+        [{"id": 1, "kind": "cat"}, {"kind": "dog", "barks": "wau"}],
+        [{"id": 1, "kind": "cat", "z": 1}],
+    ),
+    "all of several": (
+        {"allOf": [POINT, {"properties": {"name": B}}], "properties": {"id": A}},
+        [{"x": 1, "name": "n", "id": 5}, {"x": 1}],
+        [{"x": 1, "z": 1}],
+    ),
+    "all of references": (
+        {
+            "$defs": {
+                "P": POINT,
+                "N": {"allOf": [{"$ref": "#/$defs/P"}, {"properties": {"n": B}}]},
+            },
+            "properties": {"alone": {"$ref": "#/$defs/P"}, "both": {"$ref": "#/$defs/N"}},
+        },
+        [{"alone": {"x": 1}, "both": {"x": 1, "n": "n"}}],
+        [{"alone": {"x": 1, "n": "n"}}, {"both": {"x": 1, "z": 1}}],
+    ),
+    "all of one": (
+        {"$defs": {"P": POINT}, "properties": {"a": {"allOf": [{"$ref": "#/$defs/P"}]}}},
+        [{"a": {"x": 1}}],
+        [{"a": {"x": 1, "z": 1}}],
+    ),
+    "all of with values that overlap": (
+        {
+            "allOf": [
+                {"properties": {"p": {"properties": {"x": A}}}},
+                {"properties": {"p": {"properties": {"y": A}}}},
+            ]
+        },
+        [{"p": {"x": 1, "y": 2}}],
+        [{"q": 1}],
+    ),
+    "all of alternatives": (
+        {"allOf": [{"anyOf": [CAT, DOG]}, {"properties": {"id": A}}]},
+        [{"kind": "cat", "lives": 9, "id": 1}],
+        [{"kind": "cat", "z": 9}],
+    ),
+    "reference beside keys": (
+        {"$defs": {"P": POINT}, "$ref": "#/$defs/P", "properties": {"id": A}},
+        [{"x": 1, "id": 2}],
+        [{"x": 1, "z": 2}],
+    ),
+    "patterns in a part": (
+        {"allOf": [{"patternProperties": {"^x-": A}}, {"properties": {"id": A}}]},
+        [{"x-1": 1, "id": 2}],
+        [{"y": 1}],
+    ),
+}
+LEFT = {
+    "any object": {"type": "object"},
+    "any value": {},
+    "further keys": {"properties": {"a": A}, "additionalProperties": True},
+    "further keys of a kind": {"properties": {"a": A}, "additionalProperties": B},
+    "no further keys": {"properties": {"a": A}, "additionalProperties": False},
+    "unevaluated": {"properties": {"a": A}, "unevaluatedProperties": True},
+    "text": {"type": "string", "enum": ["a"]},
+    "constant": {"const": {"properties": {"a": 1}}},
+    "enumeration": {"enum": [{"properties": {"a": 1}}]},
+    "all of what is open": {"allOf": [{"properties": {"a": A}, "additionalProperties": True}]},
+    "elsewhere": {"$ref": "https://page.example/schema", "properties": {"a": A}},
+    "nowhere": {"$ref": "#/$defs/X", "properties": {"a": A}},
+    "all of texts": {"allOf": [{"type": "string"}, {"minLength": 2}]},
+}
+
+
+def is_right(value: Any, schema: dict[str, Any]) -> bool:
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_further_keys_are_forbidden_and_all_else_stays(name: str) -> None:
+    schema, kept, off = CASES[name]
+    before = json.dumps(schema)
+    found = closed(schema)
+
+    for value in kept:
+        assert is_right(value, schema), value
+        assert is_right(value, found), value
+    for value in off:
+        assert is_right(value, schema), value
+        assert not is_right(value, found), value
+    assert json.dumps(schema) == before
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_the_schema_itself_states_stays_unchanged(name: str) -> None:
+    assert closed(LEFT[name]) == LEFT[name]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_closing_a_closed_schema_changes_nothing(name: str) -> None:
+    schema, kept, off = CASES[name]
+    twice = closed(closed(schema))
+
+    assert all(is_right(value, twice) for value in kept)
+    assert not any(is_right(value, twice) for value in off)
+
+
+def test_a_schema_that_doubles_at_each_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammars, "_MOST_PARTS", 1000)
+    definitions: dict[str, Any] = {
+        f"S{n}": {"allOf": [{"$ref": f"#/$defs/S{n + 1}"}] * 2} for n in range(40)
+    }
+    definitions["S40"] = POINT
+
+    with pytest.raises(ValueError, match="more than 1000 parts"):
+        closed({"$defs": definitions, "$ref": "#/$defs/S0"})
+
+
+def test_a_schema_whose_alternatives_repeat_many_keys_is_refused() -> None:
+    names = {f"p{number}": {} for number in range(300)}
+    branches = [{"properties": {f"q{number}": {}}} for number in range(300)]
+
+    with pytest.raises(ValueError, match="more than 10000 parts"):
+        closed({"properties": names, "anyOf": branches})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#", "properties": {"a": A}},
+        {"$defs": {"A": {"allOf": [{"$ref": "#/$defs/A"}, POINT]}}, "$ref": "#/$defs/A"},
+    ],
+)
+def test_a_schema_that_refers_to_itself_in_place_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="without end"):
+        closed(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": 5},
+        {"properties": {"a": 5}},
+        {"allOf": 5},
+        {"allOf": [5]},
+        {"anyOf": "x", "properties": {"a": A}},
+        {"anyOf": [True, False, 5], "properties": {"a": A}},
+        {"required": 5, "properties": {"a": A}},
+        {"required": [5], "properties": {"a": A}},
+        {"items": [POINT, 5]},
+        {"$ref": 5},
+        {"$ref": "#/allOf/x/y", "allOf": [POINT]},
+        {"$ref": "#/prefixItems/99999999999999999999", "prefixItems": [], "required": []},
+    ],
+)
+def test_values_that_are_not_schemas_are_left_for_the_grammar_to_refuse(
+    schema: dict[str, Any],
+) -> None:
+    closed(schema)
+
+
+# -- as grammars ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def adapter(demo_model_path: Path) -> Any:
+    """The demo model's vocabulary, handed to the library."""
+    from llguidance.hf import from_tokenizer
+    from transformers import AutoTokenizer
+
+    return from_tokenizer(AutoTokenizer.from_pretrained(demo_model_path))
+
+
+def orders_of(value: Any) -> Iterator[Any]:
+    """Yield a value with its keys in every order: a grammar fixes one."""
+    if isinstance(value, list):
+        yield from (list(items) for items in product(*map(orders_of, value)))
+    elif isinstance(value, dict):
+        for items in permutations(value.items()):
+            names = [name for name, _ in items]
+            for values in product(*(orders_of(one) for _, one in items)):
+                yield dict(zip(names, values, strict=True))
+    else:
+        yield value
+
+
+def takes(adapter: Any, grammar: str, text: str) -> bool:
+    """Whether a grammar lets a model write a text, and nothing more is needed."""
+    from llguidance import LLMatcher
+
+    matcher = LLMatcher(adapter, LLMatcher.grammar_from_lark(grammar), log_level=0)
+    assert not matcher.is_error(), matcher.get_error()
+    ids = adapter.tokenize_str(text)
+    return bool(matcher.try_consume_tokens(ids) == len(ids) and matcher.is_accepting())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_model_can_write_allowed_keys_and_no_forbidden_ones(adapter: Any, name: str) -> None:
+    schema, kept, off = CASES[name]
+
+    def can_write(value: Any, *, more: bool) -> bool:
+        grammar = schema_grammar(schema, allows_more_keys=more)
+        return any(takes(adapter, grammar, json.dumps(one)) for one in orders_of(value))
+
+    for value in kept:
+        assert can_write(value, more=False), value
+        assert can_write(value, more=True), value
+    for value in off:
+        assert not can_write(value, more=False), value
+        assert can_write(value, more=True), value
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        ('{"x": 1, "y": 2}', True),
+        ('{"x":1,"y":2}', True),
+        ('{\n    "x": 1,\n    "y": 2\n}', True),
+        ('{\n\t"x": 1\n}', True),
+        ('{  "x": 1}', False),
+        ('{"x":  1}', False),
+        ('{"x": 1\n\n}', False),
+        ('{\n' + " " * 41 + '"x": 1}', False),
+        ('  {"x": 1}', False),
+        ('{"x": 1}   ', False),
+    ],
+)  # fmt: skip
+def test_white_space_has_an_end(adapter: Any, text: str, is_taken: bool) -> None:
+    for more in (False, True):
+        assert takes(adapter, schema_grammar(POINT, allows_more_keys=more), text) is is_taken
+
+
+def test_a_tool_that_describes_no_arguments_takes_none(adapter: Any) -> None:
+    for parameters in ({}, {"type": "object"}, {"type": "object", "properties": {}}):
+        grammar = schema_grammar(arguments_schema(Tool("now", "", parameters)))
+
+        assert takes(adapter, grammar, "{}")
+        assert not takes(adapter, grammar, '{"a": 1}')
+
+
+def test_a_tool_that_allows_further_keys_keeps_them(adapter: Any) -> None:
+    free = {"type": "object", "additionalProperties": True}
+    grammar = schema_grammar(arguments_schema(Tool("free", "", free)))
+
+    assert takes(adapter, grammar, '{"a": 1}')

@@ -1,0 +1,300 @@
+"""Answers that a JSON schema or a required call constrains, whatever the model prefers."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.events import TokenTrace
+from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from tests.engine.grammar.forms import OPEN, POINT, WORD, ask_all, closed, held
+from tests.support.asking import ask, events_of, request, run, scripted_answer
+from tests.support.scripted import TEMPLATE, Stage
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "object": closed(name=WORD, age={"type": "integer", "minimum": 0, "maximum": 150}),
+    "enum": {"enum": ["red", "grün", 7, None, {"a": [1]}]},
+    "array": {"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 4},
+    "nested": closed(
+        list={"type": "array", "items": closed(x={"enum": ["a", "b"]}), "maxItems": 2},
+        deep=closed(deeper=closed(deepest=WORD)),
+    ),
+    "numbers": closed(
+        whole={"type": "integer", "minimum": -5, "maximum": 5},
+        ratio={"type": "number", "minimum": 0, "maximum": 1},
+        tens={"type": "integer", "multipleOf": 10, "minimum": 0, "maximum": 90},
+    ),
+    "unicode": closed(**{"naïve ключ 🦊": {"const": "„ja“ 日本 \u0001\"\\"}}, text=WORD),
+    "marks of grammars": closed(a={"const": '// # } %json | "x" \u2028 <[5]>'}),
+    "optional": {
+        "type": "object",
+        "properties": {"a": WORD, "b": {"type": ["integer", "null"], "maximum": 9, "minimum": 0}},
+        "additionalProperties": False,
+    },
+    "references": {
+        "$defs": {"point": closed(x={"enum": [1, 2]}, y={"enum": [3, 4]})},
+        **closed(from_={"$ref": "#/$defs/point"}, to={"$ref": "#/$defs/point"}),
+    },
+    "either": {"anyOf": [closed(kind={"const": "a"}), closed(kind={"const": "b"}, more=WORD)]},
+    "pattern": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
+    "date": closed(day={"type": "string", "format": "date"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_answer_satisfies_its_schema(engine: Engine, name: str) -> None:
+    schema = SCHEMAS[name]
+    sampling = [Sampling(temperature=0), *(Sampling(temperature=1.5, seed=n) for n in range(3))]
+    answers = run(
+        ask_all(
+            engine,
+            [
+                request("Say: hello", constraint=held(schema), sampling=each, max_tokens=600)
+                for each in sampling
+            ],
+        )
+    )
+    for answer in answers:
+        assert answer.finished.stop.kind is StopKind.EOS, answer.text
+        jsonschema.validate(json.loads(answer.text), schema)
+
+
+@pytest.mark.parametrize("allows_more", [False, True])
+def test_a_model_adds_keys_of_its_own_only_where_the_request_allows_it(
+    engine: Engine, allows_more: bool
+) -> None:
+    asked = [
+        request(
+            "Say: hello",
+            constraint=held(OPEN),
+            sampling=Sampling(temperature=1.5, seed=seed),
+            max_tokens=200,
+            allows_more_keys=allows_more,
+        )
+        for seed in range(8)
+    ]
+    answers = run(ask_all(engine, asked))
+    if allows_more:
+        # It runs on to the limit, or writes keys that nobody asked for.
+        assert any(
+            a.finished.stop.kind is StopKind.MAX_TOKENS or json.loads(a.text).keys() != {"name"}
+            for a in answers
+        )
+    else:
+        assert all(json.loads(a.text).keys() == {"name"} for a in answers)
+
+
+def test_json_after_a_raw_prompt_begins_with_the_first_token(engine: Engine) -> None:
+    raw = GenerationRequest(prompt="Hi", constraint=held(OPEN), max_tokens=60)
+    [answer] = run(ask_all(engine, [raw]))
+
+    assert answer.text in ('{"name": "a"}', '{"name": "b"}')
+    assert not answer.thinking
+
+
+def test_without_a_schema_any_json_object_satisfies_the_constraint(engine: Engine) -> None:
+    sampling = [Sampling(temperature=1, seed=n) for n in range(4)]
+    asked = [
+        request("Say: hello", constraint=held(None), sampling=each, max_tokens=300)
+        for each in sampling
+    ]
+    answers = run(ask_all(engine, asked))
+    whole = [a for a in answers if a.finished.stop.kind is StopKind.EOS]
+    assert whole
+    for answer in answers:
+        assert answer.text.startswith("{")
+    for answer in whole:
+        assert isinstance(json.loads(answer.text), dict)
+
+
+def test_rows_of_different_schemas_share_a_batch(engine: Engine) -> None:
+    asked = [
+        request(f"Say: {name}", constraint=held(schema), max_tokens=600)
+        for name, schema in SCHEMAS.items()
+    ]
+    for answer, schema in zip(run(ask_all(engine, asked)), SCHEMAS.values(), strict=True):
+        jsonschema.validate(json.loads(answer.text), schema)
+
+
+def test_free_rows_beside_constrained_ones_answer_as_usual(engine: Engine) -> None:
+    texts = ["Say: hello", "Count from 1 to 9", "Say: blue frog"]
+    free = [request(text, max_tokens=40) for text in texts]
+    usual = [answer.text for answer in run(ask_all(engine, free))]
+    asked = [
+        wanted
+        for one in free
+        for wanted in (one, request("Say: x", constraint=held(POINT), max_tokens=60))
+    ]
+    answers = run(ask_all(engine, asked))
+    assert [answer.text for answer in answers[::2]] == usual
+    for answer in answers[1::2]:
+        jsonschema.validate(json.loads(answer.text), POINT)
+
+
+def test_a_row_that_joins_from_a_cached_prefix_is_constrained_from_its_first_token(
+    engine: Engine,
+) -> None:
+    async def play() -> Answer:
+        first = (Message("user", "Say: cached prefix of a conversation"),)
+        answer = await (await engine.generate(GenerationRequest(first, max_tokens=8))).collect()
+        turns = (*first, Message("assistant", answer.text), Message("user", "And now?"))
+        wanted = GenerationRequest(turns, constraint=held(POINT), max_tokens=60)
+        return await (await engine.generate(wanted)).collect()
+
+    answer = run(play())
+    assert answer.finished.usage.cached_tokens > 0
+    jsonschema.validate(json.loads(answer.text), POINT)
+
+
+def test_the_same_prompt_again_is_constrained_again(engine: Engine) -> None:
+    first, second = (
+        run(ask(engine, "Say: twice", constraint=held(POINT), max_tokens=60)) for _ in range(2)
+    )
+    assert second.finished.usage.cached_tokens > 0
+    assert second.text == first.text
+
+
+def test_penalties_and_biases_cannot_break_the_schema(engine: Engine) -> None:
+    sampling = Sampling(
+        temperature=2,
+        top_k=5,
+        top_p=0.5,
+        min_p=0.2,
+        seed=3,
+        frequency_penalty=2,
+        repetition_penalty=1.5,
+        logit_bias=tuple((token_id, 100.0) for token_id in range(300, 340)),
+    )
+    schema = SCHEMAS["nested"]
+    answer = run(ask(engine, "Say: x", constraint=held(schema), sampling=sampling, max_tokens=600))
+    jsonschema.validate(json.loads(answer.text), schema)
+
+
+def test_the_limit_ends_a_constrained_answer_as_the_limit(engine: Engine) -> None:
+    endless = closed(n={"type": "array", "items": {"type": "integer"}, "minItems": 5000})
+    answer = run(ask(engine, "Say: x", constraint=held(endless), max_tokens=20))
+    assert answer.finished.stop.kind is StopKind.MAX_TOKENS
+    assert answer.finished.usage.output_tokens == 20
+    assert answer.text.startswith("{")
+
+
+def test_the_trace_names_only_tokens_that_were_possible(engine: Engine) -> None:
+    events = run(
+        events_of(
+            engine,
+            "Say: x",
+            constraint=held({"const": "abc"}),
+            trace=TraceLevel.FULL,
+            top_logprobs=20,
+        )
+    )
+    stats = [event.stats for event in events if isinstance(event, TokenTrace)]
+    assert stats
+    for each in stats:
+        assert each is not None
+        assert each.top
+        assert all(math.isfinite(logprob) for _, logprob in each.top)
+
+
+def test_eos_is_impossible_before_the_answer_is_complete(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ['{"x"', ":"]})  # and then EOS for ever
+    answer = scripted_answer(stage, "go", constraint=held(closed(x={"enum": [1, 2]})))
+    assert json.loads(answer.text) in ({"x": 1}, {"x": 2})
+    assert answer.finished.stop.kind is StopKind.EOS
+
+
+def test_nothing_but_eos_is_possible_once_the_answer_is_complete(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ['{"x":', "5", "}", " and", " more"]})
+    answer = scripted_answer(stage, "go", constraint=held(POINT))
+    assert answer.text == '{"x":5}'
+    assert answer.finished.stop.kind is StopKind.EOS
+    assert answer.finished.usage.output_tokens == 4
+
+
+def test_a_model_that_prefers_prose_has_to_write_json(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["Sure", "! Here", " it", " is", ": {}"]})
+    answer = scripted_answer(stage, "go", constraint=held(POINT), max_tokens=60)
+    jsonschema.validate(json.loads(answer.text), POINT)
+
+
+def test_a_stop_string_cuts_a_constrained_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ['{"s":"', "one ", "ST", "OP two", '"}']})
+    answer = scripted_answer(stage, "go", "STOP", constraint=held(closed(s={"type": "string"})))
+    assert answer.text == '{"s":"one '
+    assert answer.finished.stop.kind is StopKind.STOP_STRING
+
+
+def test_a_stop_id_that_the_grammar_allows_ends_the_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ['{"s":"', "one", "X", '"}']})
+    rules = StopRules(token_ids=(stage.id("X"),))
+    answer = scripted_answer(
+        stage, "go", rules=rules, constraint=held(closed(s={"type": "string"}))
+    )
+    assert answer.text == '{"s":"one'
+    assert answer.finished.stop.kind is StopKind.STOP_TOKEN
+
+
+def test_characters_of_several_tokens_are_whole(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ['{"s":"', *"日本🦊", '"}']}, pieces=['{"s":"', '"}'])
+    answer = scripted_answer(stage, "go", constraint=held(closed(s={"type": "string"})))
+    assert json.loads(answer.text) == {"s": "日本🦊"}
+
+
+def test_tags_typed_out_in_a_string_are_text(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path,
+        {"go": ['{"s":"', "<tool", "_call>", "<think", ">", '"}']},
+        plain=["<think>", "</think>", "<tool_call>", "</tool_call>"],
+        pieces=['{"s":"', "<tool", "_call>", "<think", ">", '"}'],
+        template=TEMPLATE + "{# <tool_call> tool_call.name #}",
+    )
+    answer = scripted_answer(stage, "go", constraint=held(closed(s={"type": "string"})))
+    assert json.loads(answer.text) == {"s": "<tool_call><think>"}
+    assert answer.tool_calls == ()
+
+
+@pytest.mark.parametrize("tag", ["<tool_call>", "[TAG]", "<think>"])
+def test_a_tag_itself_is_impossible_in_a_string(tmp_path: Path, tag: str) -> None:
+    stage = Stage(
+        tmp_path,
+        {"go": ['{"s":"', tag, '"}']},
+        plain=["<think>", "</think>", "<tool_call>", "</tool_call>"],
+        special=["[TAG]"],
+        template=TEMPLATE + "{# <tool_call> tool_call.name #}",
+    )
+    constraint = held(closed(s={"type": "string", "maxLength": 8}))
+    answer = scripted_answer(stage, "go", constraint=constraint, max_tokens=60)
+    value = json.loads(answer.text)["s"]
+    assert tag not in value
+    assert value
+
+
+def test_a_tag_of_no_special_spelling_is_impossible_in_a_string(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path,
+        {"go": ['{"s":"', "[TOOL_CALLS]", '"}']},
+        plain=["[TOOL_CALLS]"],
+        template=TEMPLATE + "{# [TOOL_CALLS] #}",
+    )
+    # Taken for its characters, it would fill the string and then be missing from the text.
+    schema = closed(s={"type": "string", "minLength": 3, "maxLength": 20})
+    answer = scripted_answer(stage, "go", constraint=held(schema), max_tokens=60)
+    jsonschema.validate(json.loads(answer.text), schema)
+
+
+def test_a_typed_tag_of_several_tokens_is_text_in_a_string(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path,
+        {"go": ['{"s":"', "<minimax:", "tool_call>", '"}']},
+        template=TEMPLATE + "{# <minimax:tool_call> #}",
+    )
+    answer = scripted_answer(stage, "go", constraint=held(closed(s={"type": "string"})))
+    assert json.loads(answer.text) == {"s": "<minimax:tool_call>"}

@@ -1,0 +1,183 @@
+"""What constrained answers need is made for the first of them, beside the engine thread."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llguidance import LLTokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from engine.errors import InvalidRequest
+from engine.grammar import masks
+from engine.grammar.masks import ConstraintTokens, GrammarVocabulary, new_tokenizer
+from engine.output.families import PLAIN
+from engine.output.vocabulary import read_vocabulary
+from engine.scheduling.service import Engine
+from engine.values.request import OutputConstraint
+from tests.support.asking import ask, run
+from tests.support.scripted import Stage
+
+ROOT = Path(__file__).parents[3]
+EMPTY = OutputConstraint({"type": "object", "properties": {}})
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from engine.scheduling.service import Engine
+from engine.values.request import OutputConstraint
+from tests.support.asking import ask
+
+async def main():
+    engine = Engine()
+    await engine.load(Path("assets/demo-model"))
+    await ask(engine, "Say: x", max_tokens=3)
+    print("llguidance" in sys.modules)
+    await ask(engine, "Say: x", constraint=OutputConstraint({"const": 7}))
+    print("llguidance" in sys.modules)
+    await engine.aclose()
+
+asyncio.run(main())
+"""
+
+
+def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_an_engine_is_made_without_what_compiles_grammars_and_without_psutil() -> None:
+    program = (
+        "import sys\nfrom engine import Engine\nEngine().close()\n"
+        "print({'engine.grammar.form_compiler', 'engine.grammar.form_compiler', 'psutil',"
+        " 'llguidance'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    real = new_tokenizer
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread().name.rpartition("_")[0])
+        return real(*given)
+
+    monkeypatch.setattr(masks, "new_tokenizer", noted)
+    stage = Stage(tmp_path, {"{}": ["{", "}"]})
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        assert threads == []
+        for constraint in (EMPTY, EMPTY, OutputConstraint({"type": "object"})):
+            assert (await ask(engine, "{}", constraint=constraint)).text == "{}"
+        await engine.aclose()
+
+    run(play(), 120)
+    assert threads == ["fullstop-grammars"]
+
+
+def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    real = new_tokenizer
+
+    def noted(*given: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return real(*given)
+
+    monkeypatch.setattr(masks, "new_tokenizer", noted)
+    monkeypatch.setattr(masks, "_LARGE", 10)
+    stage = Stage(tmp_path, {"{}": ["{", "}"]})
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        assert threads == ["fullstop-engine"]
+        assert (await ask(engine, "{}", constraint=EMPTY)).text == "{}"
+        await engine.aclose()
+
+    run(play(), 120)
+    assert len(threads) == 1
+
+
+def test_the_library_is_told_the_vocabulary_that_it_reads_from_a_tokenizer_by_itself(
+    demo_model_path: Path, tmp_path: Path
+) -> None:
+    for folder in (demo_model_path, sentence_pieces(tmp_path)):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        size = len(tokenizer) + 40
+        vocabulary = read_vocabulary(folder, tokenizer, {0}, size)
+        own = LLTokenizer(tokenizer.backend_tokenizer.to_str(), n_vocab=size, eos_token=[0])
+        made = GrammarVocabulary(tokenizer, vocabulary)
+        assert made.hand_over(ConstraintTokens(vocabulary, PLAIN)) is None
+        told = made.adapter
+        assert (told.vocab_size, told.eos_tokens, told.is_canonical) == (size, [0], True)
+        for token_id in range(size):
+            assert told.is_special_token(token_id) == own.is_special_token(token_id)
+            assert told.decode_bytes([token_id]) == own.decode_bytes([token_id])
+        for text in ('{"name": "x"}', " hello world", "é👋\n", '{"a":\n  1.5}', "<|im_end|>", ""):
+            ids = told.tokenize_bytes(text.encode())
+            assert b"".join(vocabulary.bytes_of(one) for one in ids) == text.encode()
+            if folder is demo_model_path:
+                assert ids == own.tokenize_bytes(text.encode())
+
+
+def sentence_pieces(folder: Path) -> Path:
+    """Write a tokenizer of pieces and single bytes, which begins each text with a space."""
+    pieces = ["</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "▁a", "he", "l", "lo"]
+    tokenizer = Tokenizer(
+        models.BPE({piece: n for n, piece in enumerate(pieces)}, [], byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    tokenizer.add_special_tokens(["</s>"])
+    tokenizer.add_tokens(["<plain>", "[CALL]"])
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>").save_pretrained(folder)
+    return folder
+
+
+def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unusable(*_: Any) -> Any:
+        raise ValueError("no such kind")
+
+    monkeypatch.setattr(masks, "new_tokenizer", unusable)
+    stage = Stage(tmp_path, {"{}": ["{", "}"]})
+
+    async def play() -> None:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        for _ in range(2):
+            with pytest.raises(InvalidRequest, match="constrained to a form: no such kind"):
+                await ask(engine, "{}", constraint=EMPTY)
+        assert (await ask(engine, "{}")).text == "{}"
+        await engine.aclose()
+
+    run(play())

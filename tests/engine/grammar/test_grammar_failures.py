@@ -1,0 +1,249 @@
+"""Constrained answers whose grammar fails, or that are cancelled."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import InvalidRequest
+from engine.grammar import form_compiler
+from engine.grammar.form_compiler import new_matcher
+from engine.grammar.masks import ConstraintPhase, TokenConstraint, settle
+from engine.scheduling.generation import Answer
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.events import Finished
+from engine.values.request import OutputConstraint, TextForm
+from tests.engine.grammar.forms import POINT, ask_all, closed, held
+from tests.support.asking import ask, request, run
+from tests.support.scripted import Stage
+
+
+@pytest.fixture(scope="module")
+def engine(demo_model_path: Path) -> Iterator[Engine]:
+    """An engine of these tests alone: on the shared one, windows have offered and loaded models."""
+    engine = Engine()
+    run(engine.load(demo_model_path))
+    yield engine
+    engine.close()
+
+
+def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, {"go": ['{"x":', "7", "}"], "free": ["a", "b", "c", "d", "e"]})
+    answered = TokenConstraint.allowed
+    asked: list[int] = []
+
+    def allowed(self: TokenConstraint) -> bytes:
+        asked.append(1)
+        if len(asked) == 2:
+            self.advance(stage.id("a"))  # as if the model had sampled it
+        return answered(self)
+
+    monkeypatch.setattr(TokenConstraint, "allowed", allowed)
+
+    async def play() -> tuple[Answer, Answer, Answer]:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        bad, free = await ask_all(engine, [request("go", constraint=held(POINT)), request("free")])
+        again = await ask(engine, "go", constraint=held(POINT))
+        await engine.aclose()
+        return bad, free, again
+
+    bad, free, again = run(play())
+    assert bad.finished.stop.kind is StopKind.ERROR
+    assert "could not be constrained" in (bad.finished.error or "")
+    assert free.text == "abcde"
+    assert again.text == '{"x":7}'
+
+
+# Every token takes more work than the one before it.
+AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
+
+
+def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares_the_others(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, {"go": ["a"] * 400, "free": ["b"] * 200})
+    own = OutputConstraint(text_form=TextForm(grammar=AMBIGUOUS))
+
+    async def play() -> list[Answer]:
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        answers = await ask_all(engine, [request("go", constraint=own)] * 4 + [request("free")])
+        await engine.aclose()
+        return answers
+
+    *bad, free = run(play())
+    for answer in bad:
+        assert answer.finished.stop.kind is StopKind.ERROR
+        assert "the same text in too many ways" in (answer.finished.error or "")
+        assert 0 < len(answer.text) < 100
+    assert free.text == "b" * 200
+
+
+class Following:
+    """A matcher of which only the costs count."""
+
+
+def followed(count: int) -> list[TokenConstraint]:
+    return [
+        TokenConstraint(Following(), None, ConstraintPhase.ANSWER, is_own=True)  # type: ignore[arg-type]
+        for _ in range(count)
+    ]
+
+
+def test_steps_that_stay_long_end_the_costliest_answers_and_one_that_is_long_does_not() -> None:
+    answers = followed(3)
+
+    def failures_after(spent_ms: list[float]) -> list[int]:
+        for answer, spent in zip(answers, spent_ms, strict=True):
+            answer.spent_s = spent / 1000
+        settle(answers)
+        return [n for n, answer in enumerate(answers) if answer.failure is not None]
+
+    assert failures_after([8, 9, 10]) == []  # the first step of many answers
+    assert failures_after([1, 1, 1]) == []
+    assert failures_after([8, 9, 10]) == []
+    assert failures_after([8, 9, 10]) == []
+    assert failures_after([8, 9, 10]) == [2]
+    assert failures_after([8, 9, 0]) == [2]
+
+
+@pytest.mark.parametrize(
+    ("spent_ms", "failed"),
+    [
+        ([1, 1, 1], []),
+        ([1, 21, 1], [1]),  # one takes too much
+        ([12, 15, 14], [1]),  # the costliest ends, the others may go on
+        ([1.3] * 32, [0, 1]),
+        ([11, 12, 13, 14, 15], [3, 4]),
+    ],
+)
+def test_of_the_answers_that_hold_up_a_step_together_the_costliest_end(
+    spent_ms: list[float], failed: list[int]
+) -> None:
+    answers = followed(len(spent_ms))
+    schema = TokenConstraint(Following(), None, ConstraintPhase.ANSWER)  # type: ignore[arg-type]
+    for answer, spent in zip(answers, spent_ms, strict=True):
+        answer.spent_s = spent / 1000
+    schema.spent_s = 1.0  # made from a schema, whose work does not grow
+    settle([*answers, schema])
+    assert [n for n, one in enumerate(answers) if one.failure is not None] == failed
+    assert schema.failure is None
+    settle(answers)  # what was spent before does not count again
+    assert sum(one.failure is not None for one in answers) == len(failed)
+
+
+def test_a_grammar_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_grammar = new_matcher
+
+    def counted(adapter: Any, grammar: str) -> Any:
+        compiled.append(grammar)
+        return compile_grammar(adapter, grammar)
+
+    monkeypatch.setattr(form_compiler, "new_matcher", counted)
+    schema = {"const": "compiled once"}
+    for _ in range(3):
+        run(ask(engine, "Say: x", constraint=held(schema)))
+    assert len(compiled) == 1
+
+
+def test_compiled_grammars_are_kept_within_a_size(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+    compile_grammar = new_matcher
+
+    def counted(adapter: Any, grammar: str) -> Any:
+        compiled.append(grammar)
+        return compile_grammar(adapter, grammar)
+
+    monkeypatch.setattr(form_compiler, "new_matcher", counted)
+    small, large = {"const": "a"}, {"enum": ["b" * 500]}
+    run(ask(engine, "Say: x", constraint=held(small)))
+    room = 2 * len(compiled[0]) + 100
+    monkeypatch.setattr(form_compiler, "_MOST_COMPILED_CHARACTERS", room)
+    other = {"const": "c"}
+    for schema in (other, small, other):  # both fit
+        run(ask(engine, "Say: x", constraint=held(schema)))
+    assert len(compiled) == 2
+    for schema in (large, large):  # kept alone, although it is larger than the room
+        run(ask(engine, "Say: x", constraint=held(schema)))
+    assert len(compiled) == 3
+    run(ask(engine, "Say: x", constraint=held(small)))
+    assert len(compiled) == 4
+
+
+def test_a_cancelled_constrained_answer_ends_as_cancelled(engine: Engine) -> None:
+    endless = closed(n={"type": "array", "items": {"type": "integer"}, "minItems": 5000})
+
+    async def play() -> Finished:
+        generation = await engine.generate(request("Say: x", constraint=held(endless)))
+        async for event in generation.events():
+            if isinstance(event, Finished):
+                return event
+            generation.cancel()
+        raise AssertionError("no end")
+
+    assert run(play()).stop.kind is StopKind.CANCELLED
+
+
+class PanicException(BaseException):
+    """As Rust's panics reach Python: no ``Exception``."""
+
+
+class Panicking:
+    """A matcher that panics at its second mask, or at its first token."""
+
+    def __init__(self, matcher: Any, at: str) -> None:
+        self._matcher = matcher
+        self._at = at
+        self._masks = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._matcher, name)
+
+    def deep_copy(self) -> "Panicking":
+        return Panicking(self._matcher.deep_copy(), self._at)
+
+    def compute_bitmask(self) -> bytes:
+        self._masks += 1
+        if self._at == "mask" and self._masks == 2:
+            raise PanicException("index out of bounds")
+        found: bytes = self._matcher.compute_bitmask()
+        return found
+
+    def consume_token(self, token_id: int) -> bool:
+        if self._at == "token":
+            raise PanicException("index out of bounds")
+        return bool(self._matcher.consume_token(token_id))
+
+
+@pytest.mark.parametrize("at", ["mask", "token"])
+def test_a_panic_of_the_library_ends_its_answer_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    make = new_matcher
+    monkeypatch.setattr(form_compiler, "new_matcher", lambda *of: Panicking(make(*of), at))
+    schema = {"type": "string", "minLength": 5, "maxLength": 9, "description": at}
+    answer = run(ask(engine, "Say: x", constraint=held(schema)))
+    assert answer.finished.stop.kind is StopKind.ERROR
+    assert "the library failed: index out of bounds" in (answer.finished.error or "")
+    assert run(ask(engine, "Say: x", max_tokens=2)).finished.usage.output_tokens > 0
+
+
+def test_a_panic_of_the_compiler_is_a_refusal(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panic(*_: Any, **__: Any) -> None:
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr("llguidance.LLMatcher", panic)
+    panic.grammar_from_lark = lambda text: text  # type: ignore[attr-defined]
+    with pytest.raises(InvalidRequest, match="the compiler failed") as refusal:
+        run(ask(engine, "Say: x", constraint=held({"const": "a panic of the compiler"})))
+    assert refusal.value.field == "constraint.json_schema"

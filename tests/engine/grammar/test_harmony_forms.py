@@ -1,0 +1,79 @@
+"""Constrained answers of models that write Harmony."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from engine.errors import InvalidRequest
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.request import GenerationRequest, ToolChoice
+from tests.engine.grammar.forms import ADD, POINT, check_call, held
+from tests.support.asking import run, scripted_answer
+from tests.support.scripted import Stage
+
+HARMONY: dict[str, Any] = {
+    "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>", "<|constrain|>"],
+    "eos": "<|return|>",
+    "template": (
+        "{% for m in messages %}<|start|>{{ m.role }}:<|message|>user:{{ m.content }}<|end|>"
+        "{% endfor %}{% if add_generation_prompt %}<|start|>assistant<|go|>{% endif %}"
+    ),
+}
+
+
+ANALYSIS = ["<|channel|>", "analysis", "<|message|>", "hm {", "<|end|>", "<|start|>", "assistant"]
+
+
+def harmony(folder: Path, script: Sequence[str | int]) -> Stage:
+    stage = Stage(folder, {"go": script}, **HARMONY)
+    stage.wrapper.add_eos_token("<|call|>")
+    return stage
+
+
+@pytest.mark.parametrize("analysis", [ANALYSIS, []], ids=["reasons", "does not"])
+def test_the_final_message_of_harmony_is_constrained(tmp_path: Path, analysis: list[str]) -> None:
+    script = [*analysis, "<|channel|>", "final", "<|message|>", '{"x":', "7", "}", "junk"]
+    answer = scripted_answer(harmony(tmp_path, script), "go", constraint=held(POINT))
+    assert (answer.thinking, answer.text) == ("hm {" if analysis else "", '{"x":7}')
+    assert answer.finished.stop.kind is StopKind.EOS
+
+
+def test_a_final_message_marked_as_json_is_constrained_too(tmp_path: Path) -> None:
+    header = ["<|channel|>", "final", " ", "<|constrain|>", "json", "<|message|>"]
+    stage = harmony(tmp_path, [*header, '{"x":', "7", "}"])
+    assert scripted_answer(stage, "go", constraint=held(POINT)).text == '{"x":7}'
+
+
+def test_a_harmony_preamble_gives_way_to_the_json(tmp_path: Path) -> None:
+    script = [*ANALYSIS, "<|channel|>", "commentary", "<|message|>", "I will look.", "<|end|>"]
+    stage = harmony(tmp_path, script)
+    answer = scripted_answer(stage, "go", constraint=held(POINT), max_tokens=200)
+    jsonschema.validate(json.loads(answer.text), POINT)
+
+
+def test_a_harmony_call_can_be_required(tmp_path: Path) -> None:
+    script = [*ANALYSIS, "<|channel|>", "final", "<|message|>", "No."]
+    choice = ToolChoice("required", "add")
+    answer = scripted_answer(
+        harmony(tmp_path, script), "go", tools=(ADD,), tool_choice=choice, max_tokens=200
+    )
+    check_call(answer, ADD)
+    assert answer.thinking == "hm {"
+
+
+def test_a_raw_prompt_of_harmony_is_refused(tmp_path: Path) -> None:
+    async def play() -> None:
+        engine = Engine(loader=harmony(tmp_path, ["x"]).load)
+        try:
+            await engine.load(tmp_path)
+            await engine.generate(GenerationRequest(prompt="go", constraint=held(POINT)))
+        finally:
+            await engine.aclose()
+
+    with pytest.raises(InvalidRequest, match="needs messages"):
+        run(play())

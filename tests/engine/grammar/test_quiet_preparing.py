@@ -1,0 +1,129 @@
+"""What a constrained answer needs is prepared where no other answer waits for it."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llguidance
+import pytest
+
+from engine.grammar import form_compiler
+from engine.grammar.compilation import _follow, new_matcher
+from engine.grammar.form_compiler import FormCompiler
+from engine.processes.interpreter import done_quietly
+from engine.scheduling.service import Engine
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, OutputConstraint
+from tests.support.asking import run
+
+_ORIGINAL = llguidance.LLMatcher
+
+
+class Matcher:
+    """A matcher of the library that notes its calls."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        self._matcher = _ORIGINAL(*given, **more)
+        self.asked: list[str] = []
+        self.copies: list[Matcher] = []
+
+    def deep_copy(self) -> "Matcher":
+        copy = object.__new__(Matcher)
+        copy._matcher, copy.asked, copy.copies = self._matcher.deep_copy(), [], []
+        self.copies.append(copy)
+        return copy
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
+        return getattr(self._matcher, name)
+
+    grammar_from_lark = _ORIGINAL.grammar_from_lark
+
+
+def compiled(demo_model_path: Path, monkeypatch: pytest.MonkeyPatch) -> Matcher:
+    """Return a new matcher of a small grammar, in the demo model's vocabulary."""
+    adapters: list[Any] = []
+    original = new_matcher
+
+    def noted(adapter: Any, grammar: str) -> Any:
+        adapters.append(adapter)
+        return original(adapter, grammar)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(form_compiler, "new_matcher", noted)
+        run(constrained_answer(demo_model_path))
+    monkeypatch.setattr(llguidance, "LLMatcher", Matcher)
+    found: Matcher = new_matcher(adapters[0], 'start: "yes" | "no"')
+    return found
+
+
+async def constrained_answer(demo_model_path: Path) -> str:
+    engine = Engine()
+    await engine.load(demo_model_path)
+    try:
+        request = GenerationRequest(
+            messages=(Message("user", "Hi"),),
+            max_tokens=20,
+            constraint=OutputConstraint(json_schema={"enum": ["yes"]}),
+        )
+        return (await (await engine.generate(request)).collect()).text
+    finally:
+        await engine.aclose()
+
+
+def test_a_matcher_knows_its_first_token_before_an_answer_uses_it(
+    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = compiled(demo_model_path, monkeypatch)
+
+    assert "compute_bitmask" in matcher.asked
+    # A matcher that was asked what is forced expects it from then on, and an answer that reasons
+    # first could write nothing in between.
+    assert "compute_ff_bytes" not in matcher.asked
+    assert "compute_ff_bytes" in [name for copy in matcher.copies for name in copy.asked]
+
+
+def test_all_that_an_answer_asks_of_its_grammar_is_tried_in_the_other_process_first(
+    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = compiled(demo_model_path, monkeypatch)
+    matcher.asked.clear()
+    _follow(matcher)
+
+    assert matcher.asked.count("compute_ff_bytes") == matcher.asked.count("compute_bitmask") > 1
+
+
+def test_a_schema_is_checked_on_another_thread_than_the_loop_s(
+    demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    original: Callable[..., Any] = FormCompiler.draft
+
+    def noted(self: FormCompiler, request: GenerationRequest) -> Any:
+        threads.append(threading.current_thread())
+        return original(self, request)
+
+    monkeypatch.setattr(FormCompiler, "draft", noted)
+
+    assert run(constrained_answer(demo_model_path)) == '"yes"'
+    assert threads
+    assert threading.current_thread() not in threads
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities of threads are Linux's")
+def test_quiet_work_has_a_low_priority_and_its_caller_keeps_its_own() -> None:
+    def priority() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    before = priority()
+
+    assert done_quietly(priority) >= min(before + 1, 10)
+    assert priority() == before
+
+
+def test_an_error_of_quiet_work_is_raised_for_its_caller() -> None:
+    with pytest.raises(ZeroDivisionError):
+        done_quietly(lambda: 1 // 0)

@@ -1,0 +1,79 @@
+"""Reasoning beside a constrained answer: it stays free, and the answer obeys."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from engine.errors import InvalidRequest
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from tests.engine.grammar.forms import CLOSED, OPENED, POINT, TAGS, ask_all, held
+from tests.support.asking import request, run, scripted_answer
+from tests.support.scripted import TEMPLATE, Stage
+
+
+def test_reasoning_that_the_template_opened_stays_free(tmp_path: Path) -> None:
+    script = ["let me", " think", "</think>", "\n\n", '{"x":', "7", "}"]
+    stage = Stage(tmp_path, {"go": script}, plain=TAGS, template=OPENED)
+    answer = scripted_answer(stage, "go", constraint=held(POINT))
+    assert (answer.thinking, answer.text) == ("let me think", '{"x":7}')
+
+
+def test_reasoning_that_the_model_opens_stays_free(tmp_path: Path) -> None:
+    script = ["<think>", "\nhm {", "</think>", "\n\n", '{"x":', "7", "}"]
+    stage = Stage(tmp_path, {"go": script}, plain=TAGS)
+    answer = scripted_answer(stage, "go", constraint=held(POINT))
+    assert (answer.thinking, answer.text) == ("hm {", '{"x":7}')
+
+
+def test_a_model_that_may_reason_can_answer_at_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ['{"x":', "7", "}"]}, plain=TAGS)
+    answer = scripted_answer(stage, "go", constraint=held(POINT))
+    assert (answer.thinking, answer.text) == ("", '{"x":7}')
+
+
+def test_prose_after_reasoning_becomes_json(tmp_path: Path) -> None:
+    script = ["<think>", "hm", "</think>", "The answer is", " seven"]
+    stage = Stage(tmp_path, {"go": script}, plain=TAGS)
+    answer = scripted_answer(stage, "go", constraint=held(POINT), max_tokens=80)
+    assert answer.thinking == "hm"
+    jsonschema.validate(json.loads(answer.text), POINT)
+
+
+def test_reasoning_cannot_end_the_answer(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"go": ["hm"]}, plain=TAGS, template=OPENED)  # and then EOS
+    answer = scripted_answer(stage, "go", constraint=held(POINT), max_tokens=30)
+    assert answer.finished.stop.kind is StopKind.MAX_TOKENS
+    assert answer.finished.usage.thinking_tokens == 30
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, CLOSED])
+def test_switched_off_reasoning_is_impossible(tmp_path: Path, template: str) -> None:
+    script = ["<think>", "hm", "</think>", '{"x":', "7", "}"]
+    stage = Stage(tmp_path, {"go": script}, plain=TAGS, template=template)
+    answer = scripted_answer(stage, "go", constraint=held(POINT), thinking=False, max_tokens=80)
+    assert answer.thinking == ""
+    jsonschema.validate(json.loads(answer.text), POINT)
+
+
+def test_the_demo_model_thinks_and_then_obeys(engine: Engine) -> None:
+    asked = request("Say: hello", constraint=held(POINT), thinking=True, max_tokens=200)
+    [answer] = run(ask_all(engine, [asked]))
+    if answer.finished.stop.kind is StopKind.EOS:
+        jsonschema.validate(json.loads(answer.text), POINT)
+    else:  # a weak model may think for ever
+        assert (answer.text, answer.finished.stop.kind) == ("", StopKind.MAX_TOKENS)
+
+
+def test_reasoning_whose_tags_are_several_tokens_is_refused(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path,
+        {"go": ["x"]},
+        plain=["<|channel>", "<channel|>"],
+        template=TEMPLATE,
+    )
+    with pytest.raises(InvalidRequest, match="tags of several tokens") as refusal:
+        scripted_answer(stage, "go", constraint=held(POINT), thinking=True)
+    assert refusal.value.field == "thinking"

@@ -1,0 +1,160 @@
+"""Answers constrained by a regular expression, a list of texts, or a grammar."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import InvalidRequest
+from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
+from engine.grammar.grammars import (
+    MOST_CHOICE_CHARACTERS,
+    MOST_CHOICES,
+    MOST_GRAMMAR_CHARACTERS,
+    MOST_REGEX_CHARACTERS,
+    form_grammar,
+)
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.values.request import OutputConstraint, Sampling, TextForm
+from tests.engine.grammar.forms import ADD, CALL_TAGS, ask_all, json_calls
+from tests.support.asking import ask, request, run
+from tests.support.scripted import Stage
+
+BYTES = new_tokenizer(ModelTokens([*(bytes([i]) for i in range(256)), b"<eos>"], [256], [256]))
+GBNF = 'root ::= "a" item* [0-9]{2,3}\nitem ::= ("x" | "y") ws\nws ::= [ \\t]*\n'
+LARK = 'start: "sum " NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]{1,3}/\n'
+
+
+def held(**form: object) -> OutputConstraint:
+    return OutputConstraint(text_form=TextForm(**form))  # type: ignore[arg-type]
+
+
+def accepts(form: TextForm, text: str) -> bool:
+    """Whether a whole text is one of the form's, by the compiled grammar alone."""
+    matcher = new_matcher(BYTES, form_grammar(form))
+    data = list(text.encode())
+    return int(matcher.try_consume_tokens(data)) == len(data) and bool(matcher.is_accepting())
+
+
+@pytest.mark.parametrize(
+    ("constraint", "pattern"),
+    [
+        (held(regex="[A-Z]{2}-[0-9]{3}"), "[A-Z]{2}-[0-9]{3}"),
+        (held(regex="^(yes|no)/maybe$"), "(yes|no)/maybe"),
+        (held(choices=("grün", 'a "quoted" one', "line\nbreak")), None),
+        (held(grammar=LARK), r"sum [0-9]{1,3}(\+[0-9]{1,3})*"),
+        (held(grammar=GBNF), r"a([xy][ \t]*)*[0-9]{2,3}"),
+    ],
+    ids=["regex", "anchors and a slash", "choices", "Lark", "GBNF"],
+)
+def test_every_answer_has_its_form(
+    engine: Engine, constraint: OutputConstraint, pattern: str | None
+) -> None:
+    asked = [
+        request(
+            "Say: hello",
+            constraint=constraint,
+            sampling=Sampling(temperature=1.0, seed=seed),
+            max_tokens=300,
+        )
+        for seed in range(4)
+    ]
+    assert constraint.text_form is not None
+    for answer in run(ask_all(engine, asked)):
+        if answer.finished.stop.kind is StopKind.MAX_TOKENS:
+            continue  # what repeats without end may
+        assert answer.finished.stop.kind is StopKind.EOS
+        if pattern is None:
+            assert answer.text in constraint.text_form.choices
+        else:
+            assert re.fullmatch(pattern, answer.text), answer.text
+
+
+@given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=6, unique=True), st.data())
+def test_choices_are_taken_literally(choices: list[str], data: st.DataObject) -> None:
+    form = TextForm(choices=tuple(choices))
+    text = data.draw(st.sampled_from(choices))
+    assert accepts(form, text)
+    assert not accepts(form, f"{text}{text}x")
+
+
+@given(st.text(alphabet='\x7f\0/\\\n"a#<>%@', min_size=1, max_size=12))
+def test_a_regex_between_slashes_means_the_same(text: str) -> None:
+    assert accepts(TextForm(regex=re.escape(text)), text)
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "words"),
+    [
+        (TextForm(regex="(?=a)b"), "constraint.regex", "look-ahead"),
+        (TextForm(regex="(unclosed"), "constraint.regex", "regex"),
+        (TextForm(regex="a" * (MOST_REGEX_CHARACTERS + 1)), "constraint.regex", "at most"),
+        (TextForm(choices=("a", "")), "constraint.choices", "must not be empty"),
+        (TextForm(choices=("a",) * (MOST_CHOICES + 1)), "constraint.choices", "at most"),
+        (TextForm(choices=("a" * (MOST_CHOICE_CHARACTERS + 1),)), "constraint.choices", "at most"),
+        (TextForm(choices=("\ud800",)), "constraint.choices", "surrogate"),
+        (TextForm(grammar="what is this?"), "constraint.grammar", "neither Lark"),
+        (TextForm(grammar="root ::= missing"), "constraint.grammar", "missing"),
+        (TextForm(grammar="start: missing"), "constraint.grammar", "missing"),
+        (TextForm(grammar='root ::= "a'), "constraint.grammar", "neither Lark"),
+        (TextForm(grammar="start: <|im_end|>"), "constraint.grammar", "special tokens"),
+        (TextForm(grammar="start: <[5]>"), "constraint.grammar", "special tokens"),
+        (TextForm(grammar='start: %json {"type": "x"}'), "constraint.grammar", "%json"),
+        (TextForm(grammar="start: @answer"), "constraint.grammar", "@answer"),
+        (TextForm(grammar='%llguidance {"a": 1}\nstart: "a"'), "constraint.grammar", "options"),
+        (TextForm(grammar="a" * (MOST_GRAMMAR_CHARACTERS + 1)), "constraint.grammar", "at most"),
+        (TextForm(grammar="root ::= " + "(" * 20_000), "constraint.grammar", ""),
+        (TextForm(grammar=""), "constraint.grammar", "must not be empty"),
+    ],
+)
+def test_a_text_that_is_not_a_form_is_refused_with_its_field(
+    engine: Engine, form: TextForm, field: str, words: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        run(ask(engine, "hi", constraint=OutputConstraint(text_form=form)))
+    assert refused.value.field == field
+    assert words in str(refused.value)
+    assert run(ask(engine, "hi", max_tokens=2)).finished.error is None
+
+
+def test_symbols_of_a_grammar_inside_its_texts_are_only_text(engine: Engine) -> None:
+    constraint = held(grammar='start: "<[5]> %json @a // #" /<b>@[0-9]/ // %json <c>\n')
+    answer = run(ask(engine, "hi", constraint=constraint, max_tokens=60))
+    assert re.fullmatch(r"<\[5\]> %json @a // #<b>@[0-9]", answer.text)
+
+
+def test_a_tag_that_a_regex_asks_for_is_text(tmp_path: Path) -> None:
+    async def play() -> str:
+        stage = Stage(tmp_path, {"go": ["x"]}, plain=CALL_TAGS)
+        engine = Engine(loader=stage.load)
+        await engine.load(tmp_path)
+        answer = await ask(engine, "go", constraint=held(regex="<tool_call>a</tool_call>"))
+        await engine.aclose()
+        return answer.text
+
+    assert run(play()) == "<tool_call>a</tool_call>"
+
+
+def test_beside_tools_the_model_may_call_or_write_the_form(tmp_path: Path) -> None:
+    async def play(number: int, *script: str) -> tuple[str, int]:
+        folder = tmp_path / str(number)
+        engine = Engine(loader=json_calls(folder, list(script)).load)
+        await engine.load(folder)
+        answer = await ask(engine, "go", tools=(ADD,), constraint=held(choices=("yes", "no")))
+        await engine.aclose()
+        return answer.text, len(answer.tool_calls)
+
+    call = json.dumps({"name": "add", "arguments": {"a": 5}})
+    assert run(play(0, "no")) == ("no", 0)
+    assert run(play(1, "<tool_call>", f"\n{call}\n", "</tool_call>")) == ("", 1)
+
+
+def test_a_stop_sequence_ends_an_answer_within_its_form(engine: Engine) -> None:
+    constraint = held(regex="[a-c]{4}END[a-c]{4}")
+    answer = run(ask(engine, "hi", "END", constraint=constraint, max_tokens=60))
+    assert answer.finished.stop.kind is StopKind.STOP_STRING
+    assert re.fullmatch("[a-c]{4}", answer.text)
