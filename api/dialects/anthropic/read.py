@@ -54,267 +54,6 @@ from engine import (
     checked_token_ids,
 )
 
-# The schemas of the vendor's tools that the client runs, which the vendor's own models know.
-#
-# Other models receive them as functions.
-
-_TEXT: Mapping[str, Any] = MappingProxyType({"type": "string"})
-
-
-class _Known(NamedTuple):
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-
-
-def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def _files(commands: tuple[str, ...], what: str, **more: Any) -> dict[str, Any]:
-    """Return the schema of a tool whose commands work on files."""
-    text = {"old_str": _described("str_replace: the text that is replaced; it occurs once"),
-            "new_str": _described("str_replace: the new text")}  # fmt: skip
-    inserted = {what: _described("insert: the text that is inserted")}
-    if what == "new_str":
-        inserted = {what: _described("str_replace and insert: the new text")}
-    return _object(
-        ("command",) if more else ("command", "path"),
-        command={"type": "string", "enum": list(commands)},
-        path=_described("the absolute path of a file or folder"),
-        view_range={
-            "type": "array",
-            "items": {"type": "integer"},
-            "minItems": 2,
-            "maxItems": 2,
-            "description": "view: the first and the last line, counted from 1; -1 is the end",
-        },
-        file_text=_described("create: the content of the file"),
-        **(text | inserted),
-        insert_line={
-            "type": "integer",
-            "description": "insert: the line after which the text is inserted; 0 is the beginning",
-        },
-        **more,
-    )
-
-
-def _described(description: str) -> dict[str, Any]:
-    return {**_TEXT, "description": description}
-
-
-_EDITING = ("view", "create", "str_replace", "insert")
-_SHELL = _Known(
-    "bash",
-    "Run a command in a shell that keeps its state between calls.",
-    _object(
-        (),
-        command=_described("the command"),
-        restart={"type": "boolean", "description": "true restarts the shell"},
-    ),
-)
-_EDITOR = "View, create and edit text files."
-_OLDER_EDITOR = _Known("str_replace_editor", _EDITOR, _files((*_EDITING, "undo_edit"), "new_str"))
-_NEWER_EDITOR = _Known("str_replace_based_edit_tool", _EDITOR, _files(_EDITING, "new_str"))
-_MEMORY = _Known(
-    "memory",
-    "Keep notes between conversations, as text files in the folder /memories. Look there first.",
-    _files(
-        (*_EDITING, "delete", "rename"),
-        "insert_text",
-        old_path=_described("rename: the current path"),
-        new_path=_described("rename: the new path"),
-    ),
-)
-# https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
-_KNOWN = {
-    "bash_20241022": _SHELL,
-    "bash_20250124": _SHELL,
-    "text_editor_20241022": _OLDER_EDITOR,
-    "text_editor_20250124": _OLDER_EDITOR,
-    "text_editor_20250429": _NEWER_EDITOR,
-    "text_editor_20250728": _NEWER_EDITOR,
-    "memory_20250818": _MEMORY,
-}
-
-
-def client_tool(kind: str, name: str | None) -> Tool | None:
-    """Return the function for a tool of the vendor; None if the type is unknown."""
-    known = _KNOWN.get(kind)
-    if known is None:
-        return None
-    return Tool(name or known.name, known.description, known.parameters)
-
-
-# Renders images, documents and search results as text of the prompt.
-
-
-class BlockReader:
-    """Reads the blocks of one conversation that are not plain text."""
-
-    def __init__(self, *, has_notes: bool) -> None:
-        self._has_notes = has_notes
-
-    def text_of(
-        self, block: ImageBlock | DocumentBlock | SearchResultBlock, path: FieldPath
-    ) -> str:
-        """Return the text of a block in the prompt: its own text, or a note."""
-        if isinstance(block, SearchResultBlock):
-            text = "\n".join(part.text for part in block.content)
-            return f"Search result: {block.title} ({block.source})\n{text}"
-        if isinstance(block, DocumentBlock):
-            return _with_heading(block, self._document_text(block, path))
-        return self._note(block, path)
-
-    def _document_text(self, block: DocumentBlock, path: FieldPath) -> str:
-        source = block.source if isinstance(block.source, dict) else {}
-        kind, place = source.get("type"), (*path, "source")
-        if kind == "text":
-            data = source.get("data")
-            if not isinstance(data, str):
-                raise invalid((*place, "data"), "must be text")
-            return data
-        if kind == "content":
-            return self._content_text(source.get("content"), (*place, "content"))
-        if kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
-            return _decoded(source.get("data"), (*place, "data"))
-        return self._note(block, path)
-
-    def _content_text(self, content: Any, path: FieldPath) -> str:
-        """Return the text of a document that consists of blocks of text and images."""
-        if isinstance(content, str):
-            return content
-        if not isinstance(content, list):
-            raise invalid(path, "must be text or a list of blocks")
-        texts = []
-        for index, one in enumerate(content):
-            part = one if isinstance(one, dict) else {}
-            if part.get("type") == "text" and isinstance(part.get("text"), str):
-                texts.append(part["text"])
-            elif part.get("type") == "image":
-                image = ImageBlock(type="image", source=part.get("source"))
-                texts.append(self._note(image, (*path, index)))
-            else:
-                raise invalid((*path, index), "must be a block of text or an image")
-        return "\n".join(texts)
-
-    def _note(self, block: ImageBlock | DocumentBlock, path: FieldPath) -> str:
-        kind = block.source.get("media_type") if isinstance(block.source, dict) else None
-        return note_of(path, kind, is_allowed=self._has_notes, what=block.type)
-
-
-def _with_heading(block: DocumentBlock, text: str) -> str:
-    """Return a document's text below its title and the client's description of it."""
-    heading = [f"Document: {block.title}"] if block.title else []
-    return "\n".join([*heading, *([block.context] if block.context else []), text])
-
-
-def _decoded(data: object, path: FieldPath) -> str:
-    try:
-        return base64.b64decode(data if isinstance(data, str) else "", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise invalid(path, "must be text in UTF-8, encoded as base64") from None
-
-
-# Converts the turns of a Messages conversation to the engine's.
-
-
-class TurnReader:
-    """Reads the turns of one conversation."""
-
-    def __init__(self, *, has_notes: bool, has_new_notes: bool) -> None:
-        self._reader = BlockReader(has_notes=has_notes)
-        self._reader_of_new = BlockReader(has_notes=has_new_notes)
-        self._tool_names: dict[str, str] = {}
-
-    def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
-        """Yield the engine's turns for one message; each tool result becomes its own turn."""
-        match message.role:
-            case "assistant":
-                yield self._assistant_turn(message.content, path)
-            case "user" | "system":
-                reader = self._reader_of_new if is_new else self._reader
-                yield from self._turns_with_results(message, path, reader)
-            case _:
-                assert_never(message.role)
-
-    def _turns_with_results(
-        self, message: MessageParam, path: FieldPath, reader: BlockReader
-    ) -> Iterator[Message]:
-        texts: list[str] = []
-        for index, block in enumerate(message.content):
-            match block:
-                case TextPart():
-                    texts.append(block.text)
-                case ImageBlock() | DocumentBlock() | SearchResultBlock():
-                    texts.append(reader.text_of(block, (*path, index)))
-                case ToolResultBlock():
-                    if texts:
-                        yield Message(message.role, "\n".join(texts))
-                        texts = []
-                    yield Message(
-                        "tool",
-                        self._result_text(block, (*path, index, "content")),
-                        tool_call_id=block.tool_use_id,
-                        name=self._tool_names.get(block.tool_use_id),
-                    )
-                case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
-                    raise invalid((*path, index), f"{block.type} blocks belong in assistant turns")
-                case _:
-                    assert_never(block)
-        if texts or not message.content:
-            yield Message(message.role, "\n".join(texts))
-
-    def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
-        texts: list[str] = []
-        thoughts: list[str] = []
-        calls: list[ToolCall] = []
-        for index, block in enumerate(blocks):
-            match block:
-                case TextPart():
-                    texts.append(block.text)
-                case ThinkingBlock():
-                    thoughts.append(block.thinking)
-                case RedactedThinkingBlock():
-                    pass
-                case ToolUseBlock():
-                    self._tool_names[block.id] = block.name
-                    arguments = json.dumps(block.input, ensure_ascii=False)
-                    calls.append(ToolCall(block.id, block.name, arguments))
-                case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
-                    raise invalid((*path, index), f"{block.type} blocks belong in user turns")
-                case _:
-                    assert_never(block)
-        # The blocks are pieces of one text: a line break between them would change a prefilled
-        # answer.
-        return Message(
-            "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
-        )
-
-    def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
-        text = "\n".join(
-            part.text if isinstance(part, TextPart) else self._reader.text_of(part, (*path, index))
-            for index, part in enumerate(block.content or [])
-        )
-        return f"Error: {text}" if block.is_error else text
-
-
-def append_turn(messages: list[Message], turn: Message) -> None:
-    """Add a turn; consecutive turns of one role are joined, as in the vendor's API."""
-    last = messages[-1] if messages else None
-    if last is None or last.role != turn.role or turn.role not in ("user", "assistant"):
-        messages.append(turn)
-        return
-    messages[-1] = Message(
-        turn.role,
-        ("\n" if turn.role == "user" else "").join((last.content, turn.content)),
-        thinking=last.thinking + turn.thinking,
-        tool_calls=last.tool_calls + turn.tool_calls,
-    )
-
-
-# Converts requests of the Messages API to the engine's.
-
 # The hosted API's minimum.
 _LEAST_BUDGET = 1_024
 
@@ -488,7 +227,267 @@ def wants_report(params: MessageCreateParams) -> bool:
     return bool(params.stop_token_ids) or is_report_wanted(params.fullstop)
 
 
-# The engine's requests as bodies of the Messages API.
+# -- blocks that are not plain text ------------------------------------------------------------
+
+
+class BlockReader:
+    """Reads the blocks of one conversation that are not plain text."""
+
+    def __init__(self, *, has_notes: bool) -> None:
+        self._has_notes = has_notes
+
+    def text_of(
+        self, block: ImageBlock | DocumentBlock | SearchResultBlock, path: FieldPath
+    ) -> str:
+        """Return the text of a block in the prompt: its own text, or a note."""
+        if isinstance(block, SearchResultBlock):
+            text = "\n".join(part.text for part in block.content)
+            return f"Search result: {block.title} ({block.source})\n{text}"
+        if isinstance(block, DocumentBlock):
+            return _with_heading(block, self._document_text(block, path))
+        return self._note(block, path)
+
+    def _document_text(self, block: DocumentBlock, path: FieldPath) -> str:
+        source = block.source if isinstance(block.source, dict) else {}
+        kind, place = source.get("type"), (*path, "source")
+        if kind == "text":
+            data = source.get("data")
+            if not isinstance(data, str):
+                raise invalid((*place, "data"), "must be text")
+            return data
+        if kind == "content":
+            return self._content_text(source.get("content"), (*place, "content"))
+        if kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
+            return _decoded(source.get("data"), (*place, "data"))
+        return self._note(block, path)
+
+    def _content_text(self, content: Any, path: FieldPath) -> str:
+        """Return the text of a document that consists of blocks of text and images."""
+        if isinstance(content, str):
+            return content
+        if not isinstance(content, list):
+            raise invalid(path, "must be text or a list of blocks")
+        texts = []
+        for index, one in enumerate(content):
+            part = one if isinstance(one, dict) else {}
+            if part.get("type") == "text" and isinstance(part.get("text"), str):
+                texts.append(part["text"])
+            elif part.get("type") == "image":
+                image = ImageBlock(type="image", source=part.get("source"))
+                texts.append(self._note(image, (*path, index)))
+            else:
+                raise invalid((*path, index), "must be a block of text or an image")
+        return "\n".join(texts)
+
+    def _note(self, block: ImageBlock | DocumentBlock, path: FieldPath) -> str:
+        kind = block.source.get("media_type") if isinstance(block.source, dict) else None
+        return note_of(path, kind, is_allowed=self._has_notes, what=block.type)
+
+
+def _with_heading(block: DocumentBlock, text: str) -> str:
+    """Return a document's text below its title and the client's description of it."""
+    heading = [f"Document: {block.title}"] if block.title else []
+    return "\n".join([*heading, *([block.context] if block.context else []), text])
+
+
+def _decoded(data: object, path: FieldPath) -> str:
+    try:
+        return base64.b64decode(data if isinstance(data, str) else "", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        raise invalid(path, "must be text in UTF-8, encoded as base64") from None
+
+
+# -- turns -------------------------------------------------------------------------------------
+
+
+class TurnReader:
+    """Reads the turns of one conversation."""
+
+    def __init__(self, *, has_notes: bool, has_new_notes: bool) -> None:
+        self._reader = BlockReader(has_notes=has_notes)
+        self._reader_of_new = BlockReader(has_notes=has_new_notes)
+        self._tool_names: dict[str, str] = {}
+
+    def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
+        """Yield the engine's turns for one message; each tool result becomes its own turn."""
+        match message.role:
+            case "assistant":
+                yield self._assistant_turn(message.content, path)
+            case "user" | "system":
+                reader = self._reader_of_new if is_new else self._reader
+                yield from self._turns_with_results(message, path, reader)
+            case _:
+                assert_never(message.role)
+
+    def _turns_with_results(
+        self, message: MessageParam, path: FieldPath, reader: BlockReader
+    ) -> Iterator[Message]:
+        texts: list[str] = []
+        for index, block in enumerate(message.content):
+            match block:
+                case TextPart():
+                    texts.append(block.text)
+                case ImageBlock() | DocumentBlock() | SearchResultBlock():
+                    texts.append(reader.text_of(block, (*path, index)))
+                case ToolResultBlock():
+                    if texts:
+                        yield Message(message.role, "\n".join(texts))
+                        texts = []
+                    yield Message(
+                        "tool",
+                        self._result_text(block, (*path, index, "content")),
+                        tool_call_id=block.tool_use_id,
+                        name=self._tool_names.get(block.tool_use_id),
+                    )
+                case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
+                    raise invalid((*path, index), f"{block.type} blocks belong in assistant turns")
+                case _:
+                    assert_never(block)
+        if texts or not message.content:
+            yield Message(message.role, "\n".join(texts))
+
+    def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
+        texts: list[str] = []
+        thoughts: list[str] = []
+        calls: list[ToolCall] = []
+        for index, block in enumerate(blocks):
+            match block:
+                case TextPart():
+                    texts.append(block.text)
+                case ThinkingBlock():
+                    thoughts.append(block.thinking)
+                case RedactedThinkingBlock():
+                    pass
+                case ToolUseBlock():
+                    self._tool_names[block.id] = block.name
+                    arguments = json.dumps(block.input, ensure_ascii=False)
+                    calls.append(ToolCall(block.id, block.name, arguments))
+                case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
+                    raise invalid((*path, index), f"{block.type} blocks belong in user turns")
+                case _:
+                    assert_never(block)
+        # The blocks are pieces of one text: a line break between them would change a prefilled
+        # answer.
+        return Message(
+            "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
+        )
+
+    def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
+        text = "\n".join(
+            part.text if isinstance(part, TextPart) else self._reader.text_of(part, (*path, index))
+            for index, part in enumerate(block.content or [])
+        )
+        return f"Error: {text}" if block.is_error else text
+
+
+def append_turn(messages: list[Message], turn: Message) -> None:
+    """Add a turn; consecutive turns of one role are joined, as in the vendor's API."""
+    last = messages[-1] if messages else None
+    if last is None or last.role != turn.role or turn.role not in ("user", "assistant"):
+        messages.append(turn)
+        return
+    messages[-1] = Message(
+        turn.role,
+        ("\n" if turn.role == "user" else "").join((last.content, turn.content)),
+        thinking=last.thinking + turn.thinking,
+        tool_calls=last.tool_calls + turn.tool_calls,
+    )
+
+
+# -- the vendor's tools that the client runs ---------------------------------------------------
+# Its own models know their schemas; others receive them as functions.
+
+
+_TEXT: Mapping[str, Any] = MappingProxyType({"type": "string"})
+
+
+class _Known(NamedTuple):
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _files(commands: tuple[str, ...], what: str, **more: Any) -> dict[str, Any]:
+    """Return the schema of a tool whose commands work on files."""
+    text = {"old_str": _described("str_replace: the text that is replaced; it occurs once"),
+            "new_str": _described("str_replace: the new text")}  # fmt: skip
+    inserted = {what: _described("insert: the text that is inserted")}
+    if what == "new_str":
+        inserted = {what: _described("str_replace and insert: the new text")}
+    return _object(
+        ("command",) if more else ("command", "path"),
+        command={"type": "string", "enum": list(commands)},
+        path=_described("the absolute path of a file or folder"),
+        view_range={
+            "type": "array",
+            "items": {"type": "integer"},
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "view: the first and the last line, counted from 1; -1 is the end",
+        },
+        file_text=_described("create: the content of the file"),
+        **(text | inserted),
+        insert_line={
+            "type": "integer",
+            "description": "insert: the line after which the text is inserted; 0 is the beginning",
+        },
+        **more,
+    )
+
+
+def _described(description: str) -> dict[str, Any]:
+    return {**_TEXT, "description": description}
+
+
+_EDITING = ("view", "create", "str_replace", "insert")
+_SHELL = _Known(
+    "bash",
+    "Run a command in a shell that keeps its state between calls.",
+    _object(
+        (),
+        command=_described("the command"),
+        restart={"type": "boolean", "description": "true restarts the shell"},
+    ),
+)
+_EDITOR = "View, create and edit text files."
+_OLDER_EDITOR = _Known("str_replace_editor", _EDITOR, _files((*_EDITING, "undo_edit"), "new_str"))
+_NEWER_EDITOR = _Known("str_replace_based_edit_tool", _EDITOR, _files(_EDITING, "new_str"))
+_MEMORY = _Known(
+    "memory",
+    "Keep notes between conversations, as text files in the folder /memories. Look there first.",
+    _files(
+        (*_EDITING, "delete", "rename"),
+        "insert_text",
+        old_path=_described("rename: the current path"),
+        new_path=_described("rename: the new path"),
+    ),
+)
+# https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
+_KNOWN = {
+    "bash_20241022": _SHELL,
+    "bash_20250124": _SHELL,
+    "text_editor_20241022": _OLDER_EDITOR,
+    "text_editor_20250124": _OLDER_EDITOR,
+    "text_editor_20250429": _NEWER_EDITOR,
+    "text_editor_20250728": _NEWER_EDITOR,
+    "memory_20250818": _MEMORY,
+}
+
+
+def client_tool(kind: str, name: str | None) -> Tool | None:
+    """Return the function for a tool of the vendor; None if the type is unknown."""
+    known = _KNOWN.get(kind)
+    if known is None:
+        return None
+    return Tool(name or known.name, known.description, known.parameters)
+
+
+# -- the way back ------------------------------------------------------------------------------
+
 
 # The API requires a limit; this one is used if the run had none.
 _ANSWER_ROOM = 4096

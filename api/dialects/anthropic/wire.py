@@ -15,9 +15,7 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import STOP_LIST, FullstopOptions, ModelName, with_sampling
 from api.dialects.shared.requests import TEXT_OR_PARTS, TextPart
 
-# The Messages API's request types, spelled as in Anthropic's reference.
-#
-# Only the shapes; ``read`` knows what they mean. Unknown fields are ignored.
+# -- requests ----------------------------------------------------------------------------------
 
 
 class ImageBlock(WireModel):
@@ -174,11 +172,8 @@ class MessageCreateParams(CountTokensParams):
     stop_token_ids: list[int] | None = None
 
 
-# The Messages API's answers and the events of its streams, spelled as in Anthropic's reference.
-#
-# https://docs.claude.com/en/api/messages and
-# https://docs.claude.com/en/docs/build-with-claude/streaming. ``write`` makes them, and documents
-# describe them.
+# -- answers -----------------------------------------------------------------------------------
+
 
 StopReason = Literal[
     "end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use"

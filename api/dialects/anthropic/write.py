@@ -50,47 +50,6 @@ from engine import (
     Usage,
 )
 
-# Failures in Anthropic's error format.
-#
-# https://docs.claude.com/en/api/errors
-
-_TYPES: Mapping[ErrorKind, MessageErrorType] = {
-    ErrorKind.INVALID_REQUEST: "invalid_request_error",
-    ErrorKind.AUTHENTICATION: "authentication_error",
-    ErrorKind.PERMISSION: "permission_error",
-    ErrorKind.NOT_FOUND: "not_found_error",
-    ErrorKind.METHOD_NOT_ALLOWED: "invalid_request_error",
-    ErrorKind.TIMEOUT: "timeout_error",
-    ErrorKind.TOO_LARGE: "request_too_large",
-    ErrorKind.UNSUPPORTED_ENCODING: "invalid_request_error",
-    ErrorKind.RATE_LIMITED: "rate_limit_error",
-    ErrorKind.NO_MODEL: "overloaded_error",
-    ErrorKind.OVERLOADED: "overloaded_error",
-    ErrorKind.UNAVAILABLE: "api_error",
-    ErrorKind.INTERNAL: "api_error",
-}
-
-
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
-    """Return the status and the body of an error answer, which is also the ``error`` event."""
-    type_ = _TYPES[error.kind]
-    status = 529 if type_ == "overloaded_error" else status_of(error.kind)
-    inner: MessageError = {"type": type_, "message": _error_message(error)}
-    if error.details is not None:
-        inner["details"] = dict(error.details)
-    return status, {"type": "error", "error": inner, "request_id": request_id}
-
-
-def _error_message(error: ApiError) -> str:
-    if isinstance(error, ContextOverflow):
-        # Clients look for exactly these words.
-        return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
-    path = ".".join(str(part) for part in error.field)
-    return f"{path}: {error.message}" if path else error.message
-
-
-# A Messages answer, whole and as server-sent events.
-
 PING = SseEvent("ping", '{"type":"ping"}')
 # Thinking blocks must carry a signature. Ours proves nothing: clients only send it back.
 SIGNATURE = "unsigned"
@@ -199,7 +158,12 @@ def _call(call_id: str, name: str) -> ToolUseAnswer:
 
 
 class MessageEncoder(AnswerEncoder[SseEvent]):
-    """Turns the events of one generation into the events of one message."""
+    """Turns the events of one generation into the events of one message, in this order.
+
+    ``message_start``; for each block of text, reasoning or a call ``content_block_start``,
+    ``content_block_delta`` (several), ``content_block_stop``; ``message_delta``; ``message_stop``.
+    ``ping`` comes anywhere, and ``error`` in place of what is left.
+    """
 
     def __init__(self, params: MessageCreateParams, head: Head) -> None:
         super().__init__()
@@ -323,3 +287,42 @@ class MessageEncoder(AnswerEncoder[SseEvent]):
 
     def _event(self, event: MessageEvent) -> None:
         self._send(SseEvent(event["type"], json_text(event)))
+
+
+# -- errors ------------------------------------------------------------------------------------
+# https://docs.claude.com/en/api/errors
+
+
+_TYPES: Mapping[ErrorKind, MessageErrorType] = {
+    ErrorKind.INVALID_REQUEST: "invalid_request_error",
+    ErrorKind.AUTHENTICATION: "authentication_error",
+    ErrorKind.PERMISSION: "permission_error",
+    ErrorKind.NOT_FOUND: "not_found_error",
+    ErrorKind.METHOD_NOT_ALLOWED: "invalid_request_error",
+    ErrorKind.TIMEOUT: "timeout_error",
+    ErrorKind.TOO_LARGE: "request_too_large",
+    ErrorKind.UNSUPPORTED_ENCODING: "invalid_request_error",
+    ErrorKind.RATE_LIMITED: "rate_limit_error",
+    ErrorKind.NO_MODEL: "overloaded_error",
+    ErrorKind.OVERLOADED: "overloaded_error",
+    ErrorKind.UNAVAILABLE: "api_error",
+    ErrorKind.INTERNAL: "api_error",
+}
+
+
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAnswer]:
+    """Return the status and the body of an error answer, which is also the ``error`` event."""
+    type_ = _TYPES[error.kind]
+    status = 529 if type_ == "overloaded_error" else status_of(error.kind)
+    inner: MessageError = {"type": type_, "message": _error_message(error)}
+    if error.details is not None:
+        inner["details"] = dict(error.details)
+    return status, {"type": "error", "error": inner, "request_id": request_id}
+
+
+def _error_message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for exactly these words.
+        return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
+    path = ".".join(str(part) for part in error.field)
+    return f"{path}: {error.message}" if path else error.message

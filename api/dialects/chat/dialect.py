@@ -33,11 +33,9 @@ from api.transport.errors import invalid, unsupported
 from api.transport.service import Service, addressed, check_model, engine_name, loaded_model
 from engine import GenerationRequest
 
-# Tokenizes prompts and conversations and detokenizes ids, for clients of vLLM.
-#
-# https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api Clients also
-# count the tokens of Chat Completions requests this way. OpenAI has no route for that, so clients
-# of open servers send the messages, tools and switches to ``/tokenize``.
+# -- tokens ------------------------------------------------------------------------------------
+# Prompts and conversations are tokenized, and ids detokenized, for clients of vLLM.
+
 
 # This many ids are encoded so fast that no stream is delayed.
 _FEW_TOKENS = 4_000
@@ -161,7 +159,7 @@ _TOKENS = (
 )
 
 
-# OpenAI's Chat Completions API as one value, from which the server is built.
+# -- the dialect -------------------------------------------------------------------------------
 
 
 def _own_names(params: ChatCompletionParams) -> Mapping[str, str]:

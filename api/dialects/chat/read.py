@@ -64,8 +64,6 @@ from engine import (
     TraceLevel,
 )
 
-# Converts requests of Chat Completions to the engine's.
-
 
 def requests_from_wire(
     params: ChatCompletionParams, *, strict: bool = False
@@ -299,7 +297,7 @@ def _note(part: ImagePart | FilePart, path: FieldPath, has_notes: bool) -> str:
     return note_of(path, media_type_of(url), is_allowed=has_notes)
 
 
-# The engine's requests as bodies of Chat Completions.
+# -- the way back ------------------------------------------------------------------------------
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

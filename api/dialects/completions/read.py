@@ -18,8 +18,6 @@ from api.dialects.shared.requests import JsonObject, filled
 from api.transport.errors import invalid, unsupported
 from engine import GenerationRequest, PromptScoring, TraceLevel
 
-# Converts requests of Completions to the engine's.
-
 _MAX_CHOICES = 128
 # The reference's default: the answer to a raw prompt may have no natural end.
 _DEFAULT_MAX_TOKENS = 16
@@ -78,7 +76,7 @@ def _refuse_unsupported(params: CompletionParams) -> None:
     refuse_in_stream(params)
 
 
-# The engine's requests as bodies of Completions.
+# -- the way back ------------------------------------------------------------------------------
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

@@ -63,7 +63,7 @@ from api.transport.service import (
 )
 from engine import EmbeddingRequest, Embeddings, NoModel
 
-# Answers Ollama's queries about models and their memory.
+# -- models and their memory -------------------------------------------------------------------
 
 
 def model_of(params: ModelParams) -> str:
@@ -158,10 +158,9 @@ async def _checked(service: Service, asked: str) -> str:
     return model.id
 
 
-# Ollama's embeddings: texts as vectors of any loaded model.
-#
-# https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings Runs on the server's
-# loop.
+# -- embeddings --------------------------------------------------------------------------------
+# https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings
+
 
 _NS = 1_000_000_000
 
@@ -268,7 +267,8 @@ _EMBEDDINGS = (
 )
 
 
-# Ollama's API as one value, from which the server is built.
+# -- the dialect -------------------------------------------------------------------------------
+
 
 DIALECT = Dialect(
     name="Ollama",

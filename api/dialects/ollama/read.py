@@ -47,8 +47,6 @@ from engine import (
     TraceLevel,
 )
 
-# Converts requests of Ollama's API to the engine's.
-
 _REFUSED = refusals(
     "Ollama",
     {
@@ -224,7 +222,7 @@ def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Messa
     return Message("tool", text, tool_call_id=message.tool_call_id, name=message.tool_name)
 
 
-# The engine's requests as bodies of ``/api/chat``.
+# -- the way back ------------------------------------------------------------------------------
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

@@ -38,7 +38,8 @@ from engine import (
     checked_token_ids,
 )
 
-# Reads the stop and reasoning parameters that OpenAI's three APIs share.
+# -- stops, thinking, the last turn ------------------------------------------------------------
+
 
 _HOSTED_MAX_STOPS = 4
 
@@ -104,7 +105,8 @@ def refuse_in_stream(params: ScoringParams) -> None:
         raise unsupported(("prompt_logprobs",), "log-probabilities of the prompt in a stream")
 
 
-# Reads the output format that Chat Completions and Responses ask for.
+# -- the output format -------------------------------------------------------------------------
+
 
 _FIELDS_OF_FORMS = (
     "constraint",
@@ -213,6 +215,7 @@ def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
     return OutputConstraint(schema)
 
 
+# -- offered tools -----------------------------------------------------------------------------
 # The tools that a request offers, as the client and as the model know them.
 #
 # A model knows functions with JSON arguments and one name each. Clients of OpenAI's APIs also
@@ -220,6 +223,7 @@ def _guided_json(schema: object, path: FieldPath) -> OutputConstraint | None:
 # of them as a function, and its calls are told to the client in the client's own terms.
 #
 # https://platform.openai.com/docs/guides/function-calling
+
 
 _INPUT = "input"
 _JOINT = "__"
@@ -384,7 +388,8 @@ class GrowingInput:
         return more
 
 
-# Reads which tools may or must be called, as Chat Completions and Responses spell it.
+# -- the choice among them ---------------------------------------------------------------------
+
 
 _FIELD = "tool_choice"
 _KINDS = ("function", "custom")
@@ -463,7 +468,7 @@ def _kind(choice: object) -> object:
     return choice.get("type") if isinstance(choice, dict) else choice
 
 
-# The fields of request bodies that OpenAI's three APIs share.
+# -- the way back ------------------------------------------------------------------------------
 
 
 def common_fields(request: GenerationRequest) -> JsonObject:

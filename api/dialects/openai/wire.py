@@ -25,9 +25,9 @@ from api.dialects.shared.parameters import (
     with_stop_options,
 )
 
-# Parameters of open servers that would change the answer and are not supported here.
-#
-# Clients of other servers send them to the OpenAI routes.
+# -- refused parameters ------------------------------------------------------------------------
+# Open servers have them, and their clients send them here; they would change the answer.
+
 
 UNHONOURED = refusals(
     "OpenAI",
@@ -58,9 +58,8 @@ UNHONOURED = refusals(
 )
 
 
-# Request parameters that OpenAI's three APIs share, with those of their open relatives.
-#
-# Only the shapes; ``decoding`` knows what they mean. Unknown fields are ignored.
+# -- requests ----------------------------------------------------------------------------------
+
 
 # JSON schemas for fields that accept any type; their readers check them.
 TOOL_CHOICE = WithJsonSchema(
@@ -194,9 +193,8 @@ class CustomFormat(CustomGrammar):
     grammar: CustomGrammar | None = None
 
 
-# The parts of answers that OpenAI's three APIs share, spelled as in its reference.
-#
-# https://platform.openai.com/docs/api-reference.
+# -- answers -----------------------------------------------------------------------------------
+
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 ErrorType = Literal["invalid_request_error", "permission_error", "rate_limit_error", "server_error"]

@@ -40,7 +40,7 @@ from engine import (
     Vocabulary,
 )
 
-# Writes an answer's end, its calls and its token counts as OpenAI's APIs spell them.
+# -- ends, counts and calls --------------------------------------------------------------------
 
 
 def ending_to_wire(finished: Finished, *, reports: bool) -> ChoiceEnding:
@@ -114,9 +114,9 @@ def call_id(call: ToolCall) -> str:
     return f"call_{call.id}"
 
 
-# Failures in OpenAI's error format.
-#
+# -- errors ------------------------------------------------------------------------------------
 # https://platform.openai.com/docs/guides/error-codes
+
 
 # The engine's fields that all three APIs spell the same.
 FIELD_NAMES = {
@@ -166,7 +166,8 @@ def _message(error: ApiError) -> str:
     return with_field(error)
 
 
-# Writes the logprobs of an answer's tokens as OpenAI's APIs spell them.
+# -- logprobs ----------------------------------------------------------------------------------
+
 
 # The vendor's value for an impossible token; JSON has no infinity.
 _LEAST = -9999.0
@@ -225,8 +226,8 @@ def _logprobs_described(raw: bytes, logprob: float) -> LikelyToken:
     return {"token": token_text(raw), "logprob": finite(logprob), "bytes": list(raw)}
 
 
-# Writes the logprobs of a prompt's tokens as vLLM's ``prompt_logprobs``.
-#
+# -- logprobs of the prompt --------------------------------------------------------------------
+# They are spelled as vLLM's ``prompt_logprobs``:
 # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
 
 
@@ -261,7 +262,7 @@ def _prompt_logprobs_described(
     }
 
 
-# Streams answers of several choices, for Chat Completions and Completions.
+# -- streams of several choices ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

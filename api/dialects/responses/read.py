@@ -72,30 +72,6 @@ from engine import (
     TraceLevel,
 )
 
-# Encodes the summary in an item of a compacted conversation.
-#
-# It is UTF-8 in base64 after a prefix, not encrypted.
-
-_MARK = "fullstop-summary-1:"
-
-
-def sealed(summary: str) -> str:
-    """Return a summary as the content of an item."""
-    return _MARK + base64.b64encode(summary.encode()).decode()
-
-
-def opened(content: str) -> str | None:
-    """Return the summary in an item; None for an item that this server did not make."""
-    if not content.startswith(_MARK):
-        return None
-    try:
-        return base64.b64decode(content.removeprefix(_MARK), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return None
-
-
-# Converts requests of the Responses API to the engine's.
-
 _LOGPROBS = "message.output_text.logprobs"
 _SUMMARY = "A summary of the conversation after these messages:"
 _DEFAULT_EFFORT = "medium"
@@ -332,7 +308,8 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
     )
 
 
-# The prompt that asks the model for a summary of a conversation.
+# -- the request for a summary -----------------------------------------------------------------
+
 
 _MOST_TOKENS = 2_048
 TASK = (
@@ -368,7 +345,29 @@ def _with_task(turns: Sequence[Message]) -> tuple[Message, ...]:
     return (*before, replace(last, content=f"{last.content}\n\n{TASK}"))
 
 
-# The engine's requests as bodies of the Responses API.
+# -- the summary in an item --------------------------------------------------------------------
+# It is UTF-8 in base64 after a prefix, not encrypted.
+
+
+_MARK = "fullstop-summary-1:"
+
+
+def sealed(summary: str) -> str:
+    """Return a summary as the content of an item."""
+    return _MARK + base64.b64encode(summary.encode()).decode()
+
+
+def opened(content: str) -> str | None:
+    """Return the summary in an item; None for an item that this server did not make."""
+    if not content.startswith(_MARK):
+        return None
+    try:
+        return base64.b64decode(content.removeprefix(_MARK), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+# -- the way back ------------------------------------------------------------------------------
 
 
 def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:

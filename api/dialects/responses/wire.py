@@ -27,11 +27,11 @@ from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.requests import RefusalPart, TextOr, TextPart
 
-# Converts items of tools that this server does not have.
-#
+# -- items of tools that this server does not have ---------------------------------------------
 # Conversations that began with the vendor's service or other tools contain them. A call with its
 # result becomes a function call and its result, so that the model knows of it; items that only
 # the vendor can read are left out.
+
 
 # Their content is useless to another model, or is not text.
 _LEFT_OUT = (
@@ -90,10 +90,7 @@ def _result(call_id: str, output: object) -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call_id, "output": text}
 
 
-# The Responses request types, spelled as in OpenAI's reference.
-#
-# https://platform.openai.com/docs/api-reference/responses Only the shapes; ``read`` knows what
-# they mean. Unknown fields are ignored.
+# -- requests ----------------------------------------------------------------------------------
 
 
 class InputTextPart(WireModel):
@@ -389,10 +386,8 @@ class CompactParams(ResponseParams):
         return [one for one in items if one["type"] == "message" and one["role"] == "user"]
 
 
-# The Responses API's answers, spelled as in OpenAI's reference.
-#
-# https://platform.openai.com/docs/api-reference/responses. ``write`` makes them, and documents
-# describe them.
+# -- answers -----------------------------------------------------------------------------------
+
 
 ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -606,10 +601,7 @@ class ResponseAnswer(TypedDict):
     ]
 
 
-# The events of a stream of the Responses API, spelled as in OpenAI's reference.
-#
-# https://platform.openai.com/docs/api-reference/responses-streaming. ``stream`` and
-# ``text_items`` make them, and documents describe them.
+# -- events of a stream ------------------------------------------------------------------------
 
 
 class _Numbered(TypedDict):

@@ -74,8 +74,6 @@ from engine import (
     Usage,
 )
 
-# Writes Responses answers in the vendor's types: their items, usage and end.
-
 Entries = list[TokenLogprob]
 _ECHOED = ("function", "custom", "namespace")
 
@@ -358,10 +356,10 @@ def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[
     return items
 
 
-# The text items of a Responses answer while they are being streamed.
-#
+# -- items while they are streamed -------------------------------------------------------------
 # There are three kinds: text of the answer, reasoning, and a summary of reasoning, which here is
 # the reasoning itself.
+
 
 TextKind = Literal["output_text", "reasoning_text", "reasoning_summary_text"]
 Stage = Literal["added", "done"]
@@ -473,9 +471,6 @@ class OpenItem:
                 assert_never(self.kind)
 
 
-# The open call and the finished items of a response that is being streamed.
-
-
 @dataclass(slots=True)
 class OpenCall:
     """The call whose arguments are being written."""
@@ -497,7 +492,8 @@ class DoneItem:
     json: str
 
 
-# A Responses answer as server-sent events.
+# -- streams -----------------------------------------------------------------------------------
+
 
 _NOTHING: Mapping[str, str] = {}
 

@@ -21,7 +21,7 @@ from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute, admit_
 from api.transport.service import Service, asker, collected, loaded_model, running
 from engine import CacheOwner, GenerationRequest, StopRules, counted
 
-# Answers SGLang's queries about the model and the server's health.
+# -- the model and the server's health ---------------------------------------------------------
 
 
 async def model_info(service: Service, _: None) -> SglangModel:
@@ -83,7 +83,8 @@ async def health_generate(service: Service, _: None) -> None:
         await collected(generation)
 
 
-# SGLang's native API as one value, from which the server is built.
+# -- the dialect -------------------------------------------------------------------------------
+
 
 # SGLang accepts both methods.
 _FLUSHING: tuple[Literal["POST"], Literal["GET"]] = ("POST", "GET")

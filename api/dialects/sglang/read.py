@@ -31,8 +31,6 @@ from engine import (
     checked_token_ids,
 )
 
-# Converts requests of ``/generate`` to the engine's.
-
 _MAX_TOP_LOGPROBS = 20
 _OTHER_INPUT = RefusedParameter("input other than text", FALSY)
 _REFUSED = refusals(
@@ -226,7 +224,8 @@ def _for_each(value: Any, prompts: int, field: str) -> list[Any]:
     return value
 
 
-# The engine's requests as bodies of ``/generate``.
+# -- the way back ------------------------------------------------------------------------------
+
 
 _META = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 

@@ -39,104 +39,6 @@ from api.transport.answer_text import (
 from api.transport.errors import ApiError, ContextOverflow, path_text, status_of
 from engine import Event, Finished, PromptProgress, PromptScores, StopKind, TokenTrace, Vocabulary
 
-# Failures in SGLang's error format.
-
-
-def error_to_wire(error: ApiError, request_id: str) -> tuple[int, SglangErrorAnswer]:
-    """Return the status and the body of an error answer."""
-    status = status_of(error.kind)
-    return status, {
-        "error": {
-            "message": _message(error),
-            "type": error.kind.value,
-            "param": path_text(error.field) or None,
-            "code": status,
-        }
-    }
-
-
-def _message(error: ApiError) -> str:
-    if isinstance(error, ContextOverflow):
-        # Clients look for exactly these words.
-        return (
-            f"The input ({error.prompt_tokens} tokens) is longer than the model's context length "
-            f"({error.most_tokens} tokens)."
-        )
-    return with_field(error)
-
-
-# Writes the logprobs of a prompt and its answer as ``/generate`` spells them.
-
-# The value for an impossible token; JSON has no infinity.
-_LEAST = -9999.0
-
-
-class TokenLikelihoods(NamedTuple):
-    """The logprobs of a sampled token, of the likeliest ones, and of the requested ids."""
-
-    own: Likelihood
-    top: list[Likelihood]
-    chosen: list[Likelihood]
-
-
-class Likelihoods:
-    """The logprobs that one answer includes, for its own tokens and for its prompt's."""
-
-    def __init__(self, params: GenerateParams, texts: Vocabulary | None) -> None:
-        self.is_wanted = bool(params.return_logprob)
-        self.has_chosen = self.is_wanted and bool(params.token_ids_logprob)
-        self._texts = texts if params.return_text_in_logprobs else None
-        self._prompt: list[Likelihood] = []
-        self._prompt_top: list[list[Likelihood] | None] = []
-        self._prompt_chosen: list[list[Likelihood] | None] = []
-        self._names_top = False
-
-    def add_prompt(self, scores: PromptScores) -> None:
-        """Take the scores of some tokens of the prompt."""
-        for token in scores.tokens():
-            self._prompt.append(self._told(token.token_id, token.logprob))
-            self._names_top = self._names_top or bool(token.top)
-            is_known = token.logprob is not None
-            self._prompt_top.append(self._list(token.top) if is_known else None)
-            self._prompt_chosen.append(self._list(token.chosen) if is_known else None)
-
-    def put_prompt(self, meta: GenerateMeta) -> None:
-        """Add the logprobs of the prompt's tokens."""
-        if not self.is_wanted:
-            return
-        meta["input_token_logprobs"] = self._prompt
-        if not self._prompt:
-            return
-        if self._names_top:
-            meta["input_top_logprobs"] = self._prompt_top
-        if self.has_chosen:
-            meta["input_token_ids_logprobs"] = self._prompt_chosen
-        known = [one[0] for one in self._prompt if one[0] is not None]
-        meta["normalized_prompt_logprob"] = sum(known) / len(known) if known else None
-
-    def of(self, trace: TokenTrace) -> TokenLikelihoods | None:
-        """Return the logprobs that the client gets for a sampled token."""
-        stats = trace.stats
-        if stats is None or not self.is_wanted:
-            return None
-        return TokenLikelihoods(
-            self._told(trace.token_id, stats.logprob),
-            self._list(stats.top),
-            self._list(stats.chosen),
-        )
-
-    def _list(self, pairs: Sequence[tuple[int, float]]) -> list[Likelihood]:
-        return [self._told(token_id, logprob) for token_id, logprob in pairs]
-
-    def _told(self, token_id: int, logprob: float | None) -> Likelihood:
-        text = None if self._texts is None else self._texts.text_of(token_id)
-        if logprob is not None and not isfinite(logprob):
-            logprob = _LEAST
-        return logprob, token_id, text
-
-
-# Answers of ``/generate``: each frame of a stream repeats the whole answer so far.
-
 
 def finish_reason_to_wire(finished: Finished) -> GenerateFinish:
     """Return ``meta_info.finish_reason`` of an answer that ended normally."""
@@ -356,3 +258,100 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
     ) -> None:
         self._has_grown = False
         self._send(self._answers[choice].frame(finished, reason, error))
+
+
+# -- logprobs ----------------------------------------------------------------------------------
+
+
+# The value for an impossible token; JSON has no infinity.
+_LEAST = -9999.0
+
+
+class TokenLikelihoods(NamedTuple):
+    """The logprobs of a sampled token, of the likeliest ones, and of the requested ids."""
+
+    own: Likelihood
+    top: list[Likelihood]
+    chosen: list[Likelihood]
+
+
+class Likelihoods:
+    """The logprobs that one answer includes, for its own tokens and for its prompt's."""
+
+    def __init__(self, params: GenerateParams, texts: Vocabulary | None) -> None:
+        self.is_wanted = bool(params.return_logprob)
+        self.has_chosen = self.is_wanted and bool(params.token_ids_logprob)
+        self._texts = texts if params.return_text_in_logprobs else None
+        self._prompt: list[Likelihood] = []
+        self._prompt_top: list[list[Likelihood] | None] = []
+        self._prompt_chosen: list[list[Likelihood] | None] = []
+        self._names_top = False
+
+    def add_prompt(self, scores: PromptScores) -> None:
+        """Take the scores of some tokens of the prompt."""
+        for token in scores.tokens():
+            self._prompt.append(self._told(token.token_id, token.logprob))
+            self._names_top = self._names_top or bool(token.top)
+            is_known = token.logprob is not None
+            self._prompt_top.append(self._list(token.top) if is_known else None)
+            self._prompt_chosen.append(self._list(token.chosen) if is_known else None)
+
+    def put_prompt(self, meta: GenerateMeta) -> None:
+        """Add the logprobs of the prompt's tokens."""
+        if not self.is_wanted:
+            return
+        meta["input_token_logprobs"] = self._prompt
+        if not self._prompt:
+            return
+        if self._names_top:
+            meta["input_top_logprobs"] = self._prompt_top
+        if self.has_chosen:
+            meta["input_token_ids_logprobs"] = self._prompt_chosen
+        known = [one[0] for one in self._prompt if one[0] is not None]
+        meta["normalized_prompt_logprob"] = sum(known) / len(known) if known else None
+
+    def of(self, trace: TokenTrace) -> TokenLikelihoods | None:
+        """Return the logprobs that the client gets for a sampled token."""
+        stats = trace.stats
+        if stats is None or not self.is_wanted:
+            return None
+        return TokenLikelihoods(
+            self._told(trace.token_id, stats.logprob),
+            self._list(stats.top),
+            self._list(stats.chosen),
+        )
+
+    def _list(self, pairs: Sequence[tuple[int, float]]) -> list[Likelihood]:
+        return [self._told(token_id, logprob) for token_id, logprob in pairs]
+
+    def _told(self, token_id: int, logprob: float | None) -> Likelihood:
+        text = None if self._texts is None else self._texts.text_of(token_id)
+        if logprob is not None and not isfinite(logprob):
+            logprob = _LEAST
+        return logprob, token_id, text
+
+
+# -- errors ------------------------------------------------------------------------------------
+
+
+def error_to_wire(error: ApiError, request_id: str) -> tuple[int, SglangErrorAnswer]:
+    """Return the status and the body of an error answer."""
+    status = status_of(error.kind)
+    return status, {
+        "error": {
+            "message": _message(error),
+            "type": error.kind.value,
+            "param": path_text(error.field) or None,
+            "code": status,
+        }
+    }
+
+
+def _message(error: ApiError) -> str:
+    if isinstance(error, ContextOverflow):
+        # Clients look for exactly these words.
+        return (
+            f"The input ({error.prompt_tokens} tokens) is longer than the model's context length "
+            f"({error.most_tokens} tokens)."
+        )
+    return with_field(error)

@@ -32,7 +32,8 @@ from engine import (
     tokens_per_s,
 )
 
-# Encodes the events of an answer as a stream: the common part of all dialects' encoders.
+# -- streams -----------------------------------------------------------------------------------
+
 
 _Frame = TypeVar("_Frame", bound=StreamFrame)
 
@@ -160,8 +161,7 @@ class AnswerEncoder(ABC, Generic[_Frame]):
         """Report a failure; ``finished`` is given if a generation ended with it."""
 
 
-# The object ``fullstop`` of answers whose request asked for it.
-#
+# -- the stop record ---------------------------------------------------------------------------
 # The types of all answers are TypedDicts: they cost nothing at run time, mypy checks the code
 # that builds the answers, and the OpenAPI document is generated from them.
 
@@ -246,7 +246,7 @@ def report_to_wire(finished: Finished) -> FullstopReport:
     }
 
 
-# The texts of an answer that is sent whole.
+# -- texts -------------------------------------------------------------------------------------
 
 
 def text_of(events: Iterable[Event]) -> str:
@@ -270,7 +270,7 @@ def reasoning_of(events: Iterable[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, ThinkingDelta))
 
 
-# What the error formats of all vendors have in common.
+# -- errors ------------------------------------------------------------------------------------
 
 
 def with_field(error: ApiError) -> str:
@@ -287,7 +287,8 @@ def not_an_ending(stop: StopInfo) -> ApiError:
     return ApiError(ErrorKind.INTERNAL, f"the generation ended with {stop.kind.value}")
 
 
-# Answers that are vectors of texts.
+# -- vectors -----------------------------------------------------------------------------------
+
 
 _Answer = TypeVar("_Answer")
 # This many numbers are encoded so fast that no stream is delayed.

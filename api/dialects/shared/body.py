@@ -16,8 +16,6 @@ from pydantic_core import core_schema
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, FieldPath, invalid, shown
 from engine.files.json_items import WIDEST, text_memory
 
-# Parses a request's body: bytes to JSON to a wire model, with errors that name the field.
-
 _MISSING = {"missing"}
 _TAGS = {"union_tag_invalid", "union_tag_not_found"}
 # Seeds may have this many.
@@ -291,10 +289,10 @@ def _kind_of(value: object) -> str:
             return "an array"
 
 
-# Checks a large body before parsing it, and refuses what no model could read.
-#
-# Python objects are many times as large as their JSON, so values are counted before they are
-# made. Runs in a helper process, whose time and memory are limited.
+# -- large bodies ------------------------------------------------------------------------------
+# Values are counted before they are made: Python objects are many times as large as their JSON.
+# This runs in the helper process, whose time and memory are limited.
+
 
 # Limits of the whole body: parsing more would take too much memory.
 _MOST_VALUES = 1_000_000

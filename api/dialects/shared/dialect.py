@@ -6,7 +6,7 @@ loop.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import Vendor
@@ -23,15 +23,10 @@ LINES = "application/x-ndjson"
 Collected = tuple[Sequence[Event], Finished]
 
 _Params = TypeVar("_Params", bound=WireModel)
-_Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
 
 
-class KeepAnswer(Protocol):
-    """Keeps an answer, so that a later request can continue it."""
-
-    def __call__(self, answer_id: str, answer: str, item_ids: Sequence[str]) -> None:
-        """Keep it."""
-        ...
+# Keeps an answer, so that a later request can continue it: its id, its JSON, the ids of its items.
+KeepAnswer = Callable[[str, str, Sequence[str]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,60 +50,13 @@ class Head:
     keep: KeepAnswer | None = None
 
 
-class WriteWhole(Protocol[_Sent]):
-    """Makes an answer that is sent whole from finished generations."""
-
-    def __call__(self, answers: Sequence[Collected], params: _Sent, head: Head) -> object:
-        """Return the answer's body."""
-        ...
-
-
 async def admit_model(service: Service, params: Any) -> None:
     """Accept a request unless it names a model that cannot answer it."""
     check_model(service, params.model)
 
 
-def named_model(params: Any) -> str:
-    """Return the name of the model that a request is for; empty if it names none."""
-    return getattr(params, "model", None) or ""
-
-
 async def admit_any(service: Service, params: Any) -> None:
     """Accept every request, in a dialect whose requests name no model."""
-
-
-def is_stream_wanted(params: Any) -> bool:
-    """Whether a request asks for a stream."""
-    return bool(params.stream)
-
-
-def no_names(params: Any) -> Mapping[str, str]:
-    """Return no field names in addition to those that the dialect always uses."""
-    return {}
-
-
-def recalls_nothing(service: Service, params: _Params) -> _Params:
-    """Return a request unchanged, in dialects whose requests do not refer to earlier answers."""
-    return params
-
-
-def keeps_nothing(service: Service, params: Any) -> KeepAnswer | None:
-    """Return None: answers are not kept."""
-    return None
-
-
-def no_id(params: Any, head: Head) -> str:
-    """Return that an answer has no id."""
-    return ""
-
-
-def has_none(params: Any) -> bool:
-    """Whether a request has what requests of this dialect never have."""
-    return False
-
-
-def do_nothing(service: Service, params: Any) -> None:
-    """Do nothing when the generations of a request have been accepted."""
 
 
 async def nothing_to_answer(service: Service, params: Any, head: Head) -> dict[str, object]:
@@ -126,7 +74,7 @@ class AnswerRoute(Generic[_Params]):
         request: The type of a request's body.
         read: Converts a request to generations.
         answer: The type of an answer that is sent whole.
-        write_whole: Makes that answer from the finished generations.
+        write_whole: Makes that answer's body from the finished generations.
         event: The type of one event of a stream, or of one line.
         encoder: Makes the encoder of a stream.
         media_type: The media type of a stream.
@@ -153,23 +101,23 @@ class AnswerRoute(Generic[_Params]):
     request: type[_Params]
     read: ReadRequest[_Params]
     answer: Any
-    write_whole: WriteWhole[_Params]
+    write_whole: Callable[[Sequence[Collected], _Params, Head], object]
     event: Any
     encoder: Callable[[_Params, Head], StreamEncoder]
     media_type: str = EVENTS
-    wants_stream: Callable[[_Params], bool] = is_stream_wanted
+    wants_stream: Callable[[_Params], bool] = lambda params: bool(getattr(params, "stream", None))
     admit: Callable[[Service, _Params], Awaitable[None]] = admit_model
-    model_of: Callable[[_Params], str] = named_model
-    own_names: Callable[[_Params], Mapping[str, str]] = no_names
-    on_accepted: Callable[[Service, _Params], None] = do_nothing
+    model_of: Callable[[_Params], str] = lambda params: getattr(params, "model", None) or ""
+    own_names: Callable[[_Params], Mapping[str, str]] = lambda params: {}
+    on_accepted: Callable[[Service, _Params], None] = lambda service, params: None
     reply_without_question: Callable[[Service, _Params, Head], Awaitable[object]] = (
         nothing_to_answer
     )
-    recall: Callable[[Service, _Params], _Params] = recalls_nothing
-    keeper: Callable[[Service, _Params], KeepAnswer | None] = keeps_nothing
-    answer_id: Callable[[_Params, Head], str] = no_id
+    recall: Callable[[Service, _Params], _Params] = lambda service, params: params
+    keeper: Callable[[Service, _Params], KeepAnswer | None] = lambda service, params: None
+    answer_id: Callable[[_Params, Head], str] = lambda params, head: ""
     call_prefix: str = "call_"
-    has_instructions: Callable[[_Params], bool] = has_none
+    has_instructions: Callable[[_Params], bool] = lambda params: False
     operation: Literal["chat", "text_completion"] = "chat"
 
 
@@ -212,27 +160,9 @@ class QueryRoute:
     request: type[WireModel] | None = None
     read: ReadRequest[Any] | None = None
     answer: Any = None
-    recall: Callable[[Service, Any], Any] = recalls_nothing
+    recall: Callable[[Service, Any], Any] = lambda service, params: params
     operation: Literal["", "embeddings"] = ""
     own_names: Mapping[str, str] = field(default_factory=dict)
-
-
-class AskRequest(Protocol):
-    """Turns a generation into the body that asks for it: the reverse of reading."""
-
-    def __call__(
-        self, request: GenerationRequest, model: str, prompt: str
-    ) -> dict[str, Any] | None:
-        """Return the body; None if the API cannot express the request."""
-        ...
-
-
-class RenderError(Protocol):
-    """Turns a failure into a vendor's status and body."""
-
-    def __call__(self, error: ApiError, request_id: str) -> tuple[int, Mapping[str, object]]:
-        """Return the HTTP status and the body."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,12 +174,13 @@ class Dialect:
         title: Its name for people.
         vendor: The vendor whose parameter names its requests use.
         reference: The address of the vendor's reference.
-        render_error: Makes the body of an error.
+        render_error: Returns the HTTP status and the body of an error, with the id of its request.
         error_type: The type of that body.
         field_names: Maps the engine's names of request fields to this dialect's.
         answers: The routes whose answers the model generates.
         queries: The other routes.
-        ask: Makes the body that asks the first route for a generation.
+        ask: The reverse of reading: returns the body that asks a model for a generation by a prompt,
+            at the first route; None if the API cannot express the request.
         stream_fields: Fields of such a body that ask for a stream, in addition to ``stream``.
         prefix: Errors for unknown paths that begin with it are in this dialect; empty for none.
     """
@@ -258,11 +189,11 @@ class Dialect:
     title: str
     vendor: Vendor
     reference: str
-    render_error: RenderError
+    render_error: Callable[[ApiError, str], tuple[int, Mapping[str, object]]]
     error_type: Any
     field_names: Mapping[str, str]
     answers: tuple[AnswerRoute[Any], ...]
-    ask: AskRequest
+    ask: Callable[[GenerationRequest, str, str], dict[str, Any] | None]
     queries: tuple[QueryRoute, ...] = ()
     stream_fields: Mapping[str, object] = field(default_factory=dict)
     prefix: str = ""

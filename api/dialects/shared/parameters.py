@@ -34,11 +34,6 @@ from engine import (
     checked_strings,
 )
 
-# The vendors' names of sampling parameters and stop options, and their ranges.
-#
-# To add a parameter, or a vendor's name for a stop option, add a row. Vendors are listed here,
-# too.
-
 Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama"]
 
 
@@ -138,7 +133,8 @@ def check_spellings(parameters: _Parameters, options: _Options) -> None:
 check_spellings(PARAMETERS, STOP_SPELLINGS)
 
 
-# Fields of requests: the model's name, and those that a table lists.
+# -- fields that a table lists -----------------------------------------------------------------
+
 
 _Model = TypeVar("_Model", bound=WireModel)
 
@@ -169,9 +165,7 @@ def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Mode
     return added
 
 
-# The sampling parameters of all dialects: fields of requests, and how they are read and written.
-#
-# The vendors' names are in ``api.dialects.shared.parameters``.
+# -- sampling ----------------------------------------------------------------------------------
 
 
 # Vendors' seeds may be signed; the random generator takes their bits as an unsigned number.
@@ -267,10 +261,9 @@ def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, f
     return tuple((int(key), bias) for key, bias in biases.items())
 
 
-# The stop options of requests: their fields, and how they are read and written.
-#
-# Every option of the engine is accepted in the object ``fullstop`` of every dialect. Options that
-# a vendor has, too (``api.dialects.shared.parameters``), are also accepted by the vendor's name.
+# -- stop options ------------------------------------------------------------------------------
+# Every option of the engine is accepted in the object ``fullstop`` of every dialect; those that a
+# vendor has, too, also by the vendor's name.
 
 
 # Names in the object ``fullstop``, for options whose own name would say too little.
@@ -342,7 +335,8 @@ def own_stop_options_to_wire(options: StopOptions, body: Mapping[str, Any]) -> d
     }
 
 
-# Reads the stop strings of requests: one string, a list or null.
+# -- stop strings ------------------------------------------------------------------------------
+
 
 _STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
 _LIST = {"type": "array", "items": _STOP, "maxItems": MAX_STOPS}
@@ -375,10 +369,9 @@ def stop_strings(stop: object, field: FieldPath, *, most: int | None = None) -> 
             raise invalid(field, "must be a string, a list of strings or null", code="invalid_type")
 
 
-# Refuses parameters that would change the answer and are not supported here, by name.
-#
-# A dialect lists them in one table, from which the fields of its requests are made too. Knows a
-# vendor only by the names of its parameters.
+# -- refused parameters ------------------------------------------------------------------------
+# They would change the answer and are not supported here. A dialect lists them in one table, from
+# which the fields of its requests are made too.
 
 
 # Values that ask for nothing: of text and collection parameters, and of all parameters.
@@ -423,10 +416,9 @@ def _is_same(value: object, off: object) -> bool:
     return isinstance(value, bool) == isinstance(off, bool) and value == off
 
 
-# Words for the reasoning effort, which mean the same in every dialect.
-#
-# Vendors add words from time to time: an unknown word asks for reasoning without a limit, as most
-# words do.
+# -- reasoning effort --------------------------------------------------------------------------
+# Vendors add words: an unknown one asks for reasoning without a limit, as most do.
+
 
 _WITHOUT_THINKING = ("none", "minimal", "off", "disabled")
 _EFFORTS = {"low": Effort.LOW, "medium": Effort.MEDIUM}
@@ -454,7 +446,7 @@ def _plain(effort: str) -> str:
     return effort.strip().lower()
 
 
-# Output formats other than JSON, as requests of open servers ask for them.
+# -- output formats other than JSON ------------------------------------------------------------
 
 
 def regex_form(regex: str | None) -> OutputConstraint | None:
@@ -472,10 +464,10 @@ def grammar_form(grammar: str | None) -> OutputConstraint | None:
     return OutputConstraint(text_form=TextForm(grammar=grammar)) if grammar else None
 
 
-# The product's own object ``fullstop`` in requests, the same in every dialect.
-#
-# A request's ``fullstop`` chooses where stops are searched for and asks for the full stop record.
-# Without it, answers contain only the vendor's fields.
+# -- the product's own object ------------------------------------------------------------------
+# ``fullstop`` chooses where stops are searched for and asks for the full stop record, in every
+# dialect alike. Without it, answers contain only the vendor's fields.
+
 
 _Params = TypeVar("_Params", bound=WireModel)
 _Scope = Literal["text", "text+thinking", "all"]

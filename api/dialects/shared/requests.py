@@ -25,7 +25,8 @@ from api.transport.config import ImageRule
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import GenerationRequest, InvalidRequest, Message, Tool, ToolCall
 
-# The generations that a request's body asks for.
+# -- what a body asks for ----------------------------------------------------------------------
+
 
 _Params = TypeVar("_Params", bound=WireModel)
 _Sent = TypeVar("_Sent", bound=WireModel, contravariant=True)
@@ -81,7 +82,7 @@ def asked_by(
         return Asked(params, (), (refusal.field, refusal.reason))
 
 
-# Fields that accept several forms: how they are read and documented.
+# -- content -----------------------------------------------------------------------------------
 
 
 class TextOr:
@@ -133,9 +134,8 @@ class RefusalPart(WireModel):
     refusal: str
 
 
-# Replaces images and documents in a conversation by notes, or refuses them.
-#
-# The same in every dialect.
+# -- images and documents ----------------------------------------------------------------------
+
 
 # Only a well-formed media type is put into the prompt.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}")
@@ -168,9 +168,9 @@ def media_type_of(url: object) -> str | None:
     return url[5:64].partition(",")[0].partition(";")[0]
 
 
-# Decides which tools that are not the client's functions are refused or left out.
-#
-# The same in every dialect. An answer's header names those that were left out.
+# -- tools -------------------------------------------------------------------------------------
+# The client's functions are offered; others are refused or left out, which a header then says.
+
 
 # Requests that offer one of these tools depend on it, but no model here can call it, or nothing
 # here can run it. Dated names (``bash_20250124``) begin with one of them.
@@ -246,9 +246,9 @@ def _is_refused(kind: str) -> bool:
     return any(kind == name or kind.startswith(f"{name}_") for name in _REFUSED)
 
 
-# Converts the engine's requests to bodies of each API: the reverse of reading.
-#
-# The inspector shows them, and a test reads each of them back.
+# -- the way back ------------------------------------------------------------------------------
+# From the engine's request to a body that asks for the same; the inspector shows them.
+
 
 JsonObject = dict[str, Any]
 
