@@ -55,7 +55,7 @@ from engine import (
 )
 
 # The hosted API's minimum.
-_LEAST_BUDGET = 1_024
+_MIN_BUDGET = 1_024
 
 
 def requests_from_wire(
@@ -89,15 +89,21 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     _refuse_unsupported(params)
     system = "\n\n".join(block.text for block in params.system or [])
     messages = [Message("system", system)] if system else []
-    reader = TurnReader(
-        has_notes=wants_image_notes(params.fullstop, is_new=False),
-        has_new_notes=wants_image_notes(params.fullstop, is_new=True),
+    tool_names: dict[str, str] = {}
+    has_old_notes, has_new_notes = (
+        wants_image_notes(params.fullstop, is_new=is_new) for is_new in (False, True)
     )
     last = len(params.messages) - 1
     for index, message in enumerate(params.messages):
-        path = ("messages", index, "content")
-        for turn in reader.turns(message, path, is_new=index == last):
-            append_turn(messages, turn)
+        turns = _turns(
+            message,
+            ("messages", index, "content"),
+            tool_names,
+            has_notes=has_new_notes if index == last else has_old_notes,
+            has_result_notes=has_old_notes,
+        )
+        for turn in turns:
+            _append_turn(messages, turn)
     tools = _tools(params)
     choice = _tool_choice(params, tools)
     thinking, config = params.thinking, params.output_config
@@ -155,8 +161,8 @@ def _check_budget(params: MessageCreateParams) -> None:
     if budget is None:
         return
     path = ("thinking", "budget_tokens")
-    if budget < _LEAST_BUDGET:
-        raise invalid(path, f"must be at least {_LEAST_BUDGET}")
+    if budget < _MIN_BUDGET:
+        raise invalid(path, f"must be at least {_MIN_BUDGET}")
     if budget >= params.max_tokens:
         raise invalid(path, f"must be less than max_tokens ({params.max_tokens})")
 
@@ -230,58 +236,55 @@ def wants_report(params: MessageCreateParams) -> bool:
 # -- blocks that are not plain text ------------------------------------------------------------
 
 
-class BlockReader:
-    """Reads the blocks of one conversation that are not plain text."""
+def _block_text(
+    block: ImageBlock | DocumentBlock | SearchResultBlock, path: FieldPath, has_notes: bool
+) -> str:
+    """Return the text of a block in the prompt: its own text, or a note."""
+    if isinstance(block, SearchResultBlock):
+        text = "\n".join(part.text for part in block.content)
+        return f"Search result: {block.title} ({block.source})\n{text}"
+    if isinstance(block, DocumentBlock):
+        return _with_heading(block, _document_text(block, path, has_notes))
+    return _note(block, path, has_notes)
 
-    def __init__(self, *, has_notes: bool) -> None:
-        self._has_notes = has_notes
 
-    def text_of(
-        self, block: ImageBlock | DocumentBlock | SearchResultBlock, path: FieldPath
-    ) -> str:
-        """Return the text of a block in the prompt: its own text, or a note."""
-        if isinstance(block, SearchResultBlock):
-            text = "\n".join(part.text for part in block.content)
-            return f"Search result: {block.title} ({block.source})\n{text}"
-        if isinstance(block, DocumentBlock):
-            return _with_heading(block, self._document_text(block, path))
-        return self._note(block, path)
+def _document_text(block: DocumentBlock, path: FieldPath, has_notes: bool) -> str:
+    source = block.source if isinstance(block.source, dict) else {}
+    kind, place = source.get("type"), (*path, "source")
+    if kind == "text":
+        data = source.get("data")
+        if not isinstance(data, str):
+            raise invalid((*place, "data"), "must be text")
+        return data
+    if kind == "content":
+        return _content_text(source.get("content"), (*place, "content"), has_notes)
+    if kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
+        return _decoded(source.get("data"), (*place, "data"))
+    return _note(block, path, has_notes)
 
-    def _document_text(self, block: DocumentBlock, path: FieldPath) -> str:
-        source = block.source if isinstance(block.source, dict) else {}
-        kind, place = source.get("type"), (*path, "source")
-        if kind == "text":
-            data = source.get("data")
-            if not isinstance(data, str):
-                raise invalid((*place, "data"), "must be text")
-            return data
-        if kind == "content":
-            return self._content_text(source.get("content"), (*place, "content"))
-        if kind == "base64" and str(source.get("media_type", "")).startswith("text/"):
-            return _decoded(source.get("data"), (*place, "data"))
-        return self._note(block, path)
 
-    def _content_text(self, content: Any, path: FieldPath) -> str:
-        """Return the text of a document that consists of blocks of text and images."""
-        if isinstance(content, str):
-            return content
-        if not isinstance(content, list):
-            raise invalid(path, "must be text or a list of blocks")
-        texts = []
-        for index, one in enumerate(content):
-            part = one if isinstance(one, dict) else {}
-            if part.get("type") == "text" and isinstance(part.get("text"), str):
-                texts.append(part["text"])
-            elif part.get("type") == "image":
-                image = ImageBlock(type="image", source=part.get("source"))
-                texts.append(self._note(image, (*path, index)))
-            else:
-                raise invalid((*path, index), "must be a block of text or an image")
-        return "\n".join(texts)
+def _content_text(content: Any, path: FieldPath, has_notes: bool) -> str:
+    """Return the text of a document that consists of blocks of text and images."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise invalid(path, "must be text or a list of blocks")
+    texts = []
+    for index, item in enumerate(content):
+        part = item if isinstance(item, dict) else {}
+        if part.get("type") == "text" and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        elif part.get("type") == "image":
+            image = ImageBlock(type="image", source=part.get("source"))
+            texts.append(_note(image, (*path, index), has_notes))
+        else:
+            raise invalid((*path, index), "must be a block of text or an image")
+    return "\n".join(texts)
 
-    def _note(self, block: ImageBlock | DocumentBlock, path: FieldPath) -> str:
-        kind = block.source.get("media_type") if isinstance(block.source, dict) else None
-        return note_of(path, kind, is_allowed=self._has_notes, what=block.type)
+
+def _note(block: ImageBlock | DocumentBlock, path: FieldPath, has_notes: bool) -> str:
+    kind = block.source.get("media_type") if isinstance(block.source, dict) else None
+    return note_of(path, kind, is_allowed=has_notes, what=block.type)
 
 
 def _with_heading(block: DocumentBlock, text: str) -> str:
@@ -300,87 +303,79 @@ def _decoded(data: object, path: FieldPath) -> str:
 # -- turns -------------------------------------------------------------------------------------
 
 
-class TurnReader:
-    """Reads the turns of one conversation."""
-
-    def __init__(self, *, has_notes: bool, has_new_notes: bool) -> None:
-        self._reader = BlockReader(has_notes=has_notes)
-        self._reader_of_new = BlockReader(has_notes=has_new_notes)
-        self._tool_names: dict[str, str] = {}
-
-    def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
-        """Yield the engine's turns for one message; each tool result becomes its own turn."""
-        match message.role:
-            case "assistant":
-                yield self._assistant_turn(message.content, path)
-            case "user" | "system":
-                reader = self._reader_of_new if is_new else self._reader
-                yield from self._turns_with_results(message, path, reader)
+def _turns(
+    message: MessageParam,
+    path: FieldPath,
+    tool_names: dict[str, str],
+    *,
+    has_notes: bool,
+    has_result_notes: bool,
+) -> Iterator[Message]:
+    """Yield the engine's turns for one message; each tool result becomes its own turn."""
+    if message.role == "assistant":
+        yield _assistant_turn(message.content, path, tool_names)
+        return
+    texts: list[str] = []
+    for index, block in enumerate(message.content):
+        match block:
+            case TextPart():
+                texts.append(block.text)
+            case ImageBlock() | DocumentBlock() | SearchResultBlock():
+                texts.append(_block_text(block, (*path, index), has_notes))
+            case ToolResultBlock():
+                if texts:
+                    yield Message(message.role, "\n".join(texts))
+                    texts = []
+                yield Message(
+                    "tool",
+                    _result_text(block, (*path, index, "content"), has_result_notes),
+                    tool_call_id=block.tool_use_id,
+                    name=tool_names.get(block.tool_use_id),
+                )
+            case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
+                raise invalid((*path, index), f"{block.type} blocks belong in assistant turns")
             case _:
-                assert_never(message.role)
-
-    def _turns_with_results(
-        self, message: MessageParam, path: FieldPath, reader: BlockReader
-    ) -> Iterator[Message]:
-        texts: list[str] = []
-        for index, block in enumerate(message.content):
-            match block:
-                case TextPart():
-                    texts.append(block.text)
-                case ImageBlock() | DocumentBlock() | SearchResultBlock():
-                    texts.append(reader.text_of(block, (*path, index)))
-                case ToolResultBlock():
-                    if texts:
-                        yield Message(message.role, "\n".join(texts))
-                        texts = []
-                    yield Message(
-                        "tool",
-                        self._result_text(block, (*path, index, "content")),
-                        tool_call_id=block.tool_use_id,
-                        name=self._tool_names.get(block.tool_use_id),
-                    )
-                case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
-                    raise invalid((*path, index), f"{block.type} blocks belong in assistant turns")
-                case _:
-                    assert_never(block)
-        if texts or not message.content:
-            yield Message(message.role, "\n".join(texts))
-
-    def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
-        texts: list[str] = []
-        thoughts: list[str] = []
-        calls: list[ToolCall] = []
-        for index, block in enumerate(blocks):
-            match block:
-                case TextPart():
-                    texts.append(block.text)
-                case ThinkingBlock():
-                    thoughts.append(block.thinking)
-                case RedactedThinkingBlock():
-                    pass
-                case ToolUseBlock():
-                    self._tool_names[block.id] = block.name
-                    arguments = json.dumps(block.input, ensure_ascii=False)
-                    calls.append(ToolCall(block.id, block.name, arguments))
-                case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
-                    raise invalid((*path, index), f"{block.type} blocks belong in user turns")
-                case _:
-                    assert_never(block)
-        # The blocks are pieces of one text: a line break between them would change a prefilled
-        # answer.
-        return Message(
-            "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
-        )
-
-    def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
-        text = "\n".join(
-            part.text if isinstance(part, TextPart) else self._reader.text_of(part, (*path, index))
-            for index, part in enumerate(block.content or [])
-        )
-        return f"Error: {text}" if block.is_error else text
+                assert_never(block)
+    if texts or not message.content:
+        yield Message(message.role, "\n".join(texts))
 
 
-def append_turn(messages: list[Message], turn: Message) -> None:
+def _assistant_turn(
+    blocks: Sequence[ContentBlock], path: FieldPath, tool_names: dict[str, str]
+) -> Message:
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[ToolCall] = []
+    for index, block in enumerate(blocks):
+        match block:
+            case TextPart():
+                texts.append(block.text)
+            case ThinkingBlock():
+                thoughts.append(block.thinking)
+            case RedactedThinkingBlock():
+                pass
+            case ToolUseBlock():
+                tool_names[block.id] = block.name
+                arguments = json.dumps(block.input, ensure_ascii=False)
+                calls.append(ToolCall(block.id, block.name, arguments))
+            case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
+                raise invalid((*path, index), f"{block.type} blocks belong in user turns")
+            case _:
+                assert_never(block)
+    # The blocks are pieces of one text: a line break between them would change a prefilled
+    # answer.
+    return Message("assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls))
+
+
+def _result_text(block: ToolResultBlock, path: FieldPath, has_notes: bool) -> str:
+    text = "\n".join(
+        part.text if isinstance(part, TextPart) else _block_text(part, (*path, index), has_notes)
+        for index, part in enumerate(block.content or [])
+    )
+    return f"Error: {text}" if block.is_error else text
+
+
+def _append_turn(messages: list[Message], turn: Message) -> None:
     """Add a turn; consecutive turns of one role are joined, as in the vendor's API."""
     last = messages[-1] if messages else None
     if last is None or last.role != turn.role or turn.role not in ("user", "assistant"):

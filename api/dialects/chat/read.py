@@ -22,7 +22,6 @@ from api.dialects.openai.read import (
     allows_more,
     arguments_of_input,
     chosen_tools,
-    common_fields,
     constraint_of,
     guided,
     last_turn_fields,
@@ -52,6 +51,7 @@ from api.dialects.shared.requests import (
     functions,
     media_type_of,
     note_of,
+    sampling_and_stops,
 )
 from api.transport.errors import FieldPath, invalid, required, unsupported
 from engine import (
@@ -308,7 +308,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
     return {
         "model": model,
         "messages": [_asked_turn(message) for message in request.messages],
-        **common_fields(request),
+        **sampling_and_stops(request, "OpenAI"),
         **last_turn_fields(request),
         **filled(
             max_tokens=request.max_tokens,

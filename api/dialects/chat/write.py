@@ -25,7 +25,6 @@ from api.dialects.chat.wire import (
 from api.dialects.openai.read import GrowingInput, called_tool
 from api.dialects.openai.wire import CallAnswer, ChoiceEnding, includes_usage
 from api.dialects.openai.write import (
-    Choices,
     ChoicesEncoder,
     answer_tokens,
     call_to_wire,
@@ -146,15 +145,13 @@ class ChatEncoder(ChoicesEncoder):
         }
         super().__init__(
             empty,
-            Choices(
-                count=count,
-                per_prompt=count,
-                includes_usage=includes_usage(params.stream_options),
-                has_logprobs=bool(params.logprobs),
-                reports=is_report_wanted(params.fullstop),
-            ),
+            count=count,
+            per_prompt=count,
+            includes_usage=includes_usage(params.stream_options),
+            has_logprobs=bool(params.logprobs),
         )
         self._params = params
+        self._reports = is_report_wanted(params.fullstop)
         self._offered = offered_tools(params)
         self._allows_parallel_calls = allows_parallel_calls(params)
         # Per choice: calls begun in the stream, and whether the last one is left out.
@@ -234,7 +231,7 @@ class ChatEncoder(ChoicesEncoder):
             self._input_delta(choice, custom.input.rest(custom.arguments))
 
     def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
-        ending = _ending(finished, self._params, reports=self._choices.reports)
+        ending = _ending(finished, self._params, reports=self._reports)
         return {"index": choice, "delta": {}, "logprobs": None, **ending}
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from api.dialects.completions.wire import CompletionParams
 from api.dialects.openai.read import (
     allows_more,
-    common_fields,
     guided,
     refuse_in_stream,
     scoring_fields,
@@ -14,7 +13,7 @@ from api.dialects.openai.read import (
 )
 from api.dialects.openai.wire import UNHONOURED
 from api.dialects.shared.parameters import choices_of, refuse, sampling_of
-from api.dialects.shared.requests import JsonObject, filled
+from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
 from api.transport.errors import invalid, unsupported
 from engine import GenerationRequest, PromptScoring, TraceLevel
 
@@ -85,6 +84,6 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
     return {
         "model": model,
         "prompt": list(raw) if isinstance(raw, tuple) else prompt,
-        **common_fields(request),
+        **sampling_and_stops(request, "OpenAI"),
         **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
     }

@@ -18,7 +18,6 @@ from api.dialects.completions.wire import (
 )
 from api.dialects.openai.wire import includes_usage
 from api.dialects.openai.write import (
-    Choices,
     ChoicesEncoder,
     answer_tokens,
     ending_to_wire,
@@ -150,15 +149,13 @@ class CompletionEncoder(ChoicesEncoder):
         }
         super().__init__(
             empty,
-            Choices(
-                count=count,
-                per_prompt=per_prompt,
-                includes_usage=includes_usage(params.stream_options),
-                has_logprobs=params.logprobs is not None,
-                reports=is_report_wanted(params.fullstop),
-            ),
+            count=count,
+            per_prompt=per_prompt,
+            includes_usage=includes_usage(params.stream_options),
+            has_logprobs=params.logprobs is not None,
         )
         self._params = params
+        self._reports = is_report_wanted(params.fullstop)
         self._texts = head.vocabulary
 
         self._echoes = (
@@ -207,7 +204,7 @@ class CompletionEncoder(ChoicesEncoder):
         return f'"text":{json_text(text)},"logprobs":{json_text(logprobs)}'
 
     def _last_choice(self, finished: Finished, choice: int) -> TextChoice:
-        ending = ending_to_wire(finished, reports=self._choices.reports)
+        ending = ending_to_wire(finished, reports=self._reports)
         return {"index": choice, "text": "", "logprobs": None, **ending}
 
 

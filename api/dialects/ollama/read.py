@@ -65,7 +65,7 @@ _REFUSED_OPTIONS = refusals(
 )
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Longer than any program runs, and close to the longest wait that timers support.
-_LONGEST_S = 1e8
+_MAX_S = 1e8
 _NUMBER = r"\d{1,15}(?:\.\d{0,15})?"
 _UNIT = "ns|us|µs|ms|s|m|h"
 # Durations as Go writes them, and plain numbers.
@@ -127,7 +127,7 @@ def keep_alive_s(params: ModelParams) -> float | None:
 
 
 def _bounded(keep_s: float) -> float:
-    return keep_s if keep_s <= _LONGEST_S else -1.0
+    return keep_s if keep_s <= _MAX_S else -1.0
 
 
 def wants_thinking(params: AnswerParams) -> bool | None:

@@ -125,22 +125,19 @@ class LineEncoder(AnswerEncoder[JsonLine]):
         else:
             self._send(JsonLine(self.line(text=text)))
 
-    def _token(self, trace: TokenTrace, choice: int) -> None:
-        self._add_tokens(trace)
-
-    def _add_tokens(self, event: TokenTrace | Finished) -> None:
+    def _token(self, trace: TokenTrace | Finished, choice: int) -> None:
         """Send the text that an event completes, with its logprobs if the request asks for them."""
         text, self._text_due = self._text_due, ""
-        if self._has_logprobs and (text or answer_tokens([event])):
+        if self._has_logprobs and (text or answer_tokens([trace])):
             answer = self.line(text=text)
-            self.logprobs(answer, [event])
+            self.logprobs(answer, [trace])
             self._send(JsonLine(answer))
 
     def _thinking(self, text: str, choice: int) -> None:
         self._send(JsonLine(self.line(thinking=text)))
 
     def _end(self, finished: Finished, choice: int) -> None:
-        self._add_tokens(finished)
+        self._token(finished, choice)
         answer = self.line()
         self.end(answer, finished)
         self._send(JsonLine(answer))

@@ -27,7 +27,7 @@ from api.dialects.shared.parameters import (
     stop_options_of,
     stop_strings,
 )
-from api.dialects.shared.requests import JsonObject, sampling_and_stops
+from api.dialects.shared.requests import JsonObject
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
 from engine import (
     GenerationRequest,
@@ -47,7 +47,7 @@ _HOSTED_MAX_STOPS = 4
 def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
     """Return the stop rules of a request."""
     rules = StopRules(
-        strings=stop_strings(params.stop, ("stop",), most=_HOSTED_MAX_STOPS if strict else None),
+        strings=stop_strings(params.stop, ("stop",), limit=_HOSTED_MAX_STOPS if strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     ).with_options(stop_options_of(params, "OpenAI"))
     return scoped(rules, params.fullstop)
@@ -229,7 +229,7 @@ _INPUT = "input"
 _JOINT = "__"
 # What may stand before the input in the arguments of a call.
 _OPENING = re.compile(r'\s*\{\s*"input"\s*:\s*"')
-_MOST_OPENING = 64
+_MAX_OPENING = 64
 # Whole characters and escapes of a JSON string; the two halves of a surrogate pair come together.
 _WHOLE = re.compile(
     r'(?:[^"\\]|\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}'
@@ -359,7 +359,7 @@ class GrowingInput:
         if not self._is_inside:
             opening = _OPENING.match(self._pending)
             if opening is None:
-                self._has_ended = len(self._pending) > _MOST_OPENING
+                self._has_ended = len(self._pending) > _MAX_OPENING
                 return ""
             self._is_inside = True
             self._pending = self._pending[opening.end() :]
@@ -469,11 +469,6 @@ def _kind(choice: object) -> object:
 
 
 # -- the way back ------------------------------------------------------------------------------
-
-
-def common_fields(request: GenerationRequest) -> JsonObject:
-    """Return the fields that all three APIs spell the same."""
-    return sampling_and_stops(request, "OpenAI")
 
 
 def scoring_fields(request: GenerationRequest) -> JsonObject:

@@ -5,7 +5,6 @@ Pure but for an encoder's own state; any thread.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from api.dialects.openai.read import OfferedTool, input_of_arguments
@@ -170,7 +169,7 @@ def _message(error: ApiError) -> str:
 
 
 # The vendor's value for an impossible token; JSON has no infinity.
-_LEAST = -9999.0
+_MIN_LOGPROB = -9999.0
 
 
 def answer_tokens(events: Iterable[Event]) -> list[TokenSpan]:
@@ -205,13 +204,13 @@ def entries_to_wire(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> li
 def logprob_of(token: TokenSpan) -> float:
     """Return the natural logarithm of a token's probability."""
     stats = token.stats
-    return finite(stats.logprob) if stats is not None else _LEAST
+    return finite(stats.logprob) if stats is not None else _MIN_LOGPROB
 
 
 def finite(logprob: float) -> float:
     """Return a log-probability as a finite number, which JSON can represent."""
     # NaN, which overflowing logits produce, also becomes the least value.
-    return logprob if logprob > _LEAST else _LEAST
+    return logprob if logprob > _MIN_LOGPROB else _MIN_LOGPROB
 
 
 def token_text(raw: bytes) -> str:
@@ -265,17 +264,6 @@ def _prompt_logprobs_described(
 # -- streams of several choices ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """The number of choices of an answer, and what its stream reports of them."""
-
-    count: int
-    per_prompt: int
-    includes_usage: bool
-    has_logprobs: bool
-    reports: bool
-
-
 class ChoicesEncoder(AnswerEncoder[SseEvent]):
     """Turns the events of one request's generations into the chunks of one stream.
 
@@ -283,17 +271,26 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
     braces.
     """
 
-    def __init__(self, empty: Mapping[str, object], choices: Choices) -> None:
+    def __init__(
+        self,
+        empty: Mapping[str, object],
+        *,
+        count: int,
+        per_prompt: int,
+        includes_usage: bool,
+        has_logprobs: bool,
+    ) -> None:
         super().__init__()
         self._empty = empty
-        self._choices = choices
+        self._count, self._per_prompt = count, per_prompt
+        self._includes_usage, self._has_logprobs = includes_usage, has_logprobs
         # Text that waits for the trace of its token.
-        self._texts_due = [""] * choices.count
+        self._texts_due = [""] * count
         self._started: set[int] = set()
         self._ends: dict[int, Finished] = {}
         # The common part of the deltas is serialised once.
         self._delta_head = json_text(empty).removesuffix("]}") + '{"index":'
-        usage = ',"usage":null' if choices.includes_usage else ""
+        usage = ',"usage":null' if includes_usage else ""
         self._delta_tail = f',"finish_reason":null}}]{usage}}}'
 
     # -- what an API implements -------------------------------------------------------------
@@ -323,7 +320,7 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
         self, choices: Sequence[Mapping[str, object]], usage: CompletionUsage | None = None
     ) -> None:
         chunk: dict[str, object] = {**self._empty, "choices": choices}
-        if self._choices.includes_usage:
+        if self._includes_usage:
             chunk["usage"] = usage
         self._send(SseEvent(None, json_text(chunk)))
 
@@ -338,20 +335,17 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
             self._begin(choice)
 
     def _text(self, text: str, choice: int) -> None:
-        if self._choices.has_logprobs:
+        if self._has_logprobs:
             self._texts_due[choice] += text
         else:
             self._delta(choice, self._text_fields(text))
 
-    def _token(self, trace: TokenTrace, choice: int) -> None:
-        self._add_tokens(trace, choice)
-
-    def _add_tokens(self, event: TokenTrace | Finished, choice: int) -> None:
+    def _token(self, trace: TokenTrace | Finished, choice: int) -> None:
         """Send the text that an event completes, with its logprobs if the request asks for them."""
-        if not self._choices.has_logprobs:
+        if not self._has_logprobs:
             return
         text, self._texts_due[choice] = self._texts_due[choice], ""
-        tokens = self._tokens_of(event, choice)
+        tokens = self._tokens_of(trace, choice)
         if text or tokens:
             self._delta(choice, self._token_fields(text, tokens))
 
@@ -361,14 +355,14 @@ class ChoicesEncoder(AnswerEncoder[SseEvent]):
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start(choice)
-        self._add_tokens(finished, choice)
+        self._token(finished, choice)
         self._chunk([self._last_choice(finished, choice)])
         self._ends[choice] = finished
-        if len(self._ends) < self._choices.count:
+        if len(self._ends) < self._count:
             return
-        if self._choices.includes_usage:
+        if self._includes_usage:
             in_order = [self._ends[index] for index in sorted(self._ends)]
-            self._chunk([], usage_to_wire(in_order, self._choices.per_prompt))
+            self._chunk([], usage_to_wire(in_order, self._per_prompt))
         self._send(DONE)
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:

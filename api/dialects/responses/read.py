@@ -12,7 +12,6 @@ from api.dialects.openai.read import (
     arguments_of_input,
     check_names,
     chosen_tools,
-    common_fields,
     constraint_of,
     guided,
     last_turn_fields,
@@ -59,6 +58,7 @@ from api.dialects.shared.requests import (
     functions,
     media_type_of,
     note_of,
+    sampling_and_stops,
     system_apart,
 )
 from api.transport.errors import ApiError, FieldPath, invalid, required, shown
@@ -311,7 +311,7 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
 # -- the request for a summary -----------------------------------------------------------------
 
 
-_MOST_TOKENS = 2_048
+_MAX_TOKENS = 2_048
 TASK = (
     "Summarise this conversation, so that it can be continued from the summary and my messages "
     "alone: what was found, decided and done, with names, numbers and paths, and what is left to "
@@ -326,7 +326,7 @@ def summary_asked(params: CompactParams, *, strict: bool = False) -> list[Genera
         replace(
             asked,
             messages=_with_task(asked.messages),
-            max_tokens=params.max_output_tokens or _MOST_TOKENS,
+            max_tokens=params.max_output_tokens or _MAX_TOKENS,
             tools=(),
             tool_choice=ToolChoice(),
             constraint=None,
@@ -377,7 +377,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         return None
     return {
         "model": model,
-        **common_fields(request),
+        **sampling_and_stops(request, "OpenAI"),
         **last_turn_fields(request),
         **filled(
             instructions=system,

@@ -44,7 +44,7 @@ from api.transport.service import (
 
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 _LISTED = 20
-_MOST_LISTED = 100
+_MAX_LISTED = 100
 
 
 class DeletedResponse(TypedDict):
@@ -168,8 +168,8 @@ async def count_input(service: Service, asked: Asked[ResponseParams]) -> InputTo
 def _limit(text: str | None) -> int:
     if text is None:
         return _LISTED
-    if not text.isdecimal() or not 1 <= int(text[:6]) <= _MOST_LISTED:
-        raise invalid(("limit",), f"must be a whole number from 1 to {_MOST_LISTED}")
+    if not text.isdecimal() or not 1 <= int(text[:6]) <= _MAX_LISTED:
+        raise invalid(("limit",), f"must be a whole number from 1 to {_MAX_LISTED}")
     return int(text)
 
 

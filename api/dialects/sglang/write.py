@@ -264,7 +264,7 @@ class GenerateEncoder(AnswerEncoder[SseEvent]):
 
 
 # The value for an impossible token; JSON has no infinity.
-_LEAST = -9999.0
+_MIN_LOGPROB = -9999.0
 
 
 class TokenLikelihoods(NamedTuple):
@@ -327,7 +327,7 @@ class Likelihoods:
     def _told(self, token_id: int, logprob: float | None) -> Likelihood:
         text = None if self._texts is None else self._texts.text_of(token_id)
         if logprob is not None and not isfinite(logprob):
-            logprob = _LEAST
+            logprob = _MIN_LOGPROB
         return logprob, token_id, text
 
 

@@ -19,15 +19,15 @@ from engine.files.json_items import WIDEST, text_memory
 _MISSING = {"missing"}
 _TAGS = {"union_tag_invalid", "union_tag_not_found"}
 # Seeds may have this many.
-_MOST_BITS = 64
+_MAX_BITS = 64
 _TOO_LARGE = "the number is too large"
 _HUGE = object()
 _NO_SCHEMAS = {"metadata", "default", "expected", "function"}
 _LISTS = {"list", "tuple", "set", "frozenset"}
-_MOST_KEYS = 10_000
+_MAX_KEYS = 10_000
 _TURNS = ("messages", "input")
 # An item takes many times its size in memory, and no conversation has as many.
-_MOST_TURNS = 1 << 16
+_MAX_TURNS = 1 << 16
 
 
 def _adapt(schema: Any) -> None:
@@ -78,14 +78,14 @@ def _check_for(schema: object) -> Callable[[object], object] | None:
 
 
 def _few(value: object) -> object:
-    if isinstance(value, dict) and len(value) > _MOST_KEYS:
-        raise ValueError(f"at most {_MOST_KEYS} keys are possible")
+    if isinstance(value, dict) and len(value) > _MAX_KEYS:
+        raise ValueError(f"at most {_MAX_KEYS} keys are possible")
     return value
 
 
 def _whole(value: object) -> object:
     """Return a number with no fraction as an integer, unless it is beyond all of them."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**_MOST_BITS:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**_MAX_BITS:
         return int(value)
     return value
 
@@ -136,8 +136,8 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
     for name in known.intersection(_TURNS):
         turns = value.get(name)
         # Tokens are no turns; the length of the context bounds them.
-        if isinstance(turns, list) and len(turns) > _MOST_TURNS and isinstance(turns[-1], dict):
-            raise invalid((name,), f"at most {_MOST_TURNS:,} items are possible; send fewer")
+        if isinstance(turns, list) and len(turns) > _MAX_TURNS and isinstance(turns[-1], dict):
+            raise invalid((name,), f"at most {_MAX_TURNS:,} items are possible; send fewer")
     _check_integers({name: one for name, one in value.items() if name in known}, ())
     try:
         return model.model_validate(value)
@@ -204,7 +204,7 @@ def _check_integers(values: dict[str, Any], path: FieldPath) -> None:
     """
     for name, value in values.items():
         if type(value) is int:
-            if value.bit_length() > _MOST_BITS:
+            if value.bit_length() > _MAX_BITS:
                 raise invalid((*path, name), _TOO_LARGE, code="invalid_value")
         elif not path and isinstance(value, dict):
             _check_integers(value, (name,))
@@ -295,11 +295,11 @@ def _kind_of(value: object) -> str:
 
 
 # Limits of the whole body: parsing more would take too much memory.
-_MOST_VALUES = 1_000_000
-_MOST_READ = 600_000
+_MAX_VALUES = 1_000_000
+_MAX_READ = 600_000
 # Limit of the request without unknown fields: passing on more would take too long.
-_MOST_KEPT = 150_000
-_MOST_MESSAGES = 100_000
+_MAX_KEPT = 150_000
+_MAX_MESSAGES = 100_000
 MESSAGES = ("messages", "input")
 _TOKEN_IDS = ("prompt", "input_ids")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -382,22 +382,21 @@ def _check_counts(raw: bytes) -> None:
         elif end > start:
             values += raw[start] == _COMMA
             objects += raw[start] in _OPENING
-        if values >= _MOST_VALUES:
+        if values >= _MAX_VALUES:
             raise ApiError(
                 ErrorKind.TOO_LARGE,
-                f"the body holds more than {_MOST_VALUES:,} values; send fewer, and prompts as "
-                "text",
+                f"the body holds more than {_MAX_VALUES:,} values; send fewer, and prompts as text",
             )
-        if objects > _MOST_READ:
+        if objects > _MAX_READ:
             raise ApiError(
                 ErrorKind.TOO_LARGE,
-                f"the body holds more than {_MOST_READ:,} objects and lists; send fewer",
+                f"the body holds more than {_MAX_READ:,} objects and lists; send fewer",
             )
         start = 0 if string is None else string.end()
 
 
 def _is_beyond(raw: bytes) -> bool:
-    return raw.count(b",") >= _MOST_VALUES or raw.count(b"{") + raw.count(b"[") > _MOST_READ
+    return raw.count(b",") >= _MAX_VALUES or raw.count(b"{") + raw.count(b"[") > _MAX_READ
 
 
 def _check_messages(params: WireModel, context: int | None) -> None:
@@ -407,8 +406,8 @@ def _check_messages(params: WireModel, context: int | None) -> None:
             continue
         if context is not None and len(turns) >= context:  # each is a token at least
             raise ContextOverflow((name,), len(turns), context)
-        if len(turns) > _MOST_MESSAGES:
-            raise invalid((name,), f"at most {_MOST_MESSAGES:,} are possible, got {len(turns):,}")
+        if len(turns) > _MAX_MESSAGES:
+            raise invalid((name,), f"at most {_MAX_MESSAGES:,} are possible, got {len(turns):,}")
 
 
 def _check_texts(params: WireModel, context: int, longest: int) -> None:
@@ -441,7 +440,7 @@ def _size_of_turns(turns: object) -> int:
 
 
 def _check_kept(params: WireModel) -> None:
-    left = _MOST_KEPT
+    left = _MAX_KEPT
     places: list[Any] = [params]
     inner: Collection[Any]
     while places:
@@ -458,6 +457,6 @@ def _check_kept(params: WireModel) -> None:
         if left < 0:
             raise ApiError(
                 ErrorKind.TOO_LARGE,
-                f"the request consists of more than {_MOST_KEPT:,} objects and lists; send fewer",
+                f"the request consists of more than {_MAX_KEPT:,} objects and lists; send fewer",
             )
         places.extend(inner)

@@ -36,8 +36,8 @@ from engine.processes.own_limits import (
 )
 
 _CPU_S = 15.0
-_MOST_BYTES = 640 << 20
-_DEEPEST = 10_000
+_MAX_BYTES = 640 << 20
+_MAX_DEPTH = 10_000
 # After a body of this many bytes, returning memory to the system is worth the time.
 _LARGE_BYTES = 1 << 20
 
@@ -48,7 +48,7 @@ def main() -> None:
     # Output that a library prints must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    allow_memory(_MOST_BYTES)
+    allow_memory(_MAX_BYTES)
     while (frame := read_frame(sys.stdin.buffer)) is not None:
         head, _, body = frame.partition(b"\n")
         del frame
@@ -106,7 +106,7 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
         answer = ("read", size, params, found.wanted, found.refusal)
         del found
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(_DEEPEST)
+    sys.setrecursionlimit(_MAX_DEPTH)
     try:
         return pickle.dumps(answer, protocol=5)
     except RecursionError:

@@ -25,7 +25,7 @@ PROCESS = "api.dialects.shared.body_process"
 # Bodies of at most this size are parsed so fast that any number of them may follow one another.
 _TINY_BYTES = 4_096
 # Bodies that refer to earlier answers are parsed in this process, in a thread.
-_MOST_RECALLING_BYTES = 1 << 20
+_MAX_RECALLING_BYTES = 1 << 20
 
 _Model = TypeVar("_Model", bound=WireModel)
 _Result = TypeVar("_Result")
@@ -85,10 +85,10 @@ async def read_as_asked(
     )
     if wanted is None:
         # It refers to earlier answers, which only this process knows.
-        if size > _MOST_RECALLING_BYTES:
+        if size > _MAX_RECALLING_BYTES:
             raise invalid(
                 (),
-                f"a request that refers to earlier answers may have {_MOST_RECALLING_BYTES:,} "
+                f"a request that refers to earlier answers may have {_MAX_RECALLING_BYTES:,} "
                 f"bytes, and this one has {size:,}; send the whole conversation instead",
             )
         whole = recall(_checked(params, model))

@@ -179,8 +179,8 @@ class Dialect:
         field_names: Maps the engine's names of request fields to this dialect's.
         answers: The routes whose answers the model generates.
         queries: The other routes.
-        ask: The reverse of reading: returns the body that asks a model for a generation by a prompt,
-            at the first route; None if the API cannot express the request.
+        ask: The reverse of reading: returns the body that asks a model for a generation by a
+            prompt, at the first route; None if the API cannot express the request.
         stream_fields: Fields of such a body that ask for a stream, in addition to ``stream``.
         prefix: Errors for unknown paths that begin with it are in this dialect; empty for none.
     """

@@ -43,12 +43,12 @@ class Spelled:
 
     type: Any
     names: tuple[str, ...] = ()
-    most: float | None = None
+    maximum: float | None = None
     unset: float | None = None
 
 
-def _from(least: float, most: float) -> Any:
-    return Annotated[float, Field(ge=least, le=most, allow_inf_nan=False)]
+def _from(minimum: float, maximum: float) -> Any:
+    return Annotated[float, Field(ge=minimum, le=maximum, allow_inf_nan=False)]
 
 
 _ANY = Annotated[float, Field(allow_inf_nan=False)]
@@ -66,13 +66,13 @@ PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
         "SGLang": Spelled(_from(0, 2)),
         # Above this temperature all tokens are equally likely, and dividing the logits loses
         # precision.
-        "Ollama": Spelled(_ANY, most=1000.0),
+        "Ollama": Spelled(_ANY, maximum=1000.0),
     },
     "top_p": {
         "OpenAI": _SHARE,
         "Anthropic": _SHARE,
         "SGLang": _SHARE,
-        "Ollama": Spelled(_ANY, most=1.0),
+        "Ollama": Spelled(_ANY, maximum=1.0),
     },
     "top_k": {
         "OpenAI": _COUNT,
@@ -80,7 +80,7 @@ PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
         "SGLang": _COUNT,
         "Ollama": _COUNT,
     },
-    "min_p": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": Spelled(_ANY, most=1.0)},
+    "min_p": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": Spelled(_ANY, maximum=1.0)},
     "repetition_penalty": {
         "OpenAI": Spelled(_from(0.01, 100)),
         "SGLang": Spelled(_from(0.01, 2)),
@@ -171,8 +171,8 @@ def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Mode
 # Vendors' seeds may be signed; the random generator takes their bits as an unsigned number.
 _SEEDS = 2**64
 # No vocabulary has ids of more digits.
-_MOST_DIGITS = 18
-_MOST_SHOWN = 40
+_MAX_DIGITS = 18
+_MAX_SHOWN = 40
 
 
 def _names(name: str, spelled: Spelled) -> tuple[str, ...]:
@@ -207,8 +207,8 @@ def sampling_of(params: WireModel, vendor: Vendor, path: FieldPath = ()) -> Samp
         value = sent(params, vendor, name)
         if value is None or value == by_vendor[vendor].unset:
             continue
-        most = by_vendor[vendor].most
-        asked[name] = value if most is None else min(max(value, 0.0), most)
+        maximum = by_vendor[vendor].maximum
+        asked[name] = value if maximum is None else min(max(value, 0.0), maximum)
     if asked.get("top_p") == 0:
         # A nucleus of mass 0 contains only the likeliest token.
         del asked["top_p"]
@@ -255,8 +255,8 @@ def choices_of(request: GenerationRequest, count: int) -> list[GenerationRequest
 def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, float], ...]:
     """Return biases, whose keys are token ids in decimal digits."""
     for key in biases:
-        if not (key.isascii() and key.isdigit() and len(key) <= _MOST_DIGITS):
-            shown = key if len(key) <= _MOST_SHOWN else f"{key[:_MOST_SHOWN]}…"
+        if not (key.isascii() and key.isdigit() and len(key) <= _MAX_DIGITS):
+            shown = key if len(key) <= _MAX_SHOWN else f"{key[:_MAX_SHOWN]}…"
             raise invalid((*field, shown), "must be a token id in decimal digits")
     return tuple((int(key), bias) for key, bias in biases.items())
 
@@ -345,7 +345,7 @@ STOPS = WithJsonSchema({"anyOf": [_STOP, _LIST, {"type": "null"}]})
 STOP_LIST = WithJsonSchema({"anyOf": [_LIST, {"type": "null"}]})
 
 
-def stop_strings(stop: object, field: FieldPath, *, most: int | None = None) -> tuple[str, ...]:
+def stop_strings(stop: object, field: FieldPath, *, limit: int | None = None) -> tuple[str, ...]:
     """Return the stop strings of a request."""
     name = ".".join(str(part) for part in field)
     match stop:
@@ -358,10 +358,10 @@ def stop_strings(stop: object, field: FieldPath, *, most: int | None = None) -> 
                 raise invalid(field, error.reason) from None
         case list():
             strings = checked_strings(stop, name)
-            if most is not None and len(strings) > most:
+            if limit is not None and len(strings) > limit:
                 raise invalid(
                     field,
-                    f"at most {most} stop sequences are allowed, got {len(strings)}",
+                    f"at most {limit} stop sequences are allowed, got {len(strings)}",
                     code="array_above_max_length",
                 )
             return strings

@@ -191,7 +191,7 @@ _REFUSED = (
 )
 # Tools that become functions, in the dialects that have them.
 _FUNCTIONS = ("", "custom", "function", "namespace")
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 # Anything else a client could write is not repeated in a header.
 _KIND = re.compile(r"[a-z0-9_.-]{1,64}")
 
@@ -233,7 +233,7 @@ def left_out_tools(params: object) -> tuple[str, ...]:
     """Return the types of the tools that a request was read without, each once."""
     kinds = dict.fromkeys(_kinds(getattr(params, "tools", None)))
     found = [one for one in kinds if one not in _FUNCTIONS and not _is_refused(one)]
-    return tuple(one if _KIND.fullmatch(one) else "unknown" for one in found[:_MOST_NAMED])
+    return tuple(one if _KIND.fullmatch(one) else "unknown" for one in found[:_MAX_NAMED])
 
 
 def _kinds(tools: Any) -> Iterator[str]:
