@@ -59,6 +59,9 @@ class Theme(QObject):
         self._usual_points = app.font().pointSizeF()
         self._text_percent = 100
         self.colors: Colors = LIGHT
+        # While this holds, no layout may be forced: with columns that move, Qt deletes the lines
+        # between them, which it may be about to style.
+        self.is_changing = False
         self._held: list[QWidget] = []  # windows whose painting is paused
         self._rounds = 0
         self._settling = QTimer(self, singleShot=True, interval=0)
@@ -137,6 +140,7 @@ class Theme(QObject):
         is_dark = system_is_dark if self._mode == "system" else self._mode == "dark"
         colors = DARK if is_dark else LIGHT
         is_strong = self._has_high_contrast or _system_wants_contrast(self._app)
+        self.is_changing = True
         self.changing.emit()
         self.colors = strengthened(colors) if is_strong else colors
         # Read the fonts before anything changes: some sizes follow the application's font, others
@@ -151,6 +155,7 @@ class Theme(QObject):
         self._app.setStyleSheet("")
         self._app.setStyleSheet(stylesheet(self.colors, self._text_percent))
         _resize(fonts, ratio)
+        self.is_changing = False
         self.changed.emit()
 
     def _hold_frames(self) -> None:

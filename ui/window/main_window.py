@@ -58,7 +58,7 @@ class SideColumns(QObject):
     """Shows as many of the wanted side columns as fit beside the chat."""
 
     def __init__(
-        self, window: QMainWindow, sidebar: QWidget, chat: QWidget, panel: QDockWidget
+        self, theme: Theme, window: QMainWindow, sidebar: QWidget, chat: QWidget, panel: QDockWidget
     ) -> None:
         super().__init__(window)
         self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
@@ -68,9 +68,11 @@ class SideColumns(QObject):
         self._asked_for: QWidget | None = None
         self._is_fitting = False
         self._is_due = False
+        self._theme = theme
         self._width_before_growing = 0
         for one in self._order:
             one.installEventFilter(self)
+        theme.changed.connect(self._fit_again)
         panel.topLevelChanged.connect(self.fit_soon)
 
     def wants(self, column: QWidget) -> bool:
@@ -111,8 +113,8 @@ class SideColumns(QObject):
 
     def fit(self) -> None:
         """Show the columns that fit and hide the others."""
-        self._is_due = False
-        if self._is_fitting:
+        self._is_due = self._theme.is_changing
+        if self._is_fitting or self._theme.is_changing:
             return
         readable = readable_px(self._chat.fontMetrics())
         room = self._window.width() - readable
@@ -133,6 +135,10 @@ class SideColumns(QObject):
             if one.isHidden() == (one in shown):
                 one.setVisible(one in shown)
         self._is_fitting = False
+
+    def _fit_again(self) -> None:
+        if self._is_due:
+            self.fit()
 
     def _grow(self, missing_px: int) -> int:
         """Widen the window on its screen; returns by how much."""
@@ -398,7 +404,7 @@ class MainWindow(QMainWindow):
             theme, self.workspace, self.model_library, self.chat, self.others, self
         )
         self._lay_out()
-        self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
+        self.columns = SideColumns(self.theme, self, self.sidebar, self.chat, self.stop_panel)
         self._layout = WindowLayout(
             self, self._splitter, self.columns, self.sidebar, self.stop_panel
         )

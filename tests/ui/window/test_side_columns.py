@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import (
     QApplication,
     QScrollArea,
@@ -15,6 +16,8 @@ from engine.scheduling.service import Engine
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.theme import Theme
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow, readable_px
 
 SIZES = (100, 150, 200)
@@ -203,5 +206,32 @@ def test_the_reason_of_an_answer_scrolls_nothing_sideways(use: Use, percent: int
         areas = window.stop_panel.findChildren(QScrollArea)
         await eventually(lambda: all(one.verticalScrollBar().maximum() > 0 for one in areas))
         await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))
+
+    use(steps)
+
+
+def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_alone(use: Use) -> None:
+    async def steps(window: MainWindow) -> None:
+        moved: list[bool] = []
+
+        class Watch(QObject):
+            def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+                if event.type() == QEvent.Type.LayoutRequest:
+                    moved.append(window.theme.is_changing)
+                return False
+
+        said = [ConversationMessage("user", "Count"), ConversationMessage("user", "On")]
+        window.workspace.take_in(Conversation("Small", said))
+        window.preferences.change(text_percent=200)
+        await asyncio.sleep(0.2)
+        window.resize(760, 620)
+        watch = Watch()
+        window.installEventFilter(watch)
+        for mode in ("dark", "light", "dark"):
+            window.theme.set_mode(mode)
+            await asyncio.sleep(0.05)
+        assert moved
+        assert not any(moved)  # else Qt deletes the lines between columns while it styles them
+        window.removeEventFilter(watch)
 
     use(steps)

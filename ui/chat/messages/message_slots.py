@@ -182,7 +182,9 @@ class SlotStack(QWidget):
         self.lay_out()
 
     def lay_out(self) -> None:
-        """Give each view its height and its place now."""
+        """Give each view its height and its place now, unless all is being restyled."""
+        if self._theme.is_changing:
+            return
         for _ in range(_MOST_ROUNDS):
             QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
             if all(slot.height == _height_of(slot.view, self._inner_px) for slot in self.filled):
