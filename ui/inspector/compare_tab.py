@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout
 
 from engine import TokenTrace, acceptance, counted, quoted
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import ReadingPage
+from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.buttons import Choice
 from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
@@ -111,7 +111,7 @@ def _first_token(left: ShownRun, right: ShownRun) -> int | None:
     return None if len(a) == len(b) else min(len(a), len(b))
 
 
-class CompareTab(QWidget):
+class CompareTab(InspectorTab):
     """The shown run compared with another one of the conversation."""
 
     def __init__(self, theme: Theme, inspector: Inspector) -> None:

@@ -17,6 +17,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine.recording.run_trace import RunTrace
+from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import percent
 from ui.kit.labels import label
@@ -95,7 +96,7 @@ _LEFT_CHARS, _RIGHT_PX, _LINES_BELOW = 6, 12, 1.4
 _END_PX = 3.5
 
 
-class EndingTab(QWidget):
+class EndingTab(InspectorTab):
     """A sentence and a curve."""
 
     def __init__(self, theme: Theme) -> None:

@@ -6,7 +6,9 @@ shows, and does no work while it is hidden.
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
@@ -28,6 +30,7 @@ from ui.inspector.compare_tab import CompareTab
 from ui.inspector.ending_tab import EndingTab
 from ui.inspector.inspector import Inspector
 from ui.inspector.matcher_tab import MatcherTab
+from ui.inspector.pages import InspectorTab
 from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.inspector.runs_tab import RunsTab
 from ui.inspector.shown_run import InspectorTools, RunSource, ShownRun
@@ -275,6 +278,42 @@ def why(run: Run, tape: Tape | None) -> list[str]:
     return steps(finished, run.context, began=began, probability=probability)
 
 
+_Kind = TypeVar("_Kind", bound=InspectorTab)
+_NO_TOKENS = "The tokens of this run were not recorded."
+
+
+class _Tab(NamedTuple):
+    """A tab of the window.
+
+    Attributes:
+        title: Its title.
+        make: Makes it.
+        without_trace: What a run without recorded tokens lacks for it; empty if it needs none.
+        has_odds: Whether it shows the probabilities of tokens.
+    """
+
+    title: str
+    make: Callable[[Theme, Inspector, InspectorTools], InspectorTab]
+    without_trace: str = ""
+    has_odds: bool = False
+
+
+TABS = (
+    _Tab("Tokens", lambda *_: TokensTab(), _NO_TOKENS, has_odds=True),
+    _Tab("Stops", lambda theme, *_: MatcherTab(theme), _NO_TOKENS),
+    _Tab("Ending", lambda theme, *_: EndingTab(theme), _NO_TOKENS, has_odds=True),
+    _Tab(
+        "Prompt",
+        lambda theme, inspector, _: PromptTab(theme, inspector),
+        "The prompt of this run was not recorded.",
+    ),
+    _Tab("API", ApiTab),
+    _Tab("Timing", lambda theme, *_: TimingTab(theme)),
+    _Tab("Compare", lambda theme, inspector, _: CompareTab(theme, inspector)),
+    _Tab("What If", lambda theme, inspector, _: WhatIfTab(theme, inspector), _NO_TOKENS),
+    _Tab("Runs", lambda theme, inspector, _: RunsTab(inspector)),
+)
+
 _HINT = "Point at a token, or use the arrow keys, to see its details."
 
 
@@ -303,15 +342,9 @@ class InspectorWindow(OwnWindow):
         self.legend = TapeLegend(theme)
         self.token = ElidedLabel("")
         self.others = ElidedLabel("")
-        self.tokens = TokensTab()
-        self.matcher = MatcherTab(theme)
-        self.ending = EndingTab(theme)
-        self.prompt = PromptTab(theme, inspector)
-        self.timing = TimingTab(theme)
-        self.compare = CompareTab(theme, inspector)
-        self.what_if = WhatIfTab(theme, inspector)
-        self.api = ApiTab(theme, inspector, tools)
-        self.runs = RunsTab(inspector)
+        self._tabs = [tab.make(theme, inspector, tools) for tab in TABS]
+        self.tokens, self.ending = self.tab(TokensTab), self.tab(EndingTab)
+        self.compare, self.runs = self.tab(CompareTab), self.tab(RunsTab)
         self.lacking = label("", "muted", 0.95, is_wrapped=True)
         self.again = QPushButton("Record Everything and Answer Again")
         self.tabs = QTabWidget()
@@ -319,26 +352,18 @@ class InspectorWindow(OwnWindow):
         for part in (self.tabs, self.tabs.tabBar()):
             part.setProperty("kind", "flush")
         self.tabs.setAccessibleName("Parts of the inspector")
-        self._tab_parts = (
-            self.tokens,
-            self.matcher,
-            self.ending,
-            self.prompt,
-            self.api,
-            self.timing,
-            self.compare,
-            self.what_if,
-            self.runs,
-        )
         self._lay_out()
         self._connect_signals()
         self._show_run(inspector.shown)
 
+    def tab(self, kind: type[_Kind]) -> _Kind:
+        """Return the tab of a kind."""
+        return next(part for part in self._tabs if isinstance(part, kind))
+
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self.api.finish()
-        await self.runs.finish()
-        await self.matcher.finish()
+        for part in self._tabs:
+            await part.finish()
         await self.inspector.finish()
 
     # -- Qt's side -------------------------------------------------------------------------
@@ -356,19 +381,8 @@ class InspectorWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        titles = (
-            "Tokens",
-            "Stops",
-            "Ending",
-            "Prompt",
-            "API",
-            "Timing",
-            "Compare",
-            "What If",
-            "Runs",
-        )
-        for title, tab in zip(titles, self._tab_parts, strict=True):
-            self.tabs.addTab(tab, title)
+        for tab, part in zip(TABS, self._tabs, strict=True):
+            self.tabs.addTab(part, tab.title)
         upper = QWidget()
         column = QVBoxLayout(upper)
         column.setContentsMargins(0, 0, 0, 0)
@@ -430,7 +444,7 @@ class InspectorWindow(OwnWindow):
         self.tape.show_trace(None if shown is None else shown.trace)
         self.tape.setPlaceholderText(_placeholder(shown))
         self.legend.show_kinds(self.tape.mark_kinds)
-        for part in self._tab_parts:
+        for part in self._tabs:
             part.show_run(shown)
         self.bar.show_run(shown)
         self._offer_more()
@@ -446,13 +460,10 @@ class InspectorWindow(OwnWindow):
     def _lacking_words(self, shown: ShownRun | None) -> str:
         if shown is None or not shown.run.is_over:
             return ""
-        tab, trace = self.tabs.currentWidget(), shown.trace
-        if trace is None and tab in (self.tokens, self.matcher, self.ending, self.what_if):
-            return "The tokens of this run were not recorded."
-        if trace is None and tab is self.prompt:
-            return "The prompt of this run was not recorded."
-        has_odds = trace is None or any(token.stats is not None for token in trace.tokens)
-        if not has_odds and tab in (self.tokens, self.ending):
+        tab, trace = TABS[self.tabs.currentIndex()], shown.trace
+        if trace is None:
+            return tab.without_trace
+        if tab.has_odds and all(token.stats is None for token in trace.tokens):
             return "The probabilities of this run's tokens were not recorded."
         return ""
 
@@ -467,8 +478,8 @@ class InspectorWindow(OwnWindow):
         self.head.refresh()
         self.tape.catch_up()
         self.legend.show_kinds(self.tape.mark_kinds)
-        self.tokens.catch_up()
-        self.ending.catch_up()
+        for part in self._tabs:
+            part.catch_up()
         self.inspector.slow_down((time.perf_counter() - began) * 1e3)
 
     def _show_token(self, place: int) -> None:

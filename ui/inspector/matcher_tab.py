@@ -5,11 +5,11 @@ import re
 from dataclasses import dataclass
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout
 
 from engine import Channel, StopKind, counted, quoted, visible
 from engine.recording.run_trace import RunTrace
-from ui.inspector.pages import ReadingPage
+from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, Tape
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
@@ -176,7 +176,7 @@ def _times(count: int) -> str:
 _AT_ONCE = 20_000
 
 
-class MatcherTab(QWidget):
+class MatcherTab(InspectorTab):
     """A block for each stop: how far it came, and where it nearly matched."""
 
     def __init__(self, theme: Theme) -> None:
@@ -198,10 +198,6 @@ class MatcherTab(QWidget):
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's stops."""
         self._shown = shown
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Compute it again, now or when the tab is next visible."""
         self._is_stale = True
         if self.isVisible():
             self._refresh()

@@ -29,14 +29,30 @@ from PySide6.QtWidgets import (
     QTableView,
     QTextBrowser,
     QTextEdit,
+    QWidget,
 )
 
+from ui.inspector.shown_run import ShownRun
 from ui.kit.menus import copy_text
 from ui.kit.theme import fixed_font
 
 TEXT_MARGIN_PX = 12
 # A plain text's frame has this much padding in the style sheet, where a page has two pixels.
 _PLAIN_PADDING_PX = 6
+
+
+class InspectorTab(QWidget):
+    """A tab of the inspector; it works only while it can be seen."""
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run, or the same one with its end; None if there is none."""
+        raise NotImplementedError
+
+    def catch_up(self) -> None:
+        """Show what has arrived of a running answer; most tabs wait for its end."""
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
 
 
 class ReadingPage(QTextBrowser):

@@ -13,12 +13,11 @@ from PySide6.QtWidgets import (
     QPushButton,
     QTextEdit,
     QVBoxLayout,
-    QWidget,
 )
 
 from engine import Usage, counted
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import align
+from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
 from ui.kit.buttons import Choice
 from ui.kit.labels import label
@@ -38,7 +37,7 @@ def _reused(usage: Usage | None) -> str:
     return f"; the first {usage.cached_tokens:,} came from the cache {place}"
 
 
-class PromptTab(QWidget):
+class PromptTab(InspectorTab):
     """The rendered template: special tokens marked, what came from the cache in gray."""
 
     def __init__(self, theme: Theme, inspector: Inspector) -> None:
@@ -132,7 +131,7 @@ PARTS = (
 )
 
 
-class ApiTab(QWidget):
+class ApiTab(InspectorTab):
     """Which API, which part of the request or answer, and its text."""
 
     def __init__(self, theme: Theme, inspector: Inspector, tools: InspectorTools) -> None:

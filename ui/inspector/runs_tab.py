@@ -14,10 +14,10 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QKeyEvent, QShowEvent
-from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QPushButton, QVBoxLayout
 
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import RowsView
+from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.labels import label
 from ui.kit.tasks import Tasks
@@ -102,7 +102,7 @@ def _alignment(column: int) -> int:
 _WIDTHS = (16, 22, 30, 16, 22, 9)
 
 
-class RunsTab(QWidget):
+class RunsTab(InspectorTab):
     """A table of runs; Return shows one, Ctrl+Return compares the shown one with it.
 
     Signals:

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from engine import RunPhase, phases, seconds
 from ui.chat.session.traces import held_words
+from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.labels import label
 from ui.kit.theme import Theme, fixed_font
@@ -17,7 +18,7 @@ _BAR_SHARE = 0.5  # of the height of a line
 _UNKNOWN = "The times of this answer are not known."
 
 
-class TimingTab(QWidget):
+class TimingTab(InspectorTab):
     """A bar for each phase, the result of guessing, and how long text was held back."""
 
     def __init__(self, theme: Theme) -> None:
@@ -39,10 +40,9 @@ class TimingTab(QWidget):
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's times."""
         self._shown = shown
-        self.catch_up()
+        self._refresh()
 
-    def catch_up(self) -> None:
-        """Show the times that are known so far."""
+    def _refresh(self) -> None:
         shown = self._shown
         finished = None if shown is None else shown.run.finished
         found = [] if finished is None else phases(finished)
@@ -67,7 +67,7 @@ class TimingTab(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         """Compute what was skipped while the tab was hidden."""
         super().showEvent(event)
-        self.catch_up()
+        self._refresh()
 
 
 class PhaseBars(QWidget):

@@ -12,11 +12,11 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout
 
 from engine import TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
-from ui.inspector.pages import RowsView
+from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, chip_text, percent
 from ui.kit.labels import label
@@ -202,7 +202,7 @@ def cell(token: TokenTrace, column: int, rules: tuple[str, ...]) -> str:
 _WIDTHS = (7, 7, 22, 10, 20, 9, 12, 8, 6, 15)
 
 
-class TokensTab(QWidget):
+class TokensTab(InspectorTab):
     """A filter, a table, and the number of tokens that are not listed.
 
     Signals:

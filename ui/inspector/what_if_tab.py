@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import align
+from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import ShownRun
 from ui.kit.dialogs import choose_target
 from ui.kit.labels import label
@@ -23,7 +23,7 @@ MAX_SHOWN_CHARS = 20_000
 _REPLAYING = "Replaying the run…"
 
 
-class WhatIfTab(QWidget):
+class WhatIfTab(InspectorTab):
     """A copy of the list at the left, what it would have done at the right."""
 
     def __init__(self, theme: Theme, inspector: Inspector) -> None:

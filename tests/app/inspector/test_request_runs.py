@@ -18,6 +18,8 @@ from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.matcher_tab import MatcherTab
+from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.kit.theme import Theme
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
@@ -105,13 +107,13 @@ def test_a_large_request_with_a_long_answer_is_shown_whole(
             assert shown.question == "go"
             note = inspector.tokens.note.text()
             assert note == "the newest 2,000 of 2,400 tokens"
-            inspector.tabs.setCurrentWidget(inspector.matcher)
-            page = inspector.matcher.page.toPlainText()
+            inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
+            page = inspector.tab(MatcherTab).page.toPlainText()
             assert "END" in page
             assert "⏎⏎" in page
-            inspector.tabs.setCurrentWidget(inspector.prompt)
-            await eventually(lambda: "tokens" in inspector.prompt.note.text())
-            assert "word word" in inspector.prompt.page.toPlainText()
+            inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
+            await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
+            assert "word word" in inspector.tab(PromptTab).page.toPlainText()
 
     run(steps())
 
@@ -128,15 +130,16 @@ def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_sa
             assert shown is not None
             assert shown.trace is None
             assert shown.run.text == "".join(SCRIPT[:600])
-            inspector.tabs.setCurrentWidget(inspector.matcher)
-            assert inspector.matcher.note.text() == (
+            inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
+            assert inspector.tab(MatcherTab).note.text() == (
                 'Its tokens were not recorded. The stop list was: "END".'
             )
-            inspector.tabs.setCurrentWidget(inspector.prompt)
-            await eventually(lambda: "tokens" in inspector.prompt.note.text())
-            inspector.tabs.setCurrentWidget(inspector.api)
-            await eventually(lambda: inspector.api._views != [])
-            [chat_view] = [v for v in inspector.api._views if v.path == "/v1/chat/completions"]
+            inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
+            await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
+            inspector.tabs.setCurrentWidget(inspector.tab(ApiTab))
+            await eventually(lambda: inspector.tab(ApiTab)._views != [])
+            views = inspector.tab(ApiTab)._views
+            [chat_view] = [view for view in views if view.path == "/v1/chat/completions"]
             assert json.loads(chat_view.request)["stop"] == ["END"]
             assert chat_view.whole.count("one two") == 300
 

@@ -13,9 +13,12 @@ from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, Use, ask
-from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.inspector_window import TABS, InspectorWindow
 from ui.inspector.matcher_tab import MatcherTab, RuleReport, rule_reports
+from ui.inspector.pages import InspectorTab
+from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import Tape
+from ui.inspector.what_if_tab import WhatIfTab
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
@@ -26,6 +29,29 @@ def test_before_any_run_it_says_what_to_do(use: Use) -> None:
         assert not inspector.bar.copy.isEnabled()
         for number in range(inspector.tabs.count()):
             inspector.tabs.setCurrentIndex(number)
+
+    use(steps)
+
+
+class LengthTab(InspectorTab):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lengths: list[int] = []
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        self.lengths.append(0 if shown is None else len(shown.run.text))
+
+
+def test_a_tab_of_the_tuple_is_in_the_window_and_is_shown_the_run(
+    use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tab = TABS[0]._replace(title="Length", make=lambda *_: LengthTab(), without_trace="")
+    monkeypatch.setattr("ui.inspector.inspector_window.TABS", (*TABS, tab))
+
+    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
+        assert inspector.tabs.tabText(len(TABS)).replace("&", "") == "Length"
+        await ask(window, COUNT, "6")
+        assert inspector.tab(LengthTab).lengths[-1] == len("1\n2\n3\n4\n5\n")
 
     use(steps)
 
@@ -73,13 +99,13 @@ def test_the_arrow_keys_go_from_token_to_token(use: Use) -> None:
 def test_another_list_is_tried_as_it_is_typed(use: Use) -> None:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
-        inspector.tabs.setCurrentWidget(inspector.what_if)
-        words = inspector.what_if.sentence.text
+        inspector.tabs.setCurrentWidget(inspector.tab(WhatIfTab))
+        words = inspector.tab(WhatIfTab).sentence.text
         await eventually(lambda: words().startswith('Would stop at token 11 by "6"'))
-        inspector.what_if.editor.input.setText("3")
+        inspector.tab(WhatIfTab).editor.input.setText("3")
         await eventually(lambda: "by the sequence being typed" in words())
         assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."
-        assert inspector.what_if.kept.toPlainText() == "1\n2\n3"
+        assert inspector.tab(WhatIfTab).kept.toPlainText() == "1\n2\n3"
 
     use(steps)
 
@@ -179,7 +205,7 @@ def test_everything_begins_at_one_left_edge(use: Use) -> None:
             assert part.layout() is not None
             edges.add(left(part) + part.layout().contentsMargins().left())
             for page in part.findChildren(QTextEdit):
-                if page.isVisible() and page is not inspector.what_if.kept:
+                if page.isVisible() and page is not inspector.tab(WhatIfTab).kept:
                     edges.add(left(page))
                     margin = page.document().documentMargin()
                     texts.add(left(page.viewport()) + round(margin))

@@ -12,6 +12,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop
 from ui.chat.composer.preset_menus import PresetButton
 from ui.chat.storage.presets import PresetList
+from ui.inspector.what_if_tab import WhatIfTab
 from ui.kit.theme import Theme
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings, StopEntry
@@ -49,7 +50,7 @@ def opened(window: MainWindow) -> dict[str, Callable[[], object]]:
     found |= {
         "open a run": inspector.bar._choose_file,
         "save a run": inspector.bar._choose_target,
-        "save a case": inspector.what_if._choose_file,
+        "save a case": inspector.tab(WhatIfTab)._choose_file,
     }
     return found
 

@@ -22,6 +22,7 @@ from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
+from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.inspector.tape import alternatives
 from ui.kit.theme import Theme
 from ui.records.messages import runs_of
@@ -170,10 +171,10 @@ def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_fo
                 assert inspector.legend.isVisible()
                 inspector.tabs.setCurrentWidget(inspector.ending)
                 assert inspector.ending.curve.isVisible()
-                inspector.tabs.setCurrentWidget(inspector.prompt)
-                await eventually(lambda: COUNT in inspector.prompt.page.toPlainText())
-                inspector.tabs.setCurrentWidget(inspector.api)
-                await eventually(lambda: "HTTP/1.1 200" in inspector.api.page.toPlainText())
+                inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
+                await eventually(lambda: COUNT in inspector.tab(PromptTab).page.toPlainText())
+                inspector.tabs.setCurrentWidget(inspector.tab(ApiTab))
+                await eventually(lambda: "HTTP/1.1 200" in inspector.tab(ApiTab).page.toPlainText())
                 inspector.bar.forget.click()
                 assert count() == 0
         await asyncio.to_thread(traces.close)

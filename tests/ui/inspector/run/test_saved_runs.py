@@ -10,6 +10,7 @@ from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, Use, ask
 from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.what_if_tab import WhatIfTab
 from ui.window.main_window import MainWindow
 
 
@@ -20,8 +21,8 @@ def test_a_case_that_was_saved_is_played_by_the_command_line(
 
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         await ask(window, COUNT, "6")
-        inspector.tabs.setCurrentWidget(inspector.what_if)
-        inspector.what_if.editor.input.setText("4")
+        inspector.tabs.setCurrentWidget(inspector.tab(WhatIfTab))
+        inspector.tab(WhatIfTab).editor.input.setText("4")
         outcome = lambda: inspector.inspector.what_if.outcome  # noqa: E731
         await eventually(lambda: (found := outcome()) is not None and "4" in found.strings)
         inspector.inspector.save_case(path)

@@ -9,6 +9,7 @@ from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, Use, ask
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.shown_run import ended_words, when_words
+from ui.inspector.timing_tab import TimingTab
 from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 
@@ -81,7 +82,7 @@ def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(use:
     async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
         inspector.inspector.traces.record(TraceLevel.OFF)
         await ask(window, COUNT, "6")
-        inspector.tabs.setCurrentWidget(inspector.timing)
+        inspector.tabs.setCurrentWidget(inspector.tab(TimingTab))
         assert not inspector.again.isVisible()
         before = places(inspector)
         inspector.tabs.setCurrentWidget(inspector.ending)
