@@ -9,7 +9,7 @@ from typing import Any
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_line
-from api.conformance.probe.running import probe
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import Access
 from api.dialects.shared.dialect import Dialect
 from api.dialects.shared.requests import own_object

@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.opening import captures_of, is_answer
+from api.conformance.captures.diagnosis import as_json, as_text, diagnose, has_faults
 from api.conformance.captures.recordings import MOST_BYTES, NotReadable
-from api.conformance.captures.report import as_json, as_text, has_faults
+from api.conformance.captures.sources import captures_of, is_answer
 from api.conformance.captures.values import Capture, Finding
 from api.terminal_text import harmless
 from app import exits

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from api.conformance.captures.framing import parsed
+from api.conformance.captures.frames import parsed
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports.formats import (
+from api.conformance.probe.report_files import (
     NotAReport,
     as_badge,
     as_junit,
@@ -28,18 +28,19 @@ from api.conformance.probe.reports.formats import (
     changes_as_data,
     changes_as_text,
     suite_as_data,
+    suite_as_html,
 )
-from api.conformance.probe.reports.html import suite_as_html
-from api.conformance.probe.reports.suite import (
+from api.conformance.probe.reports import (
     Expected,
     ExpectedFileWrong,
     ProbeSuite,
     SuiteVerdict,
     read_expected,
+    suite_as_markdown,
+    suite_as_text,
     unknown_patterns,
 )
-from api.conformance.probe.reports.text import suite_as_markdown, suite_as_text
-from api.conformance.probe.running import ProbeRun
+from api.conformance.probe.run import ProbeRun
 from api.conformance.probe.values import (
     Level,
     OnProgress,

@@ -5,9 +5,8 @@ import unicodedata
 
 import pytest
 
-from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.parsing import parse
-from api.conformance.captures.report import as_text
+from api.conformance.captures.diagnosis import as_text, diagnose
+from api.conformance.captures.recognition import parse
 from api.terminal_text import harmless, harmless_json, on_one_line
 
 STEERING = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Literal, get_args, get_origin
 
-from api.conformance.probe.reports.formats import catalogue_as_table, references_as_table
+from api.conformance.probe.report_files import catalogue_as_table, references_as_table
 from api.server.routes import ROUTES
 from app.command_line import parser
 from app.settings.settings_file import Settings

@@ -20,10 +20,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.opening import captures_of
+from api.conformance.captures.diagnosis import as_text, diagnose, has_faults
 from api.conformance.captures.recordings import as_archive, opened
-from api.conformance.captures.report import as_text, has_faults
+from api.conformance.captures.sources import captures_of
 from api.conformance.captures.values import Capture, Finding, Severity
 from engine import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align

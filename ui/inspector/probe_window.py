@@ -19,10 +19,8 @@ from PySide6.QtWidgets import (
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.reports.formats import suite_as_data
-from api.conformance.probe.reports.html import as_html
-from api.conformance.probe.reports.suite import of_one
-from api.conformance.probe.reports.text import as_text, summary
+from api.conformance.probe.report_files import as_html, suite_as_data
+from api.conformance.probe.reports import as_text, of_one, summary
 from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,

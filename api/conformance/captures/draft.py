@@ -6,7 +6,7 @@ Pure; any thread.
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from api.conformance.captures.framing import Frame, Framed
+from api.conformance.captures.frames import Frame, Framed
 from api.conformance.captures.values import (
     Capture,
     CapturedCall,

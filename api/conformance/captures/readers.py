@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from api.conformance.captures.draft import ChoiceDraft, Draft, items, mapping, usage
-from api.conformance.captures.framing import Frame
+from api.conformance.captures.frames import Frame
 from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
 
 # Reads answers of the Messages API.

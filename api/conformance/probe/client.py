@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from api.conformance.captures.parsing import parse
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.recordings import as_server_sent_events, is_event_stream
 from api.conformance.captures.values import Capture, WireDialect
 from api.conformance.probe.dialects import Ask, Driver, headers, path_of

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.framing import parsed
+from api.conformance.captures.frames import parsed
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, Client, Received, read_body
 from api.conformance.probe.dialects import DRIVERS, Driver, path_of

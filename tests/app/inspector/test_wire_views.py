@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.parsing import parse
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Severity
 from api.dialects.chat.dialect import DIALECT as CHAT
 from api.dialects.shared.body import parsed

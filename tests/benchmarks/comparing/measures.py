@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.running import probe
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import CheckOutcome, ProbeFailed, ProbeOptions, Report
 from tests.benchmarks.comparing.asking import Asker
 from tests.benchmarks.comparing.servers import Running

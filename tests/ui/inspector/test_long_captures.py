@@ -12,7 +12,7 @@ import pytest
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QGuiApplication
 
-from api.conformance.captures.framing import framed
+from api.conformance.captures.frames import framed
 from tests.api.conformance.captures.opening.saved import flow, netstring, stream
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import (

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.framing import parsed
+from api.conformance.captures.frames import parsed
 from api.conformance.captures.values import CapturedEnding, WireDialect
-from api.conformance.probe.checks.checking import (
+from api.conformance.probe.checks.check import (
     Check,
     CheckSetting,
     Seen,
@@ -34,7 +34,7 @@ from api.conformance.probe.dialects import (
     with_structure,
     with_tool,
 )
-from api.conformance.probe.judging import Judgement, judge, no_answer
+from api.conformance.probe.judgement import Judgement, judge, no_answer
 from api.conformance.probe.plan import Baseline, StopCase, simple_case
 from api.conformance.probe.values import Exchange, Fault
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from api.conformance.probe.checks.checking import (
+from api.conformance.probe.checks.check import (
     NO_ANSWER,
     Check,
     CheckSetting,
@@ -21,7 +21,7 @@ from api.conformance.probe.checks.checking import (
     working_case,
 )
 from api.conformance.probe.client import Client
-from api.conformance.probe.judging import Judgement, invariants, judge, no_answer
+from api.conformance.probe.judgement import Judgement, invariants, judge, no_answer
 from api.conformance.probe.plan import NEVER, Baseline, StopCase, missing, simplest_case
 from api.conformance.probe.values import Exchange, Fault
 

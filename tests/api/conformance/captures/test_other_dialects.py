@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.parsing import parse
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Capture, CapturedEnding, CapturedUsage, WireDialect
 
 

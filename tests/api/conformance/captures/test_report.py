@@ -2,9 +2,8 @@
 
 import json
 
-from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.parsing import parse
-from api.conformance.captures.report import as_json, as_text, has_faults
+from api.conformance.captures.diagnosis import as_json, as_text, diagnose, has_faults
+from api.conformance.captures.recognition import parse
 
 BODY = {
     "type": "message",

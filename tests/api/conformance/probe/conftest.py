@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.running import probe
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeOptions, Report
 from tests.api.conformance.probe.small_server import SmallServer
 from tests.support.asking import run

@@ -6,7 +6,7 @@ from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.references import Topic
-from api.conformance.probe.running import all_checks
+from api.conformance.probe.run import all_checks
 from api.conformance.probe.values import Case, Level
 
 

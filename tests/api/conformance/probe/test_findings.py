@@ -9,7 +9,7 @@ from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.client import curl_line
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.running import ProbeRun
+from api.conformance.probe.run import ProbeRun
 from api.conformance.probe.values import (
     Access,
     CheckOutcome,

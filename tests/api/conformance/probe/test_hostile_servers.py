@@ -15,10 +15,9 @@ from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, LimitReached
-from api.conformance.probe.reports.formats import as_data
-from api.conformance.probe.reports.html import as_html
-from api.conformance.probe.reports.text import as_text
-from api.conformance.probe.running import probe
+from api.conformance.probe.report_files import as_data, as_html
+from api.conformance.probe.reports import as_text
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeFailed, ProbeOptions
 from api.terminal_text import harmless
 from app import exits

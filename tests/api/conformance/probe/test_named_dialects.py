@@ -6,7 +6,7 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.reports.text import as_text
+from api.conformance.probe.reports import as_text
 from api.conformance.probe.values import ProbeVerdict
 from tests.api.conformance.probe.family.named_wires import NAMED_WIRES, NamedServer
 from tests.api.conformance.probe.family.probing import report_on

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports.text import as_text
+from api.conformance.probe.reports import as_text
 from api.conformance.probe.values import CheckOutcome, ProbeFailed, ProbeVerdict, Report
 from tests.api.conformance.probe.family import odd
 from tests.api.conformance.probe.family.probing import report_on

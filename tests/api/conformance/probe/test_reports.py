@@ -8,14 +8,13 @@ import shutil
 import pytest
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.parsing import parse
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import curl_line
 from api.conformance.probe.dialects import DRIVERS, Ask
-from api.conformance.probe.reports.formats import as_data
-from api.conformance.probe.reports.html import as_html
-from api.conformance.probe.reports.text import as_text, summary
-from api.conformance.probe.running import probe
+from api.conformance.probe.report_files import as_data, as_html
+from api.conformance.probe.reports import as_text, summary
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import (
     Access,
     CheckOutcome,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.opening import captures_of
 from api.conformance.captures.recordings import NotReadable
+from api.conformance.captures.sources import captures_of
 from api.conformance.captures.values import Capture, Severity, WireDialect
 from tests.api.conformance.captures.opening.saved import (
     BODY,

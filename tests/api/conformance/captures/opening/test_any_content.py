@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.opening import captures_of
 from api.conformance.captures.recordings import NotReadable
+from api.conformance.captures.sources import captures_of
 from tests.api.conformance.captures.opening.saved import amazon, flow, netstring, stream, trace
 from tests.support.random_cases import cases
 

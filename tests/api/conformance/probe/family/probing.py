@@ -3,7 +3,7 @@
 import ssl
 from typing import Any
 
-from api.conformance.probe.running import probe
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeOptions, Report
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.support.asking import run

@@ -7,8 +7,8 @@ import asyncio
 from typing import Any
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.reports.text import as_text
-from api.conformance.probe.running import probe
+from api.conformance.probe.reports import as_text
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import CheckOutcome, ProbeOptions
 
 # Checks that a dialect cannot express, or for which its standard prompts give no occasion.

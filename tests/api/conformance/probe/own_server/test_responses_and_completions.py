@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.running import probe
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import ProbeOptions
 from tests.api.conformance.probe.own_server.everything_holds import SKIPPED, check_everything
 

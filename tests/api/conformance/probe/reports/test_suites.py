@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from api.conformance.captures.parsing import parse
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.references import Reference
-from api.conformance.probe.reports.formats import (
+from api.conformance.probe.report_files import (
     FORMAT,
     NotAReport,
     as_badge,
@@ -24,16 +24,19 @@ from api.conformance.probe.reports.formats import (
     changes,
     changes_as_text,
     suite_as_data,
+    suite_as_html,
 )
-from api.conformance.probe.reports.html import suite_as_html
-from api.conformance.probe.reports.suite import (
+from api.conformance.probe.reports import (
     Expected,
     ExpectedFileWrong,
     ProbeSuite,
     SuiteVerdict,
+    code,
     read_expected,
+    suite_as_markdown,
+    suite_as_text,
+    with_code,
 )
-from api.conformance.probe.reports.text import code, suite_as_markdown, suite_as_text, with_code
 from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fault, Level, Report
 
 SCHEMA = json.loads(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from api.conformance.captures.framing import BodyForm, framed
+from api.conformance.captures.frames import BodyForm, framed
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])

@@ -1,4 +1,4 @@
-"""Parses the text of a captured answer: recognises its dialect and calls the right reader.
+"""Recognises the dialect of a captured answer and has the right reader read it.
 
 Tolerant: problems become findings, never exceptions. Pure; any thread.
 """
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from api.conformance.captures.draft import Draft, mapping
-from api.conformance.captures.framing import MOST_FRAMES, BodyForm, Frame, Framed, framed
+from api.conformance.captures.frames import MOST_FRAMES, BodyForm, Frame, Framed, framed
 from api.conformance.captures.other_readers import (
     EVENTS,
     read_converse_stream,

@@ -11,10 +11,16 @@ from itertools import pairwise
 from typing import Any
 
 from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.framing import BodyForm, Framed, framed, line_start
-from api.conformance.captures.parsing import read_framed
-from api.conformance.captures.recordings import Record, entries_of, opened, records_of_har
-from api.conformance.captures.traces import segments, traced
+from api.conformance.captures.frames import BodyForm, Framed, framed, line_start
+from api.conformance.captures.recognition import read_framed
+from api.conformance.captures.recordings import (
+    Record,
+    entries_of,
+    opened,
+    records_of_har,
+    segments,
+    traced,
+)
 from api.conformance.captures.values import Capture, Decode, Finding, Severity, as_it_stands
 
 # Removes quotation marks, fences, times and indentation around a pasted answer.

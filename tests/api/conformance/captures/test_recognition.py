@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.conformance.captures.diagnosis import diagnose
-from api.conformance.captures.parsing import parse
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from tests.support.random_cases import cases
 

@@ -7,7 +7,7 @@ from typing import Any
 from api.conformance.captures.values import Severity, WireDialect
 from api.conformance.probe.catalogue import case_of
 from api.conformance.probe.client import Client
-from api.conformance.probe.judging import Judgement
+from api.conformance.probe.judgement import Judgement
 from api.conformance.probe.plan import Baseline, StopCase, simplest_case
 from api.conformance.probe.values import (
     Case,

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.detection import place_of
-from api.conformance.probe.running import probe
+from api.conformance.probe.run import probe
 from api.conformance.probe.values import (
     CheckOutcome,
     ProbeFailed,

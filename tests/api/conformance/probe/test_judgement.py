@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api.conformance.captures.parsing import parse
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.dialects import DRIVERS, Ask
-from api.conformance.probe.judging import invariants, judge, no_answer
+from api.conformance.probe.judgement import invariants, judge, no_answer
 from api.conformance.probe.plan import Baseline, StopCase
 from api.conformance.probe.values import Exchange
 

@@ -1,1 +1,0 @@
-"""A probe's report in several formats: text, JSON, HTML, JUnit, SARIF, badge."""
