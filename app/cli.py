@@ -82,6 +82,6 @@ def _run(given: argparse.Namespace) -> int:
 def _self_test(words: list[str]) -> int:
     if len(words) > 1:
         raise CommandError("--self-test takes no other options: fullstop --self-test", exits.USAGE)
-    from app.self_test import checks as self_test
+    from app.self_test import run
 
-    return self_test.run()
+    return run()

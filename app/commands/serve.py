@@ -21,7 +21,7 @@ from api.server.telemetry import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
 from api.transport.response_store import prepared
 from api.transport.service import ServedEngine
-from app import __version__, exits, logs, paths
+from app import __version__, exits, paths
 from app.composition import (
     ServedModels,
     follow_rank_0,
@@ -33,7 +33,13 @@ from app.composition import (
     world_of_this_process,
 )
 from app.exits import CommandError
-from app.process import EndingSignals, raise_limit, spare_what_is_loaded
+from app.process import (
+    EndingSignals,
+    log_as_json_lines,
+    log_to_standard_error,
+    raise_limit,
+    spare_what_is_loaded,
+)
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
 from app.terminal import live_line, load_words, server_banner, server_facts
@@ -60,9 +66,9 @@ _IN_CLEAR = (
 def run(options: ServeOptions) -> int:
     """Serve until a signal; return the exit code."""
     if options.log != "json":
-        logs.to_standard_error(options.verbose)
+        log_to_standard_error(options.verbose)
         return _run(options)
-    logs.as_json_lines()
+    log_as_json_lines()
     try:
         return _run(options)
     except CommandError as failed:

@@ -3,14 +3,20 @@
 import asyncio
 import contextlib
 import logging
+import os
+import shutil
+import stat
 import sys
-from collections.abc import AsyncIterator
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
 import qasync
+from PySide6.QtCore import QObject, QProcess
 
-from app import exits, logs, paths
+from app import exits, paths
 from app.agents import CopiedLines
 from app.composition import open_engine
 from app.desktop.application import (
@@ -21,35 +27,254 @@ from app.desktop.application import (
     only_instance,
     shown_on_demand,
 )
-from app.desktop.rescued_text import RescuedText, rescue
 from app.desktop.server import LocalServer, RequestFeed, SharedModels, keep_offered
-from app.desktop.tray import in_tray
 from app.mcp.host import ToolServers
 from app.mcp.processes import kill_all
 from app.paths import made_private, tighten
-from app.process import EndingSignals, exit_at_once, raise_limit
+from app.process import EndingSignals, exit_at_once, log_to_file, log_to_standard_error, raise_limit
 from app.settings.keychain import KeyStore
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
 from app.store.conversation_store import StoreUnavailable, open_store
 from app.store.traces import TraceFiles
 from engine import DiskCache, Engine, Limits, StopScope
+from engine.files.causes import os_cause
+from engine.files.safe_files import write_whole
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
-from ui.kit.dialogs import report_failure
+from ui.kit.dialogs import BoxButton, ask, report_failure
+from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.exchange.archive import conversations_json
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.window.main_window import MainWindow
+from ui.window.tray import Tray, has_tray
+
+# Rescues text that could not be saved before a signal ended the program, and offers it again.
+#
+# The file of conversations may be locked, or its disk full. When a person closes the window, we
+# ask what to do; a signal cannot wait for an answer. Main thread.
+
+_log = logging.getLogger(__name__)
+# ``app.paths`` keeps files that begin with "conversations" private.
+_NAME = "conversations-rescued-"
+_IMPORTED = "conversations-imported-"
+_SUFFIX = ".json"
+
+
+def rescue(store: ConversationStore, conversations: Iterable[Conversation]) -> Path | None:
+    """Write unsaved conversations to a file; return the file, or None if all are saved."""
+    lost = [
+        one
+        for one in conversations
+        if one.is_loaded and not one.is_unused and not store.is_kept(one)
+    ]
+    if not lost:
+        return None
+    text = conversations_json(lost)
+    name = f"{_NAME}{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}{_SUFFIX}"
+    for folder in _folders():
+        try:
+            write_whole(made_private(folder) / name, text)
+        except OSError as error:
+            _log.error("unsaved conversations cannot be written to %s: %s", folder, os_cause(error))
+        else:
+            _log.warning("unsaved conversations are kept in %s", folder / name)
+            return folder / name
+    return None
+
+
+def rescued_files() -> list[Path]:
+    """Return the files of ``rescue`` that have not been imported, the oldest first."""
+    found = [
+        path
+        for folder in _folders()
+        if _is_own(folder)
+        for path in folder.glob(f"{_NAME}*{_SUFFIX}")
+    ]
+    return sorted((path for path in found if _is_own(path)), key=lambda path: path.name)
+
+
+def _folders() -> Iterator[Path]:
+    """Yield the folders for rescued files; the first one may be on the full disk."""
+    yield paths.data_folder()
+    yield paths.config_folder()
+    yield paths.log_folder()
+    yield Path(tempfile.gettempdir()) / f"fullstop-{_user()}"
+
+
+def _user() -> str:
+    return str(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+
+
+def _is_own(path: Path) -> bool:
+    """Whether it is this person's and not a link: others can write to ``/tmp``."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    is_mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    return is_mine and not stat.S_ISLNK(found.st_mode)
+
+
+class RescuedText:
+    """Offers to import rescued conversations."""
+
+    def __init__(self, window: MainWindow, store: ConversationStore) -> None:
+        self._window = window
+        self._store = store
+        self._tasks = Tasks()
+
+    def offer(self) -> None:
+        """Ask whether to import the files, if there are any."""
+        if not (files := rescued_files()):
+            return
+        names = ", ".join(path.name for path in files)
+        ask(
+            self._window,
+            "Some of what you wrote could not be saved when Fullstop last quit.",
+            f"It was kept in {files[0].parent} ({names}). Import adds each conversation beside "
+            "those that are here, which may lack the last words. Otherwise you are asked again at "
+            "the next start.",
+            answers=[BoxButton("Import", lambda: self._start(files))],
+        )
+
+    async def finish(self) -> None:
+        """Wait until running imports have ended."""
+        await self._tasks.finish()
+
+    def _start(self, found: list[Path]) -> None:
+        self._tasks.start(self._import(found), "import rescued conversations")
+
+    async def _import(self, found: list[Path]) -> None:
+        files = self._window.workspace.files
+        refused: list[str] = []
+        files.refused.connect(refused.append)
+        try:
+            for path in found:
+                refused.clear()
+                files.import_from(path)
+                await files.finish()
+                await self._store.settled()
+                # A file that cannot be read, or whose text is not saved yet, is offered again.
+                if not refused and not self._store.failing_because:
+                    _note_imported(path)
+        finally:
+            files.refused.disconnect(refused.append)
+
+
+def _note_imported(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.rename(path.with_name(path.name.replace(_NAME, _IMPORTED, 1)))
+
+
+# The tray and notifications: how the program is present without its window.
+
+# System notifications: by the tray icon, or by ``notify-send`` without a tray.
+#
+# Main thread.
+
+_SECONDS_MS = 1000
+_SHOWN_MS = 15 * _SECONDS_MS
+_CLICKED = b"default"
+
+
+class CommandNotifications(QObject):
+    """Shows notifications with ``notify-send``, which waits for a click and reports it."""
+
+    def __init__(self, program: str, parent: QObject) -> None:
+        super().__init__(parent)
+        self._program = program
+        self.waiting: set[QProcess] = set()
+
+    def show(self, title: str, text: str, chosen: Callable[[], None]) -> None:
+        """Show a notification; ``chosen`` is called when a person clicks it."""
+        process = QProcess(self)
+        self.waiting.add(process)
+        process.finished.connect(lambda: self._end(process, chosen))
+        process.errorOccurred.connect(lambda _: self._end(process, None))
+        options = ["--app-name=Fullstop", "--icon=fullstop", f"--expire-time={_SHOWN_MS}"]
+        # A title that begins with a dash is not an option.
+        process.start(
+            self._program, [*options, "--action=default=Show", "--wait", "--", title, text]
+        )
+
+    def close(self) -> None:
+        """Stop waiting for clicks."""
+        for process in list(self.waiting):
+            self.waiting.discard(process)
+            process.kill()
+            process.waitForFinished(_SECONDS_MS)
+
+    def _end(self, process: QProcess, chosen: Callable[[], None] | None) -> None:
+        if process not in self.waiting:
+            return
+        self.waiting.discard(process)
+        said = process.readAllStandardOutput().data()
+        process.deleteLater()
+        if chosen is not None and _CLICKED in bytes(said).split():
+            chosen()
+
+
+def command_notifications(parent: QObject) -> CommandNotifications | None:
+    """Return a way to show notifications without a tray; None if the system has none."""
+    program = None if sys.platform == "darwin" else shutil.which("notify-send")
+    return None if program is None else CommandNotifications(program, parent)
+
+
+# Keeps the program alive in the tray when its window is closed. Main thread.
+
+
+@contextlib.contextmanager
+def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]:
+    """Show an icon in the tray, if there is one, so that the program runs on without its window."""
+    switch = window.workspace.server
+    if not has_tray():
+        with _told_by_command(window):
+            yield
+        return
+    tray = Tray(
+        window.theme,
+        switch,
+        window,
+        show=window.come_forward,
+        show_server=window.others.show_server,
+        quit=window.quit,
+    )
+    window.goes_on_when_closed = lambda: preferences.now.stays_in_tray and switch.is_wanted
+    tray.show()
+    window.notices.deliver = tray.notify
+    try:
+        yield
+    finally:
+        window.notices.deliver = None
+        tray.close()
+
+
+@contextlib.contextmanager
+def _told_by_command(window: MainWindow) -> Iterator[None]:
+    """Show notifications without a tray, if the system has a program for that."""
+    notifications = command_notifications(window)
+    if notifications is None:
+        yield
+        return
+    window.notices.deliver = notifications.show
+    try:
+        yield
+    finally:
+        window.notices.deliver = None
+        notifications.close()
+
+
+# The program with a window: one Qt and asyncio loop, the engine, the switchable server.
 
 # Opens what is kept of this person's conversations: the store, and the tokens of answers.
 #
 # Main thread.
-
-_log = logging.getLogger(__name__)
 
 
 def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
@@ -304,7 +529,7 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
 
 def _log_to_file() -> None:
     try:
-        logs.to_file(made_private(paths.log_folder()) / "fullstop.log")
+        log_to_file(made_private(paths.log_folder()) / "fullstop.log")
     except OSError as error:
-        logs.to_standard_error(is_verbose=False)
+        log_to_standard_error(is_verbose=False)
         _log.warning("no log file: %s", error)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app import logs
+from app.process import log_as_json_lines, log_to_standard_error
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def logging_as_before() -> Iterator[None]:
 
 
 def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.as_json_lines()
+    log_as_json_lines()
     log = logging.getLogger("api.server")
     log.info("line %d\nof two", 1, extra={"fields": {"status": 200, "path": "/grün"}})
     try:
@@ -40,7 +40,7 @@ def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_pipe_gets_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.to_standard_error(is_verbose=True)
+    log_to_standard_error(is_verbose=True)
     logging.getLogger("api.server").info("hello")
     assert "\x1b" not in capsys.readouterr().err
 
@@ -50,7 +50,7 @@ def test_logging_to_a_closed_stream_raises_nothing(
 ) -> None:
     closed = io.StringIO()
     monkeypatch.setattr(sys, "stderr", closed)
-    logs.to_standard_error(is_verbose=True)
+    log_to_standard_error(is_verbose=True)
     closed.close()
     monkeypatch.undo()
     logging.getLogger("api.server").info("hello")

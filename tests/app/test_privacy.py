@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app import logs, paths
+from app import paths, process
 from app.paths import made_private, set_aside, tighten
+from app.process import log_to_file
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
 from app.settings.settings_file import Settings, SettingsFile
 from app.store.conversation_store import open_store
@@ -66,10 +67,10 @@ def test_logs_are_private_before_and_after_they_are_rotated(
 ) -> None:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    monkeypatch.setattr(logs, "_FILE_SIZE_BYTES", 200)
+    monkeypatch.setattr(process, "_FILE_SIZE_BYTES", 200)
     file = made_private(tmp_path / "logs") / "fullstop.log"
     try:
-        logs.to_file(file)
+        log_to_file(file)
         for number in range(20):
             logging.getLogger("app").info("a line about number %d", number)
         found = {path.name: mode(path) for path in file.parent.iterdir()}

@@ -13,9 +13,16 @@ import pytest
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.cli import main
-from app.self_test.answers import COUNT, COUNTED, STOP, stop_checks
-from app.self_test.checks import CheckLeftOut, SelfTest
-from app.self_test.client import chat_problem, messages_problem
+from app.self_test import (
+    COUNT,
+    COUNTED,
+    STOP,
+    CheckLeftOut,
+    SelfTest,
+    chat_problem,
+    messages_problem,
+    stop_checks,
+)
 from engine.inference import mlx_loading
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -117,7 +124,7 @@ def test_a_check_that_never_ends_fails_and_delays_nobody(
         raise RuntimeError("too late")
 
     monkeypatch.setattr(mlx_loading, "load", stuck)
-    monkeypatch.setattr("app.self_test.checks._CHECK_LIMIT_S", 0.2)
+    monkeypatch.setattr("app.self_test._CHECK_LIMIT_S", 0.2)
     try:
         assert main(["--self-test"]) == 1
     finally:

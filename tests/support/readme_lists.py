@@ -150,20 +150,8 @@ LISTS: dict[str, Callable[[str], str]] = {
     "routes": lambda _: routes(),
     **{
         f"options of {command}": lambda _, command=command: options(command)  # type: ignore[misc]
-        for command in (
-            "window",
-            "ask",
-            "serve",
-            "launch",
-            "models list",
-            "models search",
-            "models download",
-            "models remove",
-            "replay",
-            "inspect",
-            "probe",
-            "completion",
-        )
+        for command in commands()
+        if command != "models"  # its actions have the options
     },
     **PARAMETERS,
     "settings": lambda _: settings(),

@@ -7,11 +7,10 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 from pytestqt.qtbot import QtBot
 
-import app.desktop.tray
+import app.desktop.window
 from app import paths
 from app.desktop.application import only_instance, shown_on_demand
-from app.desktop.tray import in_tray
-from app.desktop.window import chosen_model, tell
+from app.desktop.window import chosen_model, in_tray, tell
 from app.settings.options import ChatOptions
 from app.settings.settings_file import StoredPreferences
 from engine.scheduling.service import Engine
@@ -57,7 +56,7 @@ def test_the_window_starts_even_if_its_folder_cannot_be_made(
 def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(app.desktop.tray, "has_tray", lambda: True)
+    monkeypatch.setattr(app.desktop.window, "has_tray", lambda: True)
     monkeypatch.setattr(QSystemTrayIcon, "show", lambda _: None)
     preferences = preferences_state()
     switch = window.workspace.server

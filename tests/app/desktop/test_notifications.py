@@ -5,7 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from app.desktop.tray import CommandNotifications
+from app.desktop.window import CommandNotifications
 
 
 def test_the_program_gets_the_words_and_its_answer_counts_as_a_click(

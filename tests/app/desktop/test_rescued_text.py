@@ -8,8 +8,8 @@ import pytest
 import qasync
 from PySide6.QtWidgets import QApplication, QMessageBox
 
-from app.desktop import rescued_text
-from app.desktop.rescued_text import RescuedText, rescue, rescued_files
+from app.desktop import window as desktop_window
+from app.desktop.window import RescuedText, rescue, rescued_files
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
@@ -26,7 +26,7 @@ PROBLEM = StoreProblem("Your conversations are not being saved.", "The disk is f
 def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
     """The folders in which text is kept, the preferred one first."""
     found = [tmp_path / name for name in ("data", "config", "logs")]
-    monkeypatch.setattr(rescued_text, "_folders", lambda: iter(found))
+    monkeypatch.setattr(desktop_window, "_folders", lambda: iter(found))
     return found
 
 

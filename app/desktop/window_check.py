@@ -1,12 +1,13 @@
 """The self-test of the window: the real one, off screen, asks one question by its controls.
 
-Imports Qt; main thread, on a Qt and asyncio loop of its own.
+Main thread, on a Qt and asyncio loop of its own.
 """
 
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import qasync
 from PySide6.QtCore import QtMsgType, qInstallMessageHandler
@@ -15,26 +16,29 @@ from PySide6.QtWidgets import QApplication
 
 from app import paths
 from app.desktop.window import kept_conversations, server_window
-from app.self_test.answers import COUNT, STOP
 from app.settings.settings_file import StoredPreferences
 from engine import Engine
 from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 
+# The self-test of the window: the real one, off screen, asks one question by its controls.
+#
+# Imports Qt; main thread, on a Qt and asyncio loop of its own.
+
 _SIZE = 1200, 800
 _GLANCE_S = 0.02
 _SETTLING_S = 0.3  # the panel is updated some thirty times a second
 _SAMPLES = 40
 
-Check = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[bool]]
+Check = Callable[[str, Callable[[], Awaitable[str]]], Coroutine[Any, Any, bool]]
 
 
 class WindowProblem(Exception):
     """The window did something unexpected; the message says what."""
 
 
-def run(check: Check, engine: Engine) -> None:
+def check_window(check: Check, engine: Engine, question: str, stop: str) -> None:
     """Build the window with an engine that has the demo model, and check it."""
     # The offscreen platform logs for each window what it does not support; hide that.
     before = qInstallMessageHandler(_only_serious)
@@ -43,19 +47,12 @@ def run(check: Check, engine: Engine) -> None:
     application.setQuitOnLastWindowClosed(False)
     try:
         with asyncio.Runner(loop_factory=lambda: qasync.QEventLoop(application)) as runner:
-            runner.run(_checks(check, application, engine))
+            runner.run(check("window", lambda: _asked_window(application, engine, question, stop)))
     finally:
         qInstallMessageHandler(before)
 
 
-async def _checks(check: Check, application: QApplication, engine: Engine) -> None:
-    async def work() -> str:
-        return await _asked_window(application, engine)
-
-    await check("window", work)
-
-
-async def _asked_window(application: QApplication, engine: Engine) -> str:
+async def _asked_window(application: QApplication, engine: Engine, question: str, stop: str) -> str:
     stored = StoredPreferences(paths.config_folder())
     preferences = PreferencesState(stored.preferences(), stored)
     async with kept_conversations() as store:
@@ -66,7 +63,7 @@ async def _asked_window(application: QApplication, engine: Engine) -> str:
             window.resize(*_SIZE)
             window.show()
             window.start(paths.demo_model())
-            return await _asked(window)
+            return await _asked(window, question, stop)
         finally:
             window.close()
             await window.finish()
@@ -74,18 +71,18 @@ async def _asked_window(application: QApplication, engine: Engine) -> str:
             window.deleteLater()
 
 
-async def _asked(window: MainWindow) -> str:
+async def _asked(window: MainWindow, question: str, stop: str) -> str:
     workspace = window.workspace
     await _until(lambda: workspace.model.stage not in ("none", "loading"))
     if workspace.model.stage != "ready":
         raise WindowProblem(f"the model is {workspace.model.stage}")
-    workspace.current.stops.ensure(STOP)
-    workspace.send(COUNT)
+    workspace.current.stops.ensure(stop)
+    workspace.send(question)
     verdict = window.stop_panel.verdict
     await _until(lambda: verdict.run is not None and verdict.run.is_over)
     await asyncio.sleep(_SETTLING_S)
     told = verdict.sentence.text()
-    if STOP not in told:
+    if stop not in told:
         raise WindowProblem(f"the stop panel says {told!r}")
     picture = window.grab().toImage()
     if _colors(picture) < 2:

@@ -1,1 +1,0 @@
-"""``fullstop --self-test``: checks that this installation works, on the demo model."""
