@@ -1,7 +1,8 @@
 """A batch whose model is shared out among several processes."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections import abc
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
@@ -16,7 +17,8 @@ from engine.inference.backend import BatchLimits, Joined, Step
 from engine.inference.batch import RunningBatch
 from engine.inference.embedding import TextReader
 from engine.inference.scoring import PromptScorer
-from engine.values.request import PERSON, CacheOwner
+from engine.inference.sequence import Sequence
+from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScoring
 
 # Shards a model across processes and keeps them in step.
@@ -150,25 +152,23 @@ class LeadingBatch(RunningBatch):
         # Guesses would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, guesses=False))
         self._followers = followers
-        self._prompt_lengths: dict[int, int] = {}
 
-    def insert(
-        self,
-        tokens: list[int],
-        *,
-        turn_end: int = 0,
-        owner: CacheOwner = PERSON,
-        scorer: PromptScorer | None = None,
-        **drawing: Any,
-    ) -> Joined:
-        """Add a row everywhere."""
+    def insert(self, sequence: Sequence) -> Joined:
+        """Add a sequence everywhere."""
         self._followers.check()
         kept = self.cache_use.entries
-        joined = super().insert(tokens, turn_end=turn_end, owner=owner, scorer=scorer, **drawing)
-        self._prompt_lengths[joined.row] = len(tokens)
-        scored_from = None if scorer is None else scorer.begins + 1
+        joined = super().insert(sequence)
+        scored_from = None if sequence.scorer is None else sequence.scorer.begins + 1
         self._followers.announce(
-            Insert(tokens, joined.row, joined.cached, kept, turn_end, scored_from, owner.name)
+            Insert(
+                sequence.tokens,
+                joined.row,
+                joined.cached,
+                kept,
+                sequence.turn_end,
+                scored_from,
+                sequence.owner.name,
+            )
         )
         return joined
 
@@ -180,21 +180,20 @@ class LeadingBatch(RunningBatch):
         except Exception as error:
             raise self._followers.blame(error) from error
 
-    def text_reader(self, texts: Sequence[Sequence[int]], **wanted: Any) -> TextReader:
+    def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **wanted: Any) -> TextReader:
         """Refuse: the others are told of rows alone."""
         raise InvalidRequest("model", "a model that several processes share makes no vectors")
 
     def leave(self, rows: Mapping[int, int]) -> None:
         """Take rows out everywhere; caches are kept under the tokens that rank 0 sampled."""
         gone = self._taken_out(rows)
-        written = [(one.tokens or [])[self._prompt_lengths.pop(one.row) :] for one in gone]
-        self._followers.announce(Leave([one.row for one in gone], written))
+        written = [(one.tokens or [])[len(one.sequence) :] for one in gone]
+        self._followers.announce(Leave([one.sequence.number for one in gone], written))
         self._let_go(gone)
 
-    def reset(self) -> Sequence[int]:
+    def reset(self) -> abc.Sequence[int]:
         """Drop all rows of this process; the other processes are lost already."""
-        self._prompt_lengths.clear()
-        self._joining.clear()
+        self.sequences.clear()
         return super().reset()
 
     def close(self) -> None:
@@ -217,8 +216,9 @@ class FollowingBatch(RunningBatch):
         if order.scored_from is not None:
             # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.
             scorer = PromptScorer(order.tokens, PromptScoring(order.scored_from), 1)
+        owner = CacheOwner(order.owner)
         row, cached, *_ = self.insert(
-            order.tokens, turn_end=order.turn_end, owner=CacheOwner(order.owner), scorer=scorer
+            Sequence(order.tokens, turn_end=order.turn_end, owner=owner, scorer=scorer)
         )
         if (row, cached) != (order.row, order.cached):
             raise OutOfStep(

@@ -1,50 +1,48 @@
-"""The running batch of one model."""
+"""The running batch of one model: mlx-lm's generators, what each step reads, and its prompt cache.
+
+Knows token ids only: no text and no request. mlx-lm's ``BatchGenerator`` gets no stops and no
+limits, because ``engine.output`` decides where an answer ends. Belongs to the thread that made it,
+as MLX's streams do.
+"""
 
 import contextlib
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import abc
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-from mlx_lm.generate import BatchGenerator
+from mlx_lm.generate import BatchGenerator, PromptProcessingBatch
 from mlx_lm.models.cache import BatchKVCache, CacheList, make_prompt_cache, trim_prompt_cache
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
+from engine.grammar.masks import settle
 from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
 from engine.inference.cache.disk import ModelDiskCache
-from engine.inference.cache.index import LoadedBeginning, common_tokens, key_of
 from engine.inference.cache.memory import PromptKeeper
-from engine.inference.cache.segments import beginning_of, is_cut_anywhere
+from engine.inference.cache.segments import is_cut_anywhere
 from engine.inference.drafts import Guessing
 from engine.inference.embedding import TextReader
 from engine.inference.mlx_lm_internals import (
     DecodingRows,
     decode_together,
     decoding_rows,
-    insert_row,
     prompt_tokens_read,
     read_as,
     set_reading,
-    stop_reading_at,
     straighten_windows,
 )
 from engine.inference.prefill import (
     LANES,
-    WORTH_TOKENS,
     CopyingPace,
     ReadingPace,
     ReadingTurns,
-    SharedReading,
-    lane_of,
 )
-from engine.inference.sampling import greedy
-from engine.inference.scoring import PromptScorer, ScoredRows, ScoringPrompts
+from engine.inference.scoring import PromptScorer, fitting
+from engine.inference.sequence import WORTH_TOKENS, Departure, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
-from engine.inference.speculation.draft_model import DraftGuesses
-from engine.inference.speculation.sources import GuessSource
-from engine.values.request import PERSON, CacheOwner
+from engine.values.tokens import PromptScores
 
 # Caches of running rows that use no attention mask where it would hide nothing. Engine thread.
 #
@@ -94,224 +92,13 @@ class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
         self._known_for = None
 
 
-def unmask(cache: Sequence[Any]) -> None:
+def unmask(cache: abc.Sequence[Any]) -> None:
     """Let the parts of a running batch's cache skip needless masks from now on."""
     for part in cache:
         if type(part) is BatchKVCache:
             part.__class__ = UnmaskedCache
         elif isinstance(part, CacheList):
             unmask(part.caches)
-
-
-# Puts prompts into the lanes of a batch, each with the longest cached beginning.
-#
-# A prompt that shares a long beginning with a row of its owner takes it from that row: at once,
-# or as soon as the row has read it. A cache that cannot be cut anywhere is kept at the end of a
-# turn and where prompts diverged, so that later prompts can continue from there. Belongs to the
-# thread of the batch.
-
-# So large that the batch never ends a row by itself.
-_NO_LIMIT = 1 << 40
-
-
-@dataclass(slots=True)
-class Arrival:
-    """A prompt that is not in a lane yet."""
-
-    owner: str
-    tokens: list[int]
-    drawing: dict[str, Any]
-    cache: list[Any] | None = None
-    cached: int = 0
-    snapshots_at: Sequence[int] = ()
-    row: int = -1
-    reads_alone: bool = False
-
-
-@dataclass(slots=True)
-class Departure:
-    """A row that was taken out of the batch."""
-
-    row: int
-    cache: list[Any] | None = None
-    tokens: list[int] | None = None
-
-
-class Joining:
-    """The prompts on their way into a batch."""
-
-    def __init__(
-        self,
-        lanes: Sequence[Any],
-        lane_of: dict[int, int],
-        *,
-        is_cut_anywhere: bool,
-    ) -> None:
-        self.hits = self.hit_tokens = 0
-        self._lanes = lanes
-        self._lane_of = lane_of
-        self._is_cut_anywhere = is_cut_anywhere
-        self._sharing = SharedReading(is_cut_anywhere=is_cut_anywhere)
-        self._next_row = 0
-        # Rows that wait until another row has read what they share with it.
-        self._waiting: dict[int, Arrival] = {}
-        self._stopped_waiting: list[tuple[int, int]] = []
-        # After how many tokens the cache of a row is to be kept, where that cannot be cut.
-        self._snapshots_at: dict[int, set[int]] = {}
-
-    def add(self, arrival: Arrival) -> int:
-        """Let a prompt join the batch, or wait for another that is read; return its row's number.
-
-        Its ``cached`` has grown where it took a beginning from a row at once.
-        """
-        arrival.row = self._next_row
-        self._next_row += 1
-        self._place(arrival)
-        return arrival.row
-
-    def has_read(self, row: int, tokens: int) -> tuple[list[tuple[int, int]], bool]:
-        """Note how many tokens a row has read since it joined; let those join that waited
-        for it.
-        """
-        tokens += self._sharing.begun_at(row)
-        due = self._sharing.has_read(row, tokens)
-        if due:
-            cache, held = self.copy_of(row)
-            for other in due:
-                self._take_beginning(self._waiting[other], cache, held)
-                self._stop_waiting(other, self._join)
-        waiting = ((self._waiting[other], most) for other, most in self._sharing.waiting(row))
-        progress = [(one.row, min(most, tokens) - one.cached) for one, most in waiting]
-        return progress, tokens in self._snapshots_at.get(row, ())
-
-    def unread_by(self, row: int) -> int:
-        """Return how many tokens of its prompt a row in the batch has not read yet; at least 1."""
-        return self._sharing.unread_by(row)
-
-    def depth_of(self, row: int) -> int:
-        """Return how many tokens of its prompt a row in the batch has."""
-        return self._sharing.read_by(row)
-
-    def length_of(self, row: int) -> int:
-        """Return how many tokens the prompt of a row in the batch has."""
-        return self._sharing.length_of(row)
-
-    def take_shared(self) -> list[tuple[int, int]]:
-        """Return the rows that stopped waiting, each with how many tokens it need not read."""
-        found, self._stopped_waiting = self._stopped_waiting, []
-        return found
-
-    def stop(self, row: int) -> bool:
-        """Drop a row that waits; return whether there is such a row."""
-        return self._waiting.pop(row, None) is not None
-
-    def forget(self, gone: Sequence[Departure]) -> None:
-        """Forget rows that were taken out; those that waited for them read on from there."""
-        rows = {one.row for one in gone}
-        if self._stopped_waiting:
-            self._stopped_waiting = [one for one in self._stopped_waiting if one[0] not in rows]
-        heirs: list[int] = []
-        for one in gone:
-            self._snapshots_at.pop(one.row, None)
-            waited = [row for row in self._sharing.forget(one.row) if row not in rows]
-            heirs += waited
-            if waited and one.cache and one.tokens:
-                self._evaluate(one.cache)
-                for row in waited:
-                    self._take_beginning(self._waiting[row], one.cache, one.tokens)
-        # Only now, so that none finds a beginning in a row that has left.
-        for row in heirs:
-            self._stop_waiting(row, self._place)
-
-    def begin_anew(self) -> Sequence[int]:
-        """Let the rows that waited join a batch that is empty again; return their numbers."""
-        self._snapshots_at.clear()
-        self._sharing.clear()
-        rows = sorted(self._waiting)
-        for row in rows:
-            self._stop_waiting(row, self._place)
-        return rows
-
-    def clear(self) -> None:
-        """Forget all rows."""
-        self._waiting.clear()
-        self.begin_anew()
-
-    def copy_of(self, row: int) -> tuple[list[Any], list[int]]:
-        """Return a copy of the cache of a row in the batch, and the tokens in it."""
-        with self._stream():
-            cache, tokens = self._lanes[self._lane_of.get(row, 0)].extract_cache([row])[row]
-        self._evaluate(cache)
-        return cache, tokens
-
-    def _place(self, arrival: Arrival) -> None:
-        """Let a prompt wait for a row that shares its beginning, or join at once."""
-        shared = None
-        if not arrival.reads_alone:
-            shared = self._sharing.best(arrival.owner, arrival.tokens, arrival.cached)
-        if shared is not None and not shared.is_read:
-            self._waiting[arrival.row] = arrival
-            self._sharing.wait(arrival.row, shared)
-            if not self._is_cut_anywhere:
-                self._snapshot(shared.row, shared.tokens)
-            return
-        if shared is not None:
-            cache, held = self.copy_of(shared.row)
-            # What is beyond the prompt may still change.
-            self._take_beginning(arrival, cache, held, shared.tokens)
-        self._join(arrival)
-
-    def _join(self, arrival: Arrival) -> None:
-        """Put a prompt into the lane of those with as much to read, in the order of arrival."""
-        row, tokens, cached = arrival.row, arrival.tokens, arrival.cached
-        lane = lane_of(len(tokens) - cached)
-        insert_row(
-            self._lanes[lane],
-            row,
-            [tokens[cached:]],
-            max_tokens=[_NO_LIMIT],
-            caches=None if arrival.cache is None else [arrival.cache],
-            all_tokens=[tokens[:cached]],
-            **arrival.drawing,
-        )
-        self._lane_of[row] = lane
-        self._sharing.joined(row, arrival.owner, tokens, cached)
-        for at in arrival.snapshots_at:
-            self._snapshot(row, at)
-        self.hits += bool(cached)
-        self.hit_tokens += cached
-
-    def _snapshot(self, row: int, at: int) -> None:
-        """Keep the cache of a row once the row has read ``at`` tokens of its prompt."""
-        if at > self._sharing.read_by(row):
-            self._snapshots_at.setdefault(row, set()).add(at)
-            begun = self._sharing.begun_at(row)
-            stop_reading_at(self._lanes[self._lane_of[row]], row, at - begun)
-
-    def _stop_waiting(self, row: int, go_on: Callable[[Arrival], None]) -> None:
-        arrival = self._waiting.pop(row)
-        go_on(arrival)
-        # It may have taken more from another row, or wait for that now.
-        self._stopped_waiting.append((row, arrival.cached))
-
-    def _take_beginning(
-        self, arrival: Arrival, cache: list[Any], tokens: list[int], most: int | None = None
-    ) -> None:
-        """Give a prompt what it shares with the cache of a row, if that is more than it has."""
-        common = common_tokens(key_of(tokens), key_of(arrival.tokens[:-1][:most]))
-        if common > arrival.cached:
-            with self._stream():
-                found = beginning_of(cache, len(tokens), common)
-            if found is not None:
-                arrival.cache, arrival.cached = found, common
-
-    def _evaluate(self, cache: list[Any]) -> None:
-        # Lazy slices would keep the arrays of the whole batch alive.
-        with self._stream():
-            mx.eval([part.state for part in cache])
-
-    def _stream(self) -> Any:
-        return mx.stream(self._lanes[0].stream)
 
 
 # Plans what the next step of a batch reads: which prompts, how many together, how much of each.
@@ -347,16 +134,12 @@ NO_READING = Reading()
 class ReadingPlan:
     """Plans the reading of one batch, step by step."""
 
-    def __init__(
-        self, limits: BatchLimits, lane_of: dict[int, int], joining: Joining, scored: ScoredRows
-    ) -> None:
+    def __init__(self, limits: BatchLimits, reading: list[Sequence]) -> None:
         self.pace = ReadingPace(limits.prefill_chunk)
         self._copying = CopyingPace()
         self._turns = ReadingTurns()
         self._rows = limits.rows
-        self._lane_of = lane_of
-        self._joining = joining
-        self._scored = scored
+        self._reading = reading
 
     def next(self, decoding: int) -> Reading:
         """Return what the next step reads; at least one prompt must be waiting."""
@@ -366,9 +149,8 @@ class ReadingPlan:
         prompts = min(together, waiting[lane])
         depth = self._depth(lane, prompts)
         chunk = self.pace.chunk(decoding, prompts, lane, depth)
-        if chunk and self._scored:
-            depths = {row: self._joining.depth_of(row) for row in self._rows_in(lane)}
-            chunk = self._scored.chunk(chunk, depths, together)
+        if chunk:
+            chunk = fitting(chunk, [(one.scorer, one.read) for one in self._in(lane)], together)
         if chunk:
             self._turns.note(lane, waiting)
         return Reading(chunk, lane, together, prompts, depth)
@@ -391,11 +173,11 @@ class ReadingPlan:
 
     def _together(self, lane: int, decoding: int) -> int:
         """Return how many prompts of a lane are read together: more, where each is short."""
-        rows = self._rows_in(lane)
-        left = max(map(self._joining.unread_by, rows), default=1)
+        sequences = self._in(lane)
+        left = max((one.unread for one in sequences), default=1)
         together = max(READ_TOGETHER, _FEW_TOKENS // left)
         if decoding:
-            longest = max(map(self._joining.length_of, rows), default=1)
+            longest = max(map(len, sequences), default=1)
             together = min(together, self._copying.together(longest), self._beginning(decoding))
         return min(self._rows, together)
 
@@ -407,24 +189,64 @@ class ReadingPlan:
 
     def _depth(self, lane: int, prompts: int) -> int:
         """Return how many tokens have been read of the longest prompt that a lane reads now."""
-        rows = sorted(self._rows_in(lane))[:prompts]
-        return max(map(self._joining.depth_of, rows), default=0)
+        first = sorted(self._in(lane), key=lambda one: one.number)[:prompts]
+        return max((one.read for one in first), default=0)
 
-    def _rows_in(self, lane: int) -> list[int]:
-        return [row for row, other in self._lane_of.items() if other == lane]
+    def _in(self, lane: int) -> list[Sequence]:
+        return [one for one in self._reading if one.lane == lane]
 
     def _waiting(self) -> list[int]:
         """Return how many prompts of each lane are being read, or wait for that."""
         waiting = [0] * LANES
-        for lane in self._lane_of.values():
-            waiting[lane] += 1
+        for one in self._reading:
+            waiting[one.lane or 0] += 1
         return waiting
 
 
-# The mlx-lm generators of one batch: they read prompts of different lengths and decode together.
-#
-# Knows the number and the lane of each row, but nothing of guesses or kept caches. Belongs to the
-# thread of the batch.
+class _ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm has no types
+    """Prompts that are read together; some of them are scored meanwhile."""
+
+    sequences: Mapping[int, Sequence]
+    scores: list[tuple[int, PromptScores]]
+
+    def prompt(self, tokens: list[list[int]]) -> None:
+        """Read the next tokens of each prompt."""
+        rows = self._scored_rows(tokens)
+        if not rows:
+            super().prompt(tokens)
+            return
+        begun = [len(one) for one in self.tokens]
+        counts = [len(one) for one in tokens]
+        model: Any = self.model  # type: ignore[has-type]
+        read = 0
+
+        def reading(inputs: mx.array, cache: Any = None) -> Any:
+            nonlocal read
+            logits = model(inputs, cache=cache)
+            for index, row, scorer in rows:
+                count = min(inputs.shape[1], counts[index] - read)  # the rest is padding
+                if count > 0:
+                    found = scorer.score(logits[index, :count], begun[index] + read)
+                    if found is not None:
+                        self.scores.append((row, found))
+            read += inputs.shape[1]
+            return logits
+
+        self.model = reading
+        try:
+            super().prompt(tokens)
+        finally:
+            self.model = model
+
+    def _scored_rows(self, tokens: list[list[int]]) -> list[tuple[int, int, PromptScorer]]:
+        """Return the index, the number and the scorer of each row whose logits are wanted."""
+        found = []
+        for index, row in enumerate(self.uids):
+            scorer = self.sequences[row].scorer
+            if scorer is not None and len(self.tokens[index]) + len(tokens[index]) > scorer.begins:
+                found.append((index, row, scorer))
+        return found
+
 
 # The generators of all models in memory. They share one limit of wired memory: macOS may page out
 # weights beyond it, which makes them slow.
@@ -434,16 +256,15 @@ _open: "weakref.WeakSet[Generators]" = weakref.WeakSet()
 class Generators:
     """One generator for each lane; all of them decode in the batch of the first."""
 
-    def __init__(
-        self, model: Any, limits: BatchLimits, scored: ScoredRows, *, is_cut_anywhere: bool
-    ) -> None:
+    def __init__(self, model: Any, limits: BatchLimits, *, is_cut_anywhere: bool) -> None:
         self.model = model
+        self.scores: list[tuple[int, PromptScores]] = []
         self._chunk = limits.prefill_chunk
         self._rows = limits.rows
-        self._scored = scored
         self._is_cut_anywhere = is_cut_anywhere
-        self.lane_of: dict[int, int] = {}
-        self.lanes = self._made()
+        self.lanes: list[Any] = []
+        self.sequences = Sequences(self.lanes, is_cut_anywhere=is_cut_anywhere)
+        self.lanes += self._made()
         _open.add(self)
 
     def _made(self) -> list[Any]:
@@ -458,7 +279,12 @@ class Generators:
         ]
         decode_together(lanes)
         for lane in lanes:
-            read_as(lane, ScoringPrompts, scored=self._scored)
+            read_as(
+                lane,
+                _ScoringPrompts,
+                sequences=self.sequences.by_number,
+                scores=self.scores,
+            )
         return lanes
 
     def stream(self) -> Any:
@@ -479,27 +305,17 @@ class Generators:
             if not self._is_cut_anywhere:
                 with self.stream():
                     straighten_windows(batch)
-        if self.lane_of:
+        if self.sequences.reading:
             for part in sampled:
-                self.lane_of.pop(part.uid, None)
+                sequence = self.sequences.by_number[part.uid]
+                if sequence.lane is not None:
+                    self.sequences.begins_to_decode(sequence)
         return read, sampled
-
-    def take_out(self, rows: Iterable[int]) -> dict[int, tuple[list[Any], list[int]]]:
-        """Take rows out, lane by lane; return the cache and the tokens of each."""
-        leaving: dict[int, list[int]] = {}
-        for row in rows:
-            leaving.setdefault(self.lane_of.pop(row, 0), []).append(row)
-        found: dict[int, tuple[list[Any], list[int]]] = {}
-        for lane, gone in leaving.items():
-            batch = self.lanes[lane]
-            with mx.stream(batch.stream):
-                found |= batch.remove(gone, return_prompt_caches=True)
-        return found
 
     def renew(self) -> None:
         """Drop all rows, after a step that failed."""
         self._close_lanes()
-        self.lane_of.clear()
+        self.scores.clear()
         self.lanes[:] = self._made()
 
     def close(self) -> None:
@@ -518,13 +334,6 @@ class Generators:
         for batch in reversed(self.lanes):
             with contextlib.suppress(Exception):  # after a step that failed
                 batch.close()
-
-
-# The running batch of one model, and its prompt cache.
-#
-# Knows token ids only: no text and no request. mlx-lm's ``BatchGenerator`` gets no stops and no
-# limits, because ``engine.output`` decides where an answer ends. Belongs to the thread that made
-# it, as MLX's streams do.
 
 
 class RunningBatch:
@@ -550,69 +359,42 @@ class RunningBatch:
         self._stepped_at_s = 0.0
         self._most_read = limits.prefill_chunk
         self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
-        self._scored = ScoredRows()
-        self._generators = generators = Generators(
-            model, limits, self._scored, is_cut_anywhere=self._is_cut_anywhere
-        )
-        self._lanes, self._lane_of = generators.lanes, generators.lane_of
-        self._kept = PromptKeeper(limits.cache_bytes, generators.stream)
-        self._guessing = Guessing(model, new_curve)
-        self._joining = Joining(self._lanes, self._lane_of, is_cut_anywhere=self._is_cut_anywhere)
-        self._plan = ReadingPlan(limits, self._lane_of, self._joining, self._scored)
+        self._generators = Generators(model, limits, is_cut_anywhere=self._is_cut_anywhere)
+        self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
+        self._kept = PromptKeeper(limits.cache_bytes, self._generators.stream)
+        self._guessing = Guessing(model, self.sequences.by_number, new_curve)
+        self._plan = ReadingPlan(limits, self.sequences.reading)
 
-    def insert(
-        self,
-        tokens: list[int],
-        *,
-        turn_end: int = 0,
-        sampler: Callable[[mx.array], mx.array] | None = None,
-        processors: list[Any] | None = None,
-        sources: Sequence[GuessSource] = (),
-        loaded: LoadedBeginning | None = None,
-        owner: CacheOwner = PERSON,
-        scorer: PromptScorer | None = None,
-    ) -> Joined:
-        """Add a row.
+    def insert(self, sequence: Sequence) -> Joined:
+        """Add a sequence.
 
-        A row that shares a long beginning with another one may wait until the other has read it;
-        see ``take_shared``.
-
-        Args:
-            tokens: The prompt, at least one token.
-            turn_end: The number of tokens up to the end of the prompt's last turn, where that is
-                near the prompt's end; 0 where it is not known.
-            sampler: Draws its tokens; None takes the most likely.
-            processors: Change its logits before that.
-            sources: Guess its tokens, which the model then checks several at once.
-            loaded: The cache of its first tokens that was read from disk.
-            owner: The owner of the caches that the row uses and leaves.
-            scorer: Scores the prompt's tokens while they are read. A cache is used only up to the
-                first token whose logits the scorer needs.
+        One that shares a long beginning with another may wait until the other has read it; see
+        ``Step.shared``.
         """
-        drawing = {"samplers": [sampler or greedy], "logits_processors": [processors or []]}
+        tokens, owner = sequence.tokens, sequence.owner
+        from_disk = 0
         with self._generators.stream():
-            if scorer is None:
-                cache, cached, from_disk = self._kept.fetch(owner, tokens, loaded)
+            if (scorer := sequence.scorer) is None:
+                sequence.cache, sequence.cached, from_disk = self._kept.fetch(
+                    owner, tokens, sequence.loaded
+                )
             else:
                 unscored = tokens[: scorer.begins + 1]
-                cache, cached = self._kept.memory.fetch(owner.name, unscored)
-                from_disk = 0
-        reads_alone = scorer is not None
-        arrival = Arrival(owner.name, tokens, drawing, cache, cached, reads_alone=reads_alone)
+                sequence.cache, sequence.cached = self._kept.memory.fetch(owner.name, unscored)
+        sequence.loaded = None
         if not self._is_cut_anywhere:
             # The next turn seldom repeats an answer token by token, so the end of the turn is kept.
             # Where this prompt diverges from an earlier one, later prompts may diverge, too.
+            sequence.snapshots_at.add(sequence.turn_end or len(tokens) - 1)
             branch = self._kept.memory.common(owner.name, tokens)
-            is_long = branch - cached >= WORTH_TOKENS
-            arrival.snapshots_at = [turn_end or len(tokens) - 1, *[branch] * is_long]
-        row = self._joining.add(arrival)
-        if scorer is not None:
-            self._scored.join(row, scorer)
-        if self.can_guess:
-            self._guessing.join(row, sources)
-        self._kept.own(row, owner)
+            if branch - sequence.cached >= WORTH_TOKENS:
+                sequence.snapshots_at.add(branch)
+        if not self.can_guess:
+            sequence.sources = ()
+        self.sequences.add(sequence)
+        sequence.ticket = self._kept.ticket(owner)
         self._note_use()
-        return Joined(row, arrival.cached, from_disk)
+        return Joined(sequence.number, sequence.cached, from_disk)
 
     @property
     def disk(self) -> ModelDiskCache | None:
@@ -623,10 +405,6 @@ class RunningBatch:
     def disk(self, disk: ModelDiskCache | None) -> None:
         self._kept.disk = disk
 
-    def take_shared(self) -> list[tuple[int, int]]:
-        """Return the rows that stopped waiting, each with how many tokens it need not read."""
-        return self._joining.take_shared()
-
     def held(self, owner: str, tokens: list[int]) -> int:
         """Return how many first tokens of an owner's prompt the cache in memory holds."""
         return self._kept.memory.usable(owner, tokens)
@@ -635,20 +413,20 @@ class RunningBatch:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
         decoding = decoding_rows(self._lanes[0])
         reading, was_read = NO_READING, 0
-        if self._lane_of:
+        if self.sequences.reading:
             reading = self._plan.next(decoding)
             if reading.chunk:
                 was_read = prompt_tokens_read(self._lanes[reading.lane])
-        is_beside = bool(self._lane_of)
+        is_beside = bool(self.sequences.reading)
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
-        found = self._guessed() if decoding and not reading.chunk else None
+        found = self._guessed() if decoding and self.can_guess and not reading.chunk else None
         is_plain = found is None
         if found is None:
             found = self._step(reading.chunk, reading.lane, reading.together)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
-        if is_plain:
+        if is_plain and self.can_guess:
             self._guessing.decoded(found.sampled, None if is_beside else took_s)
         if decoding and self._joined_tokens:
             self._plan.joined(self._joined_tokens, took_s)
@@ -658,7 +436,45 @@ class RunningBatch:
         else:
             given = 1.0 if is_plain else len(found.sampled) / decoding
             self._plan.pace.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
+        found.shared = self.sequences.take_shared()
+        self._end_reasoning(found)
+        found.failed = self._failed()
+        self._follow(found)
         return found
+
+    def _end_reasoning(self, step: Step) -> None:
+        """Note in a step the sequences whose reasoning their budget ends."""
+        for number, token_id, _ in step.sampled:
+            budget = self.sequences.by_number[number].budget
+            if budget is not None and (end := budget.take(token_id)):
+                step.budget_ends.append((number, end))
+
+    def _failed(self) -> list[tuple[int, str]]:
+        """Return the sequences whose answer can no longer meet its constraint, and why."""
+        held = [
+            (number, one.constraint)
+            for number, one in self.sequences.by_number.items()
+            if one.constraint is not None
+        ]
+        if not held:
+            return []
+        settle([constraint for _, constraint in held])
+        failures = ((number, constraint.failure) for number, constraint in held)
+        return [(number, failure) for number, failure in failures if failure is not None]
+
+    def _follow(self, step: Step) -> None:
+        """Tell the draft model how far prompts have been read, and let it read on."""
+        drafted = [one for one in self.sequences.by_number.values() if one.draft is not None]
+        if not drafted:
+            return
+        for number, tokens in step.read:
+            sequence = self.sequences.by_number[number]
+            if sequence.draft is not None:
+                sequence.draft.follow(sequence.cached + tokens)
+        # It reads the prompt in which it is furthest behind.
+        behind = max((one.draft for one in drafted if one.draft), key=lambda draft: draft.unread)
+        if behind.unread:
+            self.read_beside(behind.read_on)
 
     def resume(self) -> None:
         """Note that other work ran since the last step; this batch does not count its time."""
@@ -681,7 +497,7 @@ class RunningBatch:
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 
-    def text_reader(self, texts: Sequence[Sequence[int]], **wanted: Any) -> TextReader:
+    def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **wanted: Any) -> TextReader:
         """Return what reads texts that become vectors, through ``read_texts``.
 
         Args:
@@ -719,64 +535,68 @@ class RunningBatch:
         """
         self._joined_tokens = 0
         read, sampled = self._generators.next(chunk, lane, together)
+        scored = [*self._generators.scores]
+        self._generators.scores.clear()
         return Step(
             self._progress(read),
             [(part.uid, part.token, part.logprobs) for part in sampled],
-            scored=self._scored.take() if self._scored else [],
+            scored=scored,
         )
 
-    def _progress(self, read: Sequence[Any]) -> list[tuple[int, int]]:
-        """Return how much the rows have read, and the progress of those that wait for them."""
+    def _progress(self, read: abc.Sequence[Any]) -> list[tuple[int, int]]:
+        """Return how much the sequences have read, and the progress of those that wait for them."""
         progress: list[tuple[int, int]] = []
         for part in read:
-            waiting, is_kept = self._joining.has_read(part.uid, part.progress[0])
+            sequence = self.sequences.by_number[part.uid]
+            waiting = self.sequences.has_read(sequence, part.progress[0])
             progress += [(part.uid, part.progress[0]), *waiting]
             if part.end_of_prompt:
-                self._joined_tokens += self._joining.length_of(part.uid)
-            if is_kept:
-                self._kept.keep(*self._joining.copy_of(part.uid), part.uid)
+                self._joined_tokens += len(sequence)
+            if sequence.read in sequence.snapshots_at:
+                self._store(sequence, *self.sequences.copy_of(sequence))
         if read:
             self._note_use()
         return progress
 
+    def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:
+        self._kept.store(sequence.owner, sequence.ticket, cache, tokens)
+
     def leave(self, rows: Mapping[int, int]) -> None:
-        """Take rows out at any time, and keep their caches for the next turns.
+        """Take sequences out at any time, and store their caches for the next turns.
 
         Args:
-            rows: The rows, each with how many of the last step's tokens its reader did not get.
+            rows: Their numbers, each with how many of the last step's tokens its reader did not
+                get.
         """
         gone = self._taken_out(rows)
         for one in gone:
-            if (unused := rows[one.row]) and one.cache and one.tokens:
+            if (unused := rows[one.sequence.number]) and one.cache and one.tokens:
                 trim_prompt_cache(one.cache, unused)
                 one.tokens = one.tokens[:-unused]
         self._let_go(gone)
 
-    def _let_go(self, gone: Sequence[Departure]) -> None:
-        """Keep the caches of removed rows; rows that waited for them continue to read."""
-        self._joining.forget(gone)
-        for one in gone:
-            self._kept.keep(one.cache, one.tokens, one.row, has_left=True)
-        self._note_use()
-
     def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
-        """Take rows out, lane by lane; return them in order."""
-        gone = {row: Departure(row) for row in rows}
-        for row in gone:
-            self._guessing.leave(row)
-            self._scored.leave(row)
-        inside = [row for row in gone if not self._joining.stop(row)]
-        for row, (cache, tokens) in self._generators.take_out(inside).items():
-            gone[row].cache, gone[row].tokens = cache, tokens
-        return list(gone.values())
+        """Take sequences out, lane by lane; return them in order."""
+        self._guessing.left()
+        return self.sequences.take_out(rows)
+
+    def _let_go(self, gone: abc.Sequence[Departure]) -> None:
+        """Store the caches of sequences that were taken out; those that waited read on."""
+        self.sequences.let_go(gone)
+        for one in gone:
+            self._store(one.sequence, one.cache, one.tokens)
+        self._note_use()
+        for one in gone:
+            if one.sequence.draft is not None:
+                one.sequence.draft.leave()
 
     def _note_use(self) -> None:
         """Make a new ``cache_use`` if anything has changed."""
         use = PromptCacheUse(
             entries=len(self._kept.memory),
             size_bytes=self._kept.memory.size_bytes,
-            hits=self._joining.hits,
-            hit_tokens=self._joining.hit_tokens,
+            hits=self.sequences.hits,
+            hit_tokens=self.sequences.hit_tokens,
             shares=self._kept.memory.shares,
         )
         if use != self.cache_use:
@@ -795,64 +615,23 @@ class RunningBatch:
         self._kept.memory.shrink_to(len(self._kept.memory), max_bytes)
         self._note_use()
 
-    def reset(self) -> Sequence[int]:
+    def reset(self) -> abc.Sequence[int]:
         """Drop the batch itself after a step that failed, and the rows that were in it.
 
         Returns:
             The rows that continue: those that waited for one of the others.
         """
-        self._scored.clear()
         self._generators.renew()
-        rows = self._joining.begin_anew()
-        self._guessing.keep_only(rows)
-        self._kept.keep_only(rows)
-        return rows
+        for sequence in self.sequences.begin_anew():
+            if sequence.draft is not None:
+                sequence.draft.forget()
+        self._guessing.begin_anew()
+        return list(self.sequences.by_number)
 
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
         self._generators.close()
-        self._joining.clear()
+        self.sequences.clear()
         self._kept.memory.clear()
         del self._guessing
         mx.clear_cache()
-
-
-class DraftedRows:
-    """The guesses of a draft model for the rows of one batch."""
-
-    def __init__(self, batch: RunningBatch) -> None:
-        self._batch = batch
-        # By row: its guesses, and how many tokens of its prompt were cached.
-        self._rows: dict[int, tuple[DraftGuesses, int]] = {}
-
-    def join(self, joined: Joined, draft: DraftGuesses) -> None:
-        """Note the guesses for a row that has just joined."""
-        self._rows[joined.row] = draft, joined.cached
-
-    def follow(self, step: Step) -> None:
-        """Note how far prompts have been read, and let the draft model read on."""
-        rows = self._rows
-        if not rows:
-            return
-        for row, cached in step.shared:
-            if row in rows:
-                rows[row] = rows[row][0], cached
-        for row, tokens in step.read:
-            if row in rows:
-                draft, cached = rows[row]
-                draft.follow(cached + tokens)
-        # It reads the prompt in which it is furthest behind.
-        behind = max((draft for draft, _ in rows.values()), key=lambda one: one.unread)
-        if behind.unread:
-            self._batch.read_beside(behind.read_on)
-
-    def leave(self, rows: Iterable[int]) -> None:
-        """Give back the caches of rows that were taken out."""
-        for row in rows:
-            if row in self._rows:
-                self._rows.pop(row)[0].leave()
-
-    def keep_only(self, rows: Sequence[int]) -> None:
-        """Drop all rows but these, after a step that failed."""
-        for row in self._rows.keys() - set(rows):
-            self._rows.pop(row)[0].forget()

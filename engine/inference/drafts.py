@@ -1,14 +1,15 @@
 """Decides at each step whether to verify drafts, and tells their sources the answers' tokens."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections import abc
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import mlx.core as mx
 
 from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
+from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import WIDTHS, CostCurve
 from engine.inference.speculation.sources import GuessSource
 from engine.inference.speculation.verification import Checked, Rounding, can_rewind, check, rewind
@@ -35,35 +36,21 @@ _CLEAR_EVERY = 256
 _NEWEST = 0.2
 
 
-@dataclass(slots=True)
-class _Row:
-    """The guesses for one row."""
-
-    sources: tuple[GuessSource, ...]
-    is_ahead: bool = False
-
-    def tell(self, tokens: Sequence[int]) -> None:
-        for source in self.sources:
-            source.extend(tokens)
-
-    def best(self) -> tuple[float, GuessSource | None]:
-        """Return the likelihood of the best next guess, and the source that makes it."""
-        found: GuessSource | None = None
-        most = _LEAST_LIKELY
-        for source in self.sources:
-            likelihood = source.likelihood()
-            if likelihood > most:
-                found, most = source, likelihood
-        return most, found
-
-
 class Guessing:
-    """Guesses tokens for the rows of one batch."""
+    """Guesses tokens for the sequences of one batch.
 
-    def __init__(self, model: Any, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
+    Args:
+        model: The model; called as mlx-lm calls it.
+        sequences: Those of the batch, by number.
+        new_curve: Makes an empty record of the costs of passes, for one number of sequences.
+    """
+
+    def __init__(
+        self, model: Any, sequences: Mapping[int, Sequence], new_curve: Callable[[], CostCurve]
+    ) -> None:
         self._model = model
+        self._sequences = sequences
         self._new_curve = new_curve
-        self._rows: dict[int, _Row] = {}
         self._curves: dict[int, CostCurve] = {}
         self._noise = Rounding()
         self._proposing_s: dict[TokenOrigin, float] = {}
@@ -73,46 +60,34 @@ class Guessing:
         self._plain_due = 0
         self._checks = 0
 
-    def join(self, number: int, sources: Sequence[GuessSource]) -> None:
-        """Note where the guesses for a row come from."""
-        if sources:
-            self._rows[number] = _Row(tuple(sources))
-
-    def leave(self, number: int) -> None:
-        """Forget a row."""
-        self._rows.pop(number, None)
+    def left(self) -> None:
+        """Note that sequences have left."""
         self._was_checked = False
 
-    def keep_only(self, numbers: Collection[int]) -> None:
-        """Forget all rows except those that have not decoded anything yet."""
-        self._rows = {number: row for number, row in self._rows.items() if number in numbers}
+    def begin_anew(self) -> None:
+        """Note that the batch is empty again."""
         self._was_checked = False
         self._plain_due = 0
 
-    def decoded(self, sampled: Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
+    def decoded(self, sampled: abc.Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
         """Take the tokens of a step of the plain loop."""
-        rows = self._rows
-        if not rows:
-            return
         # The first step after a check only starts the loop again.
         if took_s is not None and not self._was_checked and sampled:
             self._curve(len(sampled)).note_one(took_s)
         self._was_checked = False
         self._plain_due = max(0, self._plain_due - 1)
         for number, token, _ in sampled:
-            row = rows.get(number)
-            if row is None:
-                continue
-            if row.is_ahead:
-                row.is_ahead = False
-            else:
-                row.tell((token,))
+            sequence = self._sequences[number]
+            if sequence.is_ahead:
+                sequence.is_ahead = False
+            elif sequence.sources:
+                sequence.tell((token,))
 
-    def is_due(self, numbers: Sequence[int]) -> bool:
+    def is_due(self, numbers: abc.Sequence[int]) -> bool:
         """Return whether it probably pays to wait for the pending tokens and to guess
         further ones.
         """
-        return bool(self._rows) and not self._plain_due and self._width(numbers) > 0
+        return not self._plain_due and self._width(numbers) > 0
 
     def step(self, rows: DecodingRows) -> Step | None:
         """Check guesses for the decoding rows, if that pays; None where the plain loop is due."""
@@ -122,10 +97,10 @@ class Guessing:
         known = rows.pending()
         began_s = self._ended_at_s if self._was_checked else time.perf_counter()
         for number, token in zip(numbers, known, strict=True):
-            row = self._rows.get(number)
-            if row is not None and not row.is_ahead:
-                row.is_ahead = True
-                row.tell((token,))
+            sequence = self._sequences[number]
+            if sequence.sources and not sequence.is_ahead:
+                sequence.is_ahead = True
+                sequence.tell((token,))
         width = self._width(numbers)
         if not width:
             return None
@@ -155,15 +130,12 @@ class Guessing:
         step = self._step(numbers, found, guesses, origins)
         return step if step.sampled else None
 
-    def _width(self, numbers: Sequence[int]) -> int:
+    def _width(self, numbers: abc.Sequence[int]) -> int:
         """Return how many tokens of each row the next pass should have; 0 for the plain loop."""
         guesses: list[tuple[float, int]] = []
         proposing_s = 0.0
         for number in numbers:
-            row = self._rows.get(number)
-            if row is None:
-                continue
-            likelihood, source = row.best()
+            likelihood, source = _best(self._sequences[number].sources)
             if source is not None:
                 guesses.append((likelihood, _MOST))
                 proposing_s += self._proposing_s.get(source.origin, 0.0)
@@ -182,15 +154,14 @@ class Guessing:
         return curve
 
     def _proposed(
-        self, numbers: Sequence[int], most: int
-    ) -> tuple[list[Sequence[int]], list[TokenOrigin], float]:
+        self, numbers: abc.Sequence[int], most: int
+    ) -> tuple[list[abc.Sequence[int]], list[TokenOrigin], float]:
         """Return the guesses of each row, where they come from, and how long they took."""
-        guesses: list[Sequence[int]] = []
+        guesses: list[abc.Sequence[int]] = []
         origins: list[TokenOrigin] = []
         whole_s = 0.0
         for number in numbers:
-            row = self._rows.get(number)
-            source = None if row is None else row.best()[1]
+            source = _best(self._sequences[number].sources)[1]
             if source is None:
                 guesses.append(())
                 origins.append(TokenOrigin.SAMPLED)
@@ -209,10 +180,10 @@ class Guessing:
 
     def _step(
         self,
-        numbers: Sequence[int],
-        found: Sequence[Checked],
-        guesses: Sequence[Sequence[int]],
-        origins: Sequence[TokenOrigin],
+        numbers: abc.Sequence[int],
+        found: abc.Sequence[Checked],
+        guesses: abc.Sequence[abc.Sequence[int]],
+        origins: abc.Sequence[TokenOrigin],
     ) -> Step:
         """Tell the sources the rows' new tokens; return these as a step of the batch."""
         step = Step()
@@ -221,10 +192,10 @@ class Guessing:
                 (number, token, logprobs)
                 for token, logprobs in zip(one.tokens, one.logprobs, strict=True)
             ]
-            row = self._rows.get(number)
-            if row is not None:
-                row.tell([*one.tokens, one.pending][1:])
-                row.is_ahead = True
+            sequence = self._sequences[number]
+            if sequence.sources:
+                sequence.tell([*one.tokens, one.pending][1:])
+                sequence.is_ahead = True
             if guessed and one.tokens:
                 accepted = len(one.tokens) - 1
                 # Where a grammar leaves a choice, its guess repeats the answer, as a lookup does.
@@ -239,7 +210,9 @@ class Guessing:
                 )
         return step
 
-    def _probe(self, rows: DecodingRows, guesses: Sequence[Sequence[int]], width: int) -> float:
+    def _probe(
+        self, rows: DecodingRows, guesses: abc.Sequence[abc.Sequence[int]], width: int
+    ) -> float:
         """Compare the rounding of a pass over guesses with that of a pass over one token.
 
         Both passes leave the rows as they were.
@@ -264,7 +237,18 @@ class Guessing:
         return logprobs
 
 
-def _within(guesses: Sequence[int], size: int) -> Sequence[int]:
+def _best(sources: abc.Sequence[GuessSource]) -> tuple[float, GuessSource | None]:
+    """Return the likelihood of the best next guess, and the source that makes it."""
+    best: GuessSource | None = None
+    most = _LEAST_LIKELY
+    for source in sources:
+        likelihood = source.likelihood()
+        if likelihood > most:
+            best, most = source, likelihood
+    return most, best
+
+
+def _within(guesses: abc.Sequence[int], size: int) -> abc.Sequence[int]:
     """Return guesses up to the first one that is not an id of the model.
 
     A draft model may produce more ids than the vocabulary that both models share. MLX does not

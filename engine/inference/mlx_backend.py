@@ -8,7 +8,8 @@ other threads may call say so. ``engine.inference.batch`` decodes the rows toget
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import abc
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +18,16 @@ import mlx.core as mx
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import is_panic
 from engine.grammar.form_compiler import Constraints
-from engine.grammar.masks import Form, TokenConstraint, settle
+from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
-from engine.inference.batch import DraftedRows, RunningBatch
+from engine.inference.batch import RunningBatch
 from engine.inference.cache.disk import LEAST_TOKENS
 from engine.inference.cache.index import LoadedBeginning
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.scoring import PromptScorer
+from engine.inference.sequence import Sequence
 from engine.inference.speculation.draft_model import DraftGuesses, DraftModel
 from engine.inference.speculation.sources import (
     GrammarGuesses,
@@ -73,12 +75,10 @@ class MlxBackend:
         self.family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._constraints.compiler.learn_if_large()
-        self._held: dict[int, TokenConstraint] = {}
         self._budgets = ThinkingBudgets(tokenizer, vocabulary)
         self._eos = sorted(vocabulary.eos)
         self._batch = batch
         self._draft = draft
-        self._drafts = DraftedRows(batch)
 
     @property
     def cache_use(self) -> PromptCacheUse:
@@ -153,7 +153,7 @@ class MlxBackend:
             reason = f"the tokenizer of {self.info.id} cannot read this text"
             raise InvalidRequest(field, reason) from error
 
-    def detokenize(self, ids: Sequence[int]) -> str:
+    def detokenize(self, ids: abc.Sequence[int]) -> str:
         """Return the text of ids, including that of special tokens. Any thread.
 
         Raises ``InvalidRequest`` where one of them is not an id of the model.
@@ -184,7 +184,7 @@ class MlxBackend:
         """The vocabulary of an answer that continues a text, so that its first space is kept."""
         return replace(self.vocabulary, strips_first_space=False)
 
-    def detokenizer(self, vocabulary: Vocabulary, before: Sequence[int] = ()) -> Detokenizer:
+    def detokenizer(self, vocabulary: Vocabulary, before: abc.Sequence[int] = ()) -> Detokenizer:
         """Return a fresh streaming detokenizer.
 
         ``before`` contains the last ids of the text that the answer continues, or nothing.
@@ -199,7 +199,9 @@ class MlxBackend:
 
     # -- the batch -------------------------------------------------------------------------
 
-    def fetch(self, prompts: Sequence[Prompt], done: Callable[[tuple[Prompt, ...]], None]) -> bool:
+    def fetch(
+        self, prompts: abc.Sequence[Prompt], done: Callable[[tuple[Prompt, ...]], None]
+    ) -> bool:
         """Read the caches of prompts' beginnings from disk, on another thread.
 
         Args:
@@ -259,38 +261,32 @@ class MlxBackend:
         )
         if budget is not None:  # after all others: it forces tokens, whatever they allow
             processors.append(budget)
+            budget.resume(prompt.answered)
         sources, draft = self._guesses(prompt, request, constraint)
         if isinstance(sampler, sampling.SeededSampler):
             sampler.skip(len(prompt.answered))
+        scoring = request.prompt_scoring
+        size = self.info.vocabulary_size
         try:
-            joined = self._batch.insert(
-                [*prompt.tokens, *prompt.answered],
-                turn_end=turn_end(prompt.tokens, self._eos),
-                sampler=sampler,
-                processors=processors,
-                sources=sources,
-                loaded=prompt.loaded,
-                owner=request.cache_owner,
-                scorer=self._scorer(prompt, request),
+            return self._batch.insert(
+                Sequence(
+                    [*prompt.tokens, *prompt.answered],
+                    turn_end=turn_end(prompt.tokens, self._eos),
+                    sampler=sampler,
+                    processors=processors,
+                    owner=request.cache_owner,
+                    loaded=prompt.loaded,
+                    scorer=None if scoring is None else PromptScorer(prompt.tokens, scoring, size),
+                    sources=sources,
+                    draft=draft,
+                    constraint=constraint,
+                    budget=budget,
+                )
             )
         except BaseException:
             if draft is not None:  # it counts the answers that it guesses for
                 draft.forget()
             raise
-        if draft is not None:
-            self._drafts.join(joined, draft)
-        if constraint is not None:
-            self._held[joined.row] = constraint
-        if budget is not None:
-            budget.resume(prompt.answered)
-            self._budgets.join(joined.row, budget)
-        return joined
-
-    def _scorer(self, prompt: Prompt, request: GenerationRequest) -> PromptScorer | None:
-        """Return the scorer of a request's prompt; None where the request asks for no scores."""
-        if request.prompt_scoring is None:
-            return None
-        return PromptScorer(prompt.tokens, request.prompt_scoring, self.info.vocabulary_size)
 
     def _guesses(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
@@ -340,8 +336,8 @@ class MlxBackend:
         ]
 
     def embed(
-        self, texts: Sequence[Sequence[int]], dimensions: int | None, most_tokens: int
-    ) -> Iterator[Sequence[tuple[int, Vector]]]:
+        self, texts: abc.Sequence[abc.Sequence[int]], dimensions: int | None, most_tokens: int
+    ) -> Iterator[abc.Sequence[tuple[int, Vector]]]:
         """Read texts, a part with every item; yield the vectors that it completed.
 
         A part takes no longer than the answers in the batch allow, and is empty where they allow
@@ -366,7 +362,7 @@ class MlxBackend:
             vocabulary_size=self.info.vocabulary_size,
         )
 
-        def parts() -> Iterator[Sequence[tuple[int, Vector]]]:
+        def parts() -> Iterator[abc.Sequence[tuple[int, Vector]]]:
             while not reader.is_done:
                 self._batch.read_texts(reader)
                 yield reader.take()
@@ -377,26 +373,14 @@ class MlxBackend:
 
     def step(self) -> Step:
         """Decode one token of each running row and read one chunk of the waiting prompts."""
-        step = self._batch.step()
-        step.shared = self._batch.take_shared()
-        self._budgets.take(step)
-        if self._held:
-            step.failed = self._failed()
-        self._drafts.follow(step)
-        return step
+        return self._batch.step()
 
     def resume(self) -> None:
         """Note that other work ran since the last step; the batch does not count its time."""
         self._batch.resume()
 
-    def _failed(self) -> list[tuple[int, str]]:
-        """Return the rows whose answer can no longer meet its constraint, and why."""
-        settle(self._held.values())
-        failures = ((row, held.failure) for row, held in self._held.items())
-        return [(row, failure) for row, failure in failures if failure is not None]
-
     def stats(
-        self, sampled: Sequence[tuple[int, Any]], count: int, chosen: Sequence[int] = ()
+        self, sampled: abc.Sequence[tuple[int, Any]], count: int, chosen: abc.Sequence[int] = ()
     ) -> list[TokenStats]:
         """Say how likely tokens were.
 
@@ -419,11 +403,7 @@ class MlxBackend:
             rows: The rows, each with the number of tokens of its last step that came after the end
                 of its answer. The kept cache does not contain those.
         """
-        for row in rows:
-            self._held.pop(row, None)
-            self._budgets.leave(row)
         self._batch.leave(rows)
-        self._drafts.leave(rows)
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes.
@@ -438,13 +418,9 @@ class MlxBackend:
         """Evict the least recently used cached prompts until the rest takes at most so much."""
         self._batch.evict_prompts(max_bytes)
 
-    def reset(self) -> Sequence[int]:
+    def reset(self) -> abc.Sequence[int]:
         """Drop the batch itself after a step that failed; return the rows that continue."""
-        rows = self._batch.reset()
-        self._held = {row: held for row, held in self._held.items() if row in rows}
-        self._budgets.keep_only(rows)
-        self._drafts.keep_only(rows)
-        return rows
+        return self._batch.reset()
 
     def close(self) -> None:
         """Free the model's memory."""

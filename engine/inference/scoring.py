@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.generate import PromptProcessingBatch
 
 from engine.values.tokens import PromptScores, PromptScoring
 
@@ -93,93 +92,15 @@ def _best(logprobs: mx.array, count: int) -> list[mx.array]:
     return [mx.take_along_axis(part, order, axis=-1) for part in (ids, found)]
 
 
-class ScoredRows:
-    """The rows of a batch whose prompts are scored, and the scores that wait for ``take``."""
+def fitting(chunk: int, prompts: Sequence[tuple[PromptScorer | None, int]], together: int) -> int:
+    """Return how many tokens of each prompt the next step may read.
 
-    def __init__(self) -> None:
-        self._scorers: dict[int, PromptScorer] = {}
-        self._found: list[tuple[int, PromptScores]] = []
-
-    def __bool__(self) -> bool:
-        """Whether there is any such row."""
-        return bool(self._scorers)
-
-    def join(self, row: int, scorer: PromptScorer) -> None:
-        """Note how the prompt of a row is scored."""
-        self._scorers[row] = scorer
-
-    def leave(self, row: int) -> None:
-        """Forget a row."""
-        if self._scorers.pop(row, None) is not None:
-            self._found = [one for one in self._found if one[0] != row]
-
-    def clear(self) -> None:
-        """Forget all rows."""
-        self._scorers.clear()
-        self._found.clear()
-
-    def scorer_of(self, row: int) -> PromptScorer | None:
-        """Return how the prompt of a row is scored; None where it is not."""
-        return self._scorers.get(row)
-
-    def chunk(self, chunk: int, depths: dict[int, int], together: int) -> int:
-        """Return how many tokens of each prompt the next step may read."""
-        for row, depth in depths.items():
-            scorer = self._scorers.get(row)
-            if scorer is not None and depth + chunk > scorer.begins:
-                chunk = min(chunk, scorer.most_tokens(min(together, len(depths))))
-        return chunk
-
-    def add(self, row: int, scores: PromptScores) -> None:
-        """Keep scores until they are taken."""
-        self._found.append((row, scores))
-
-    def take(self) -> list[tuple[int, PromptScores]]:
-        """Return the scores that were found since the last call, each with its row."""
-        found, self._found = self._found, []
-        return found
-
-
-class ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm has no types
-    """Prompts that are read together; some of them are scored meanwhile."""
-
-    scored: ScoredRows | None = None
-
-    def prompt(self, tokens: list[list[int]]) -> None:
-        """Read the next tokens of each prompt."""
-        rows = self._scored_rows(tokens) if self.scored else []
-        if not rows:
-            super().prompt(tokens)
-            return
-        begun = [len(one) for one in self.tokens]
-        counts = [len(one) for one in tokens]
-        model: Any = self.model  # type: ignore[has-type]
-        read = 0
-
-        def reading(inputs: mx.array, cache: Any = None) -> Any:
-            nonlocal read
-            logits = model(inputs, cache=cache)
-            for index, row, scorer in rows:
-                count = min(inputs.shape[1], counts[index] - read)  # the rest is padding
-                if count > 0:
-                    found = scorer.score(logits[index, :count], begun[index] + read)
-                    if found is not None and self.scored is not None:
-                        self.scored.add(row, found)
-            read += inputs.shape[1]
-            return logits
-
-        self.model = reading
-        try:
-            super().prompt(tokens)
-        finally:
-            self.model = model
-
-    def _scored_rows(self, tokens: list[list[int]]) -> list[tuple[int, int, PromptScorer]]:
-        """Return the index, the number and the scorer of each row whose logits are wanted."""
-        assert self.scored is not None
-        found = []
-        for index, row in enumerate(self.uids):
-            scorer = self.scored.scorer_of(row)
-            if scorer is not None and len(self.tokens[index]) + len(tokens[index]) > scorer.begins:
-                found.append((index, row, scorer))
-        return found
+    Args:
+        chunk: The most tokens.
+        prompts: The scorer of each prompt that waits to be read, and how much of it has been read.
+        together: The most prompts that are read together.
+    """
+    for scorer, read in prompts:
+        if scorer is not None and read + chunk > scorer.begins:
+            chunk = min(chunk, scorer.most_tokens(min(together, len(prompts))))
+    return chunk

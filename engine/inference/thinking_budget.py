@@ -17,7 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.inference.backend import Prompt, Step
+from engine.inference.backend import Prompt
 from engine.inference.sampling import Sampler, foreseen
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.text import encoded, knows_option, spaces_around
@@ -202,7 +202,6 @@ class ThinkingBudgets:
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
-        self._rows: dict[int, BudgetProcessor] = {}
         self._spaces: tuple[str, str] | None = None
 
     def budget_of(self, request: GenerationRequest) -> int | None:
@@ -239,27 +238,6 @@ class ThinkingBudgets:
         count = ReasoningCount(family.splitter(prompt.beginning), self._vocabulary, budget)
         eos = frozenset() if request.stops.ignore_eos else self._vocabulary.eos
         return BudgetProcessor(count, edges, len(prompt.tokens), budget, eos, sampler)
-
-    def join(self, row: int, processor: BudgetProcessor) -> None:
-        """Note the row that a processor is for."""
-        self._rows[row] = processor
-
-    def take(self, step: Step) -> None:
-        """Take the tokens of a step; note in it the rows whose reasoning the budget ends."""
-        rows = self._rows
-        if not rows:
-            return
-        for row, token_id, _ in step.sampled:
-            if (processor := rows.get(row)) is not None and (end := processor.take(token_id)):
-                step.budget_ends.append((row, end))
-
-    def leave(self, row: int) -> None:
-        """Forget a row."""
-        self._rows.pop(row, None)
-
-    def keep_only(self, rows: Sequence[int]) -> None:
-        """Forget all rows but these."""
-        self._rows = {row: one for row, one in self._rows.items() if row in rows}
 
     def _edges(self, request: GenerationRequest, family: Family, is_held: bool) -> Edges | None:
         leaves_choice = is_held or bool(request.tools and request.tool_choice.mode != "none")

@@ -1,7 +1,7 @@
 """Keeps the caches of earlier turns in memory, so that the next turn reads only what is new."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -262,8 +262,6 @@ class PromptKeeper:
         self.memory = PromptCache(_CACHED_PROMPTS, most_bytes)
         self.disk: ModelDiskCache | None = None
         self._stream = stream
-        # The owner of each row, and the right to keep its cache on disk.
-        self._owners: dict[int, tuple[CacheOwner, Ticket | None]] = {}
 
     def fetch(
         self, owner: CacheOwner, tokens: list[int], loaded: LoadedBeginning | None
@@ -280,28 +278,16 @@ class PromptKeeper:
             cache, cached = view_of(loaded.cache), loaded.tokens
         return cache, cached, cached
 
-    def own(self, row: int, owner: CacheOwner) -> None:
-        """Note the owner of the cache that a row leaves."""
-        is_on_disk = owner.kept_with is not None and self.disk is not None
-        self._owners[row] = owner, self.disk.ticket(owner) if is_on_disk and self.disk else None
+    def ticket(self, owner: CacheOwner) -> Ticket | None:
+        """Return the right to store a cache on disk; None where its owner wants none there."""
+        return None if self.disk is None or owner.kept_with is None else self.disk.ticket(owner)
 
-    def keep_only(self, rows: Collection[int]) -> None:
-        """Forget the owners of all rows but these."""
-        self._owners = {row: self._owners[row] for row in rows if row in self._owners}
-
-    def keep(
-        self,
-        cache: Any,
-        tokens: list[int] | None,
-        row: int,
-        *,
-        has_left: bool = False,
+    def store(
+        self, owner: CacheOwner, ticket: Ticket | None, cache: Any, tokens: list[int] | None
     ) -> None:
-        """Keep a cache in memory, and on disk where the owner of its row wants it."""
-        owned = self._owners.pop(row, None) if has_left else self._owners.get(row)
-        if owned is None or not cache or not tokens:
+        """Store a cache in memory, and on disk where its owner wants it."""
+        if not cache or not tokens:
             return
-        owner, ticket = owned
         with self._stream():
             self.memory.keep(owner.name, tokens, cache)
             if ticket is not None and self.disk is not None:

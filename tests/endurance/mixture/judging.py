@@ -113,17 +113,12 @@ def text_of(events: Iterable[Event]) -> str:
 def leftovers(backend: MlxBackend) -> list[str]:
     """Return what an idle model still keeps of ended answers."""
     batch: Any = backend._batch
-    joining, guessing = batch._joining, batch._guessing
+    sequences = batch.sequences
     held: dict[str, Any] = {
-        "constraints": backend._held,
-        "drafts": backend._drafts._rows,
-        "owners": batch._kept._owners,
-        "lanes of rows": batch._lane_of,
-        "rows that wait": joining._waiting,
-        "rows to be told": joining._stopped_waiting,
-        "snapshots": joining._snapshots_at,
-        "rows that share": joining._sharing._rows,
-        "guesses": guessing._rows,
+        "sequences": sequences.by_number,
+        "sequences in lanes": sequences.reading,
+        "sequences to be told": sequences._stopped_waiting,
+        "scores": batch._generators.scores,
         "decoding rows": batch._lanes[0]._generation_batch.uids,
     }
     for number, lane in enumerate(batch._lanes):

@@ -8,8 +8,9 @@ import pytest
 from engine.distributed.followers import Followers, RankLost
 from engine.distributed.link import Close, Insert, Leave, Message, StepBatch, decoded
 from engine.distributed.shared_batch import FollowingBatch, LeadingBatch, OutOfStep
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, Step
 from engine.inference.scoring import PromptScorer
+from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.tokens import PromptScores, PromptScoring
 from tests.support.models.guessing import Foreseen
 from tests.support.scripted import Stage
@@ -77,7 +78,7 @@ class Both:
 
     def answer(self, tokens: list[int], steps: int) -> tuple[list[int], int]:
         """Decode a row on both; return its tokens and how many the cache spared."""
-        row, cached, *_ = self.leading.insert(tokens)
+        row, cached, *_ = self.leading.insert(BatchSequence(tokens))
         drawn: list[int] = []
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]
@@ -113,7 +114,9 @@ def test_a_follower_keeps_as_many_prompts_as_rank_0_whatever_they_weigh(tmp_path
 def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_path: Path) -> None:
     both = Both(tmp_path)
     texts = [both.prompt("go"), [5] * 900 + both.prompt("on"), [5] * 700 + both.prompt("go")]
-    drawn: dict[int, list[int]] = {both.leading.insert(tokens)[0]: [] for tokens in texts}
+    drawn: dict[int, list[int]] = {
+        both.leading.insert(BatchSequence(tokens))[0]: [] for tokens in texts
+    }
     while any(len(found) < 3 for found in drawn.values()):
         for row, token, _ in both.leading.step().sampled:
             drawn[row].append(token)
@@ -130,14 +133,14 @@ def test_a_follower_reads_the_prompts_that_rank_0_names_whichever_it_would_choos
     both = Both(tmp_path)
     # Two in the first lane, and one in the second.
     for text in ("go", "on"):
-        both.leading.insert([*both.prompt(text), *[5] * 60, *both.prompt(text)])
+        both.leading.insert(BatchSequence([*both.prompt(text), *[5] * 60, *both.prompt(text)]))
     longest = [5] * 900 + both.prompt("go")
-    both.leading.insert(longest)
+    both.leading.insert(BatchSequence(longest))
     both.follow()
     calls = both.followed.calls
     both.following.follow_step(StepBatch(CHUNK, 1, 1))
     assert calls[-1] == (1, CHUNK)
-    left = [both.following._joining.unread_by(row) for row in range(3)]
+    left = [both.following.sequences.by_number[row].unread for row in range(3)]
     assert left[2] == len(longest) - CHUNK
     assert left[:2] == [len(both.prompt("go")) * 2 + 60] * 2
     both.following.follow_step(StepBatch(CHUNK, 0, 1))
@@ -149,7 +152,7 @@ def test_a_follower_reads_the_prompts_that_rank_0_names_whichever_it_would_choos
 def test_the_orders_of_rank_0_name_the_lanes_that_it_reads(tmp_path: Path) -> None:
     both = Both(tmp_path)
     for tokens in (both.prompt("go"), [5] * 700 + both.prompt("go")):
-        both.leading.insert(tokens)
+        both.leading.insert(BatchSequence(tokens))
     for _ in range(6):
         both.leading.step()
     orders = [order for order in both.follow() if isinstance(order, StepBatch)]
@@ -159,9 +162,9 @@ def test_the_orders_of_rank_0_name_the_lanes_that_it_reads(tmp_path: Path) -> No
 
 def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
     both = Both(tmp_path)
-    one, *_ = both.leading.insert(both.prompt("go"))
+    one, *_ = both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.step()
-    two, *_ = both.leading.insert(both.prompt("on"))
+    two, *_ = both.leading.insert(BatchSequence(both.prompt("on")))
     for _ in range(4):
         both.leading.step()
     both.leading.leave({one: 0})
@@ -187,13 +190,13 @@ def test_a_step_that_fails_ends_all_processes(tmp_path: Path) -> None:
     def fault(_: int) -> None:
         raise RuntimeError("no memory")
 
-    both.leading.insert(both.prompt("go"))
+    both.leading.insert(BatchSequence(both.prompt("go")))
     both.stage.model.fault = fault
     with pytest.raises(RankLost, match=r"a step failed on rank 0 \(no memory\)"):
         both.leading.step()
     both.leading.reset()
     with pytest.raises(RankLost, match="is lost"):
-        both.leading.insert(both.prompt("go"))
+        both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.close()
     assert Close() not in both.recorder.told
 
@@ -202,7 +205,7 @@ def test_a_row_that_cannot_join_is_never_announced(tmp_path: Path) -> None:
     both = Both(tmp_path)
     nothing: Any = []
     with pytest.raises(ValueError, match="empty prompt"):
-        both.leading.insert(nothing)
+        both.leading.insert(BatchSequence(nothing))
     assert both.recorder.told == []
 
 
@@ -210,7 +213,7 @@ def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> 
     both = Both(tmp_path)
     assert not both.leading.can_guess
     letters = [both.stage.id(letter) for letter in "abcdefgh"]
-    row, *_ = both.leading.insert(both.prompt("go"), sources=[Foreseen(letters)])
+    row, *_ = both.leading.insert(BatchSequence(both.prompt("go"), sources=[Foreseen(letters)]))
     drawn: list[int] = []
     while len(drawn) < 6:
         step = both.leading.step()
@@ -226,7 +229,7 @@ def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Pat
     both = Both(tmp_path)
     prompt = [5] * 30 + both.prompt("go")
     scorer = PromptScorer(prompt, PromptScoring(12, top=3), 600)
-    row = both.leading.insert(prompt, scorer=scorer).row
+    row = both.leading.insert(BatchSequence(prompt, scorer=scorer)).row
     scored: list[PromptScores] = []
     sampled: list[int] = []
     while not sampled:
@@ -235,7 +238,14 @@ def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Pat
         sampled += [token for _, token, _ in step.sampled]
     both.leading.leave({row: 0})
     found: list[PromptScores] = []
-    both.following._scored.add = lambda _, scores: found.append(scores)  # type: ignore[method-assign]
+    follow = both.following._step
+
+    def followed(*order: int) -> Step:
+        step = follow(*order)
+        found.extend(scores for _, scores in step.scored)
+        return step
+
+    both.following._step = followed  # type: ignore[method-assign,assignment]
     told = both.follow()
     assert isinstance(told[0], Insert)
     assert told[0].scored_from == 12

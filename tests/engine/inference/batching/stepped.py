@@ -11,6 +11,7 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
+from engine.inference.sequence import Sequence
 from engine.values.request import PERSON, CacheOwner
 from tests.support.models.tiny_models import tiny_model
 
@@ -58,14 +59,14 @@ class Stepped:
         self.answers: dict[int, list[int]] = {}
 
     def insert(self, prompt: list[int], turn_end: int = 0, owner: CacheOwner = PERSON) -> int:
-        row, cached, *_ = self.batch.insert(list(prompt), turn_end=turn_end, owner=owner)
+        row, cached, *_ = self.batch.insert(Sequence(list(prompt), turn_end=turn_end, owner=owner))
         self.prompts[row], self.answers[row] = prompt, []
         self.cached[row] = cached
         return row
 
     def step(self) -> None:
         step = self.batch.step()
-        for row, cached in self.batch.take_shared():
+        for row, cached in step.shared:
             assert cached >= self.cached[row]
             self.cached[row] = cached
         for row, read in step.read:

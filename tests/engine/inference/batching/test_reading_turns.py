@@ -9,6 +9,7 @@ import pytest
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.prefill import LANES, ReadingTurns, lane_of
+from engine.inference.sequence import Sequence
 from tests.support.scripted import Stage
 
 ANSWER = [f"w{n} " for n in range(3000)]
@@ -55,7 +56,7 @@ class Reading:
     def insert(self, length: int) -> int:
         # No two begin with the same tokens: each is read for itself.
         self.inserted += 1
-        return self.batch.insert([self.inserted, *[5] * (length - 1)])[0]
+        return self.batch.insert(Sequence([self.inserted, *[5] * (length - 1)])).row
 
     def step(self) -> None:
         step = self.batch.step()
@@ -116,7 +117,7 @@ def test_short_prompts_without_end_do_not_starve_a_long_one(reading: Reading) ->
     begun = reading.reading_steps
     while long not in reading.sampled:
         # There always are prompts of both other kinds.
-        while len(reading.batch._lane_of) < 9:
+        while len(reading.batch.sequences.reading) < 9:
             reading.insert(30)
             reading.insert(600)
         reading.step()
@@ -133,7 +134,7 @@ def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> No
     rows = []
     for length in (10, 600, 5000):
         text = reading.stage.ids("<|start|>user:long<|end|>")
-        rows.append(reading.batch.insert([length, *[5] * length, *text, *go])[0])
+        rows.append(reading.batch.insert(Sequence([length, *[5] * length, *text, *go])).row)
     assert len(set(rows)) == 3
     found: dict[int, list[int]] = {row: [] for row in rows}
     while min(map(len, found.values())) < 5:

@@ -8,6 +8,7 @@ import pytest
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.scoring import PromptScorer
+from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.tokens import PromptScoring
 from tests.support.models.tiny_models import KINDS, VOCABULARY, tiny_model
 
@@ -39,9 +40,9 @@ def scored(batch: RunningBatch, wanted: Sequence[tuple[list[int], int]]) -> list
     rows: dict[int, dict[int, float]] = {}
     for tokens, start in wanted:
         scorer = PromptScorer(tokens, PromptScoring(start), VOCABULARY)
-        rows[batch.insert(tokens, scorer=scorer).row] = {}
+        rows[batch.insert(BatchSequence(tokens, scorer=scorer)).row] = {}
     # And one beside them that nobody asks about.
-    other = batch.insert(prompt(30, 5)).row
+    other = batch.insert(BatchSequence(prompt(30, 5))).row
     drawn: set[int] = set()
     while not drawn >= rows.keys():
         step = batch.step()

@@ -174,7 +174,7 @@ def test_a_waiting_row_whose_reader_is_cancelled_may_take_more_from_another_row(
 def test_a_waiting_row_has_the_progress_of_its_reader(stepped: Stepped) -> None:
     rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(2)]
     seen = [0]
-    while rows[1] in stepped.batch._joining._waiting:
+    while stepped.batch.sequences.by_number[rows[1]].reader is not None:
         stepped.step()
         seen.append(stepped.read.get(rows[1], 0))
         assert seen[-1] in (min(stepped.read[rows[0]], len(SYSTEM)), seen[-2])

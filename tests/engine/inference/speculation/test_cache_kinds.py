@@ -10,6 +10,7 @@ from mlx_lm.models import gemma3_text, llama, qwen3_next
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
+from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.sources import GuessSource
 from tests.support.models.guessing import Eager, Foreseen
 
@@ -80,7 +81,7 @@ def answers(
     """Return the first tokens of each answer, and how many passes were over several tokens."""
     batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(width))
     rows = [
-        batch.insert(prompt, sources=() if sources is None else sources[n])[0]
+        batch.insert(BatchSequence(prompt, sources=() if sources is None else sources[n])).row
         for n, prompt in enumerate(prompts)
     ]
     found: dict[int, list[int]] = {row: [] for row in rows}
@@ -188,7 +189,7 @@ def test_no_guess_is_accepted_after_a_constraint_has_failed() -> None:
     def until_failure(sources: Sequence[GuessSource]) -> list[int]:
         batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(8))
         constraint = _Failing(len(prompt) + 20)
-        batch.insert(prompt, processors=[constraint], sources=sources)
+        batch.insert(BatchSequence(prompt, processors=[constraint], sources=sources))
         found: list[int] = []
         while not constraint.has_failed:
             found += [token for _, token, _ in batch.step().sampled]

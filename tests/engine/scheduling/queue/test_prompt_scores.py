@@ -13,7 +13,7 @@ import mlx_lm
 import pytest
 
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.scoring import PromptScorer, ScoredRows
+from engine.inference.scoring import PromptScorer, fitting
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -238,13 +238,12 @@ def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_cannot(
 
 def test_few_tokens_are_read_at_once_where_their_logits_would_take_much_memory() -> None:
     prompt, size = ids(5000), 150_000
-    rows = ScoredRows()
-    rows.join(3, PromptScorer(prompt, PromptScoring(2000), size))
-    most = rows.chunk(2048, {3: 2000}, 4)
+    scorer = PromptScorer(prompt, PromptScoring(2000), size)
+    most = fitting(2048, [(scorer, 2000)], 4)
     assert 16 <= most < 200
-    assert rows.chunk(2048, {3: 2000, 4: 0, 5: 0, 6: 0}, 4) == most // 4
-    assert rows.chunk(1024, {3: 0}, 4) == 1024  # nothing of it is scored
-    assert rows.chunk(2048, {4: 0}, 4) == 2048
+    assert fitting(2048, [(scorer, 2000), *[(None, 0)] * 3], 4) == most // 4
+    assert fitting(1024, [(scorer, 0)], 4) == 1024  # nothing of it is scored
+    assert fitting(2048, [(None, 0)], 4) == 2048
 
 
 def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:

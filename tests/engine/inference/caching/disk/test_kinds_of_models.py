@@ -10,6 +10,7 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.index import LoadedBeginning
+from engine.inference.sequence import Sequence as BatchSequence
 from tests.engine.inference.speculation.test_cache_kinds import model_of
 from tests.support.models.disk_caches import ME, PATIENCE_S, Room
 
@@ -27,7 +28,7 @@ def answer(
     batch: RunningBatch, tokens: list[int], loaded: LoadedBeginning | None = None
 ) -> tuple[list[int], int]:
     """Return eight tokens, and how many of the prompt came from disk."""
-    joined = batch.insert(tokens, loaded=loaded, owner=ME)
+    joined = batch.insert(BatchSequence(tokens, loaded=loaded, owner=ME))
     drawn: list[int] = []
     while len(drawn) < 8:
         drawn += [token for _, token, _ in batch.step().sampled]

@@ -1,0 +1,352 @@
+"""The sequences of a batch: each owns all that its request needs, from its arrival until it leaves.
+
+A prompt that shares a long beginning with a sequence of its owner takes it from that sequence: at
+once, or as soon as the sequence has read it. Only sequences of one owner share: nobody learns from
+a number or from the time what another asks. Nothing here knows a clock, so that several processes
+that decode together come to the same result. Belongs to the thread of the batch.
+"""
+
+from collections import abc
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+
+from engine.grammar.masks import TokenConstraint
+from engine.inference.cache.folder import Ticket
+from engine.inference.cache.index import TOKEN_BYTES, LoadedBeginning, common_tokens, key_of
+from engine.inference.cache.segments import beginning_of
+from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
+from engine.inference.prefill import lane_of
+from engine.inference.sampling import greedy
+from engine.inference.scoring import PromptScorer
+from engine.inference.speculation.draft_model import DraftGuesses
+from engine.inference.speculation.sources import GuessSource
+from engine.inference.thinking_budget import BudgetProcessor
+from engine.values.request import PERSON, CacheOwner
+
+# So large that mlx-lm never ends a sequence by itself.
+_NO_LIMIT = 1 << 40
+# A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
+# about as long as copying them.
+WORTH_TOKENS = 256
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One request in the batch.
+
+    Attributes:
+        tokens: Its prompt, at least one token, and what another batch has answered already.
+        turn_end: The number of tokens up to the end of the prompt's last turn, where that is near
+            the prompt's end; 0 where it is not known.
+        sampler: Draws its tokens.
+        processors: Change its logits before that.
+        owner: The owner of the caches that it uses and leaves.
+        loaded: The cache of its first tokens that was read from disk.
+        scorer: Scores the prompt's tokens while they are read. A cache is used only up to the first
+            token whose logits the scorer needs, and nothing is taken from other sequences.
+        sources: Where its draft tokens come from, the draft model included.
+        draft: The draft model's part of it.
+        constraint: What its tokens must meet.
+        budget: Ends its reasoning.
+        number: The number by which mlx-lm and the scheduler know it.
+        ticket: The right to store its cache on disk.
+        cache: The cache with which it joins, of its first ``cached`` tokens.
+        read: How many tokens of its prompt it has.
+        lane: Where it is read; None while it waits and once it decodes.
+        snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
+        reader: The sequence that reads for it what both share; None where it reads itself.
+        waiting: The sequences that wait for it, each with how many tokens both share.
+        is_joined: Whether it is in a lane or decodes.
+        is_ahead: Whether its sources have been told a token that the batch has not returned.
+    """
+
+    tokens: list[int]
+    turn_end: int = 0
+    sampler: Callable[[mx.array], mx.array] = greedy
+    processors: list[Any] = field(default_factory=list)
+    owner: CacheOwner = PERSON
+    loaded: LoadedBeginning | None = None
+    scorer: PromptScorer | None = None
+    sources: abc.Sequence[GuessSource] = ()
+    draft: DraftGuesses | None = None
+    constraint: TokenConstraint | None = None
+    budget: BudgetProcessor | None = None
+
+    number: int = field(default=-1, init=False)
+    ticket: Ticket | None = field(default=None, init=False)
+    cache: list[Any] | None = field(default=None, init=False)
+    cached: int = field(default=0, init=False)
+    read: int = field(default=0, init=False)
+    lane: int | None = field(default=None, init=False)
+    snapshots_at: set[int] = field(default_factory=set, init=False)
+    reader: "Sequence | None" = field(default=None, init=False)
+    waiting: "dict[Sequence, int]" = field(default_factory=dict, init=False)
+    is_joined: bool = field(default=False, init=False)
+    is_ahead: bool = field(default=False, init=False)
+    key: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.key = key_of(self.tokens)
+
+    def __len__(self) -> int:
+        """Return how many tokens its prompt has."""
+        return len(self.tokens)
+
+    @property
+    def unread(self) -> int:
+        """How many tokens of its prompt it has not read yet; at least 1."""
+        return max(1, len(self.tokens) - self.read)
+
+    def tell(self, tokens: abc.Sequence[int]) -> None:
+        """Tell the sources of its draft tokens the next tokens of its answer."""
+        for source in self.sources:
+            source.extend(tokens)
+
+
+@dataclass(slots=True)
+class Departure:
+    """A sequence that was taken out of the batch, and the cache of its tokens."""
+
+    sequence: Sequence
+    cache: list[Any] | None = None
+    tokens: list[int] | None = None
+
+
+class _Shared(NamedTuple):
+    """What a prompt can take from a sequence of the batch."""
+
+    sequence: Sequence
+    tokens: int
+    is_read: bool
+
+
+class Sequences:
+    """The sequences of one batch: those that wait, those that are read, those that decode.
+
+    Attributes:
+        by_number: All of them.
+        reading: Those that are in a lane, in the order in which they joined it.
+        hits: How many have begun with cached tokens.
+        hit_tokens: How many cached tokens these were.
+    """
+
+    def __init__(self, lanes: abc.Sequence[Any], *, is_cut_anywhere: bool) -> None:
+        self.by_number: dict[int, Sequence] = {}
+        self.reading: list[Sequence] = []
+        self.hits = self.hit_tokens = 0
+        self._lanes = lanes
+        self._is_cut_anywhere = is_cut_anywhere
+        self._next_number = 0
+        # The numbers of those that stopped waiting, each with how many tokens it need not read.
+        self._stopped_waiting: list[tuple[int, int]] = []
+
+    def add(self, sequence: Sequence) -> None:
+        """Let a sequence join a lane, or wait for another that is read.
+
+        Its ``cached`` has grown where it took a beginning from another at once.
+        """
+        sequence.number = self._next_number
+        self._next_number += 1
+        self._place(sequence)
+        self.by_number[sequence.number] = sequence
+
+    def has_read(self, sequence: Sequence, tokens: int) -> list[tuple[int, int]]:
+        """Note how many tokens a sequence has read since it joined; let those join that waited.
+
+        Returns the progress of those that go on waiting.
+        """
+        sequence.read = sequence.cached + tokens
+        due = [one for one, shared in sequence.waiting.items() if shared <= sequence.read]
+        if due:
+            cache, held = self.copy_of(sequence)
+            for one in sorted(due, key=_number):
+                self._take_beginning(one, cache, held)
+                self._stop_waiting(one, self._join)
+        return [
+            (one.number, min(most, sequence.read) - one.cached)
+            for one, most in sequence.waiting.items()
+        ]
+
+    def begins_to_decode(self, sequence: Sequence) -> None:
+        """Note that a sequence has left its lane."""
+        sequence.lane = None
+        self.reading.remove(sequence)
+
+    def take_shared(self) -> list[tuple[int, int]]:
+        """Return the sequences that stopped waiting, each with how many tokens it need not read."""
+        shared, self._stopped_waiting = self._stopped_waiting, []
+        return shared
+
+    def take_out(self, numbers: Iterable[int]) -> list[Departure]:
+        """Take sequences out, lane by lane; return them in order."""
+        gone = [Departure(self.by_number.pop(one)) for one in numbers if one in self.by_number]
+        by_lane: dict[int, list[Departure]] = {}
+        for one in gone:
+            if (reader := one.sequence.reader) is not None:
+                del reader.waiting[one.sequence]
+            elif one.sequence.is_joined:
+                by_lane.setdefault(one.sequence.lane or 0, []).append(one)
+        for lane, leaving in by_lane.items():
+            batch = self._lanes[lane]
+            with mx.stream(batch.stream):
+                numbers = [one.sequence.number for one in leaving]
+                caches = batch.remove(numbers, return_prompt_caches=True)
+            for one in leaving:
+                if one.sequence.lane is not None:
+                    self.begins_to_decode(one.sequence)
+                one.cache, one.tokens = caches.get(one.sequence.number, (None, None))
+        return gone
+
+    def let_go(self, gone: abc.Sequence[Departure]) -> None:
+        """Let those that waited for sequences that were taken out read on from there."""
+        numbers = {one.sequence.number for one in gone}
+        if self._stopped_waiting:
+            self._stopped_waiting = [one for one in self._stopped_waiting if one[0] not in numbers]
+        heirs: list[Sequence] = []
+        for one in gone:
+            waited = sorted(one.sequence.waiting, key=_number)
+            heirs += waited
+            if waited and one.cache and one.tokens:
+                self._evaluate(one.cache)
+                for heir in waited:
+                    self._take_beginning(heir, one.cache, one.tokens)
+        # Only now, so that none finds a beginning in a sequence that has left.
+        for heir in heirs:
+            self._stop_waiting(heir, self._place)
+
+    def begin_anew(self) -> list[Sequence]:
+        """Let those that waited join a batch that is empty again; return the others, dropped."""
+        waiting = [one for one in self.by_number.values() if one.reader is not None]
+        dropped = [one for one in self.by_number.values() if one.reader is None]
+        for one in dropped:
+            del self.by_number[one.number]
+        self.reading.clear()
+        for one in waiting:
+            self._stop_waiting(one, self._place)
+        return dropped
+
+    def clear(self) -> None:
+        """Forget all sequences."""
+        self.by_number.clear()
+        self.reading.clear()
+        self._stopped_waiting.clear()
+
+    def copy_of(self, sequence: Sequence) -> tuple[list[Any], list[int]]:
+        """Return a copy of the cache of a sequence in the batch, and the tokens in it."""
+        number = sequence.number
+        with self._stream():
+            cache, tokens = self._lanes[sequence.lane or 0].extract_cache([number])[number]
+        self._evaluate(cache)
+        return cache, tokens
+
+    def _place(self, sequence: Sequence) -> None:
+        """Let a sequence wait for one that shares its beginning, or join at once."""
+        shared = self._best(sequence) if sequence.scorer is None else None
+        if shared is not None and not shared.is_read:
+            sequence.reader = shared.sequence
+            shared.sequence.waiting[sequence] = shared.tokens
+            if not self._is_cut_anywhere:
+                self._stop_at(shared.sequence, shared.tokens)
+            return
+        if shared is not None:
+            cache, held = self.copy_of(shared.sequence)
+            # What is beyond the prompt may still change.
+            self._take_beginning(sequence, cache, held, shared.tokens)
+        self._join(sequence)
+
+    def _best(self, sequence: Sequence) -> _Shared | None:
+        """Return what a prompt should take from which sequence; None where it is read alone.
+
+        It waits for one only if that has read at least as much as the prompt's own cache holds,
+        and is not in a lane of longer prompts, so that waiting never takes longer than reading. Of
+        several, the one is chosen that saves most, both in waiting and in reading.
+        """
+        length, cached = len(sequence), sequence.cached
+        if length - cached <= WORTH_TOKENS:
+            return None
+        lane = lane_of(length - cached)
+        best: _Shared | None = None
+        most = -1
+        for other in self.by_number.values():
+            if not other.is_joined or other.owner.name != sequence.owner.name:
+                continue
+            # Each reads at least its last token itself.
+            shared = min(common_tokens(sequence.key, other.key), length - 1, len(other) - 1)
+            if shared - cached < WORTH_TOKENS:
+                continue
+            is_read = other.read >= shared
+            if is_read:
+                if not self._is_cut_anywhere:
+                    continue
+            elif other.read < cached or lane_of(len(other) - other.cached) > lane:
+                continue
+            spared = min(shared, other.read) + shared
+            if spared > most:
+                best, most = _Shared(other, shared, is_read), spared
+        return best
+
+    def _join(self, sequence: Sequence) -> None:
+        """Put a prompt into the lane of those with as much to read, in the order of arrival."""
+        tokens, cached = sequence.tokens, sequence.cached
+        sequence.lane = lane = lane_of(len(tokens) - cached)
+        insert_row(
+            self._lanes[lane],
+            sequence.number,
+            [tokens[cached:]],
+            max_tokens=[_NO_LIMIT],
+            caches=None if sequence.cache is None else [sequence.cache],
+            all_tokens=[tokens[:cached]],
+            samplers=[sequence.sampler],
+            logits_processors=[sequence.processors],
+        )
+        sequence.cache = None
+        sequence.read = cached
+        sequence.is_joined = True
+        self.reading.append(sequence)
+        snapshots_at, sequence.snapshots_at = sequence.snapshots_at, set()
+        for at in snapshots_at:
+            self._stop_at(sequence, at)
+        self.hits += bool(cached)
+        self.hit_tokens += cached
+
+    def _stop_at(self, sequence: Sequence, at: int) -> None:
+        """Store the cache of a sequence once it has read ``at`` tokens of its prompt."""
+        if at > sequence.read:
+            sequence.snapshots_at.add(at)
+            lane = self._lanes[sequence.lane or 0]
+            stop_reading_at(lane, sequence.number, at - sequence.cached)
+
+    def _stop_waiting(self, sequence: Sequence, go_on: Callable[[Sequence], None]) -> None:
+        if sequence.reader is not None:
+            sequence.reader.waiting.pop(sequence, None)
+            sequence.reader = None
+        go_on(sequence)
+        # It may have taken more from another, or wait for that now.
+        self._stopped_waiting.append((sequence.number, sequence.cached))
+
+    def _take_beginning(
+        self, sequence: Sequence, cache: list[Any], tokens: list[int], most: int | None = None
+    ) -> None:
+        """Give a prompt what it shares with another's cache, if that is more than it has."""
+        usable = len(sequence) - 1 if most is None else min(len(sequence) - 1, most)
+        common = common_tokens(key_of(tokens), sequence.key[: usable * TOKEN_BYTES])
+        if common > sequence.cached:
+            with self._stream():
+                beginning = beginning_of(cache, len(tokens), common)
+            if beginning is not None:
+                sequence.cache, sequence.cached = beginning, common
+
+    def _evaluate(self, cache: list[Any]) -> None:
+        # Lazy slices would keep the arrays of the whole batch alive.
+        with self._stream():
+            mx.eval([part.state for part in cache])
+
+    def _stream(self) -> Any:
+        return mx.stream(self._lanes[0].stream)
+
+
+def _number(sequence: Sequence) -> int:
+    return sequence.number
