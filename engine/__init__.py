@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from engine.output.answer import RunSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.generation import Answer, Generation, merge_deltas
+    from engine.scheduling.inbox import EngineStatus
     from engine.scheduling.limits import Limits
-    from engine.scheduling.model_status import ModelStatus
     from engine.scheduling.offering import OfferedModel, Offering
     from engine.scheduling.service import Engine
-    from engine.scheduling.thread.commands import EngineStatus
+    from engine.scheduling.status import ModelStatus
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
         MAX_STOP_CHARS,
@@ -149,10 +149,10 @@ _NAMES_BY_MODULE = {
     "engine.library.models": ("ModelInfo",),
     "engine.output.answer": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),
-    "engine.scheduling.thread.commands": ("EngineStatus",),
+    "engine.scheduling.inbox": ("EngineStatus",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
     "engine.scheduling.limits": ("Limits",),
-    "engine.scheduling.model_status": ("ModelStatus",),
+    "engine.scheduling.status": ("ModelStatus",),
     "engine.scheduling.offering": ("OfferedModel", "Offering"),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),

@@ -162,7 +162,7 @@ def no_engine_thread_dies(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     deaths = _Deaths()
-    log = logging.getLogger("engine.scheduling.thread.worker")
+    log = logging.getLogger("engine.scheduling.worker")
     log.addHandler(deaths)
     yield
     log.removeHandler(deaths)

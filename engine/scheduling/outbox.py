@@ -1,19 +1,66 @@
-"""Carries events from the engine thread to the readers' loops: per step, at most one wake-up each.
-
-A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
-decodes faster than a person reads, so wake-ups are at least 15 milliseconds apart, and more with
-many readers, because each reader adds to the cost. The first and the last event of an answer do not
-wait. Each batch gathers the text of its answers at that pace by a clock of its own: what other
-readers are told in between does not set it back.
-"""
+"""What goes back to readers: their events, bundled, and failures in words."""
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
+from engine.errors import EngineError
+from engine.files.causes import without_folders
 from engine.scheduling.generation import Generation
 from engine.values.events import Event
+
+# Turns exceptions on the engine thread into errors for readers and lines of the log.
+#
+# Exceptions that ask the thread to end are raised again; a panic of a native library ends only
+# the requests that caused it.
+
+_log = logging.getLogger(__name__)
+# These ask the thread to end. Other exceptions that are not an ``Exception`` are native panics.
+_ENDINGS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+
+
+def raise_endings(error: BaseException) -> None:
+    """Raise an exception again if it asks the thread to end."""
+    if isinstance(error, _ENDINGS):
+        raise error
+
+
+def refusal(error: BaseException) -> EngineError:
+    """Return the error to raise for the caller of a request that failed.
+
+    Raises exceptions again that ask the thread to end; a panic of a native library is not one.
+    """
+    raise_endings(error)
+    if isinstance(error, EngineError):
+        return error
+    _log.exception("a request could not be prepared", exc_info=error)
+    return EngineError(f"the request could not be prepared: {cause_of(error)}")
+
+
+def log_failure(what: str, error: BaseException) -> None:
+    """Write a failure into the log."""
+    cause = None if isinstance(error, EngineError) else error
+    _log.error("%s: %s", what, error, exc_info=cause)
+
+
+def cause_of(error: BaseException, *folders: Path) -> str:
+    """Return an exception as text that begins with its type and names no folder of this
+    computer.
+    """
+    said = without_folders(str(error), *folders)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+# Carries events from the engine thread to the readers' loops: per step, at most one wake-up each.
+#
+# A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
+# decodes faster than a person reads, so wake-ups are at least 15 milliseconds apart, and more
+# with many readers, because each reader adds to the cost. The first and the last event of an
+# answer do not wait. Each batch gathers the text of its answers at that pace by a clock of its
+# own: what other readers are told in between does not set it back.
 
 _LEAST_S, _MOST_S, _READER_S = 0.015, 0.03, 0.002
 

@@ -1,26 +1,24 @@
-"""The façade of the engine: the only object that windows and servers talk to.
-
-Any thread may call its methods, and any event loop may await its coroutines. Never imports MLX
-itself.
-"""
+"""The engine as its users see it: one object for any thread and any event loop."""
 
 import asyncio
+import contextlib
+import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DraftLoadFailed, ModelLoadFailed, NoModel
+from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
 from engine.grammar.forms import Forms
+from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.folder import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
+from engine.inference.threads import leave_thread
 from engine.library.models import ModelInfo
-from engine.scheduling.asking import Asking
-from engine.scheduling.choosing import ModelChoice
 from engine.scheduling.generation import Generation
-from engine.scheduling.limits import Limits
-from engine.scheduling.model_status import ModelStatus
-from engine.scheduling.offering import OfferedModel
-from engine.scheduling.thread.commands import (
+from engine.scheduling.inbox import (
+    Cancel,
     Command,
     CountTokens,
     Detokenize,
@@ -30,14 +28,210 @@ from engine.scheduling.thread.commands import (
     Load,
     RenderPrompt,
     Reply,
+    Shutdown,
+    Submit,
     Tokenize,
     TokenTexts,
     Unload,
     UnloadAfter,
     UnloadWhenIdle,
 )
-from engine.scheduling.thread.restarting import RestartingThread
+from engine.scheduling.limits import Limits
+from engine.scheduling.offering import OfferedModel
+from engine.scheduling.prompt_rendering import prompts_size
+from engine.scheduling.pulse import Work
+from engine.scheduling.status import ModelChoice, ModelStatus, StatusBoard
+from engine.scheduling.worker import EngineThread
+from engine.stopping.matcher import prepared
+from engine.stopping.record import StopKind
 from engine.values.request import CacheOwner, EmbeddingRequest, Embeddings, GenerationRequest
+
+# The engine thread, in its present run: the first command starts it, and a stuck model a new one.
+#
+# MLX's streams belong to threads, and what hangs in a library cannot be interrupted. So a thread
+# that is stuck in one model is given up with that model, and another thread goes on with the
+# others. The one that was given up ends by itself if it ever comes back.
+
+_log = logging.getLogger(__name__)
+_SHUT_DOWN = "the engine has been shut down"
+# How long the end of the program waits for a step that is under way.
+_CLOSING_S = 2.0
+# Threads that are stuck keep the memory of their models. Beyond this number, the engine ends.
+_MOST_STUCK = 4
+
+
+class RestartingThread:
+    """Sends commands to the engine thread, and starts another one where that is stuck."""
+
+    def __init__(self, limits: Limits, loader: Loader) -> None:
+        self.board = StatusBoard()
+        self._limits = limits
+        self._loader = loader
+        self._lock = threading.Lock()
+        self._thread: EngineThread | None = None
+        self._stuck: list[EngineThread] = []
+        self._why_closed: str | None = None
+        # By model: when it is unloaded, which outlives a thread.
+        self._said: dict[str | None, UnloadAfter] = {}
+
+    def send(self, command: Command) -> None:
+        """Send a command; start a thread if there is none."""
+        with self._lock:
+            if self._why_closed is not None:
+                raise EngineClosed(self._why_closed)
+            self._note(command)
+            if self._thread is None or not self._thread.send(command):
+                # The one before died outside of any model.
+                self._thread = EngineThread(
+                    self._limits, self._loader, self.board, leave_thread, self._on_stuck
+                )
+                for said in self._said.values():
+                    self._thread.send(said)
+                self._thread.send(command)
+
+    def tell(self, command: Command) -> None:
+        """Send a command that only matters to a running thread; does not start one."""
+        with self._lock:
+            self._note(command)
+            if self._thread is not None:
+                self._thread.send(command)
+
+    def _note(self, command: Command) -> None:
+        if isinstance(command, UnloadAfter):
+            self._said[None if command.model is None else command.model.id] = command
+
+    def _on_stuck(self, thread: EngineThread, work: Work, cause: str) -> None:
+        """Give up a thread that is stuck, or has died, in one model; go on with the others."""
+        with self._lock:
+            if thread is not self._thread or self._why_closed is not None:
+                return
+            self._stuck = [one for one in self._stuck if one.is_alive]
+            if len(self._stuck) >= _MOST_STUCK:
+                self._why_closed = f"{cause}; restart Fullstop, because too many models are stuck"
+                thread.give_up(self._why_closed, 0.0)
+                return
+            handed = thread.hand_over(work, cause)
+            if handed is None:
+                return
+            left, commands, others = handed
+            _log.error("%s; the other models go on in another thread", cause)
+            self._stuck.append(thread)
+            self._thread = EngineThread(
+                self._limits, self._loader, self.board, leave_thread, self._on_stuck, left
+            )
+            for command in [*self._said.values(), *commands]:
+                self._thread.send(command)
+        for lane in others:  # their memory; those that are needed are loaded again
+            with contextlib.suppress(Exception):
+                lane.drop()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a thread that was given up still runs, so that the process must not wait."""
+        with self._lock:
+            return any(one.is_alive for one in self._stuck)
+
+    def close(self) -> None:
+        """Cancel all running answers and end the thread; returns soon, even if it is stuck."""
+        thread = self._taken(_SHUT_DOWN)
+        if thread is None:
+            return
+        thread.send(Shutdown())
+        if not thread.join(_CLOSING_S):
+            thread.give_up(_SHUT_DOWN, 0.0, StopKind.CANCELLED)
+            with self._lock:
+                self._stuck.append(thread)
+
+    def give_up(self, cause: str, patience_s: float) -> None:
+        """End every answer with an error; blocks for up to ``patience_s``. Not the engine thread's.
+
+        The thread itself may keep running if it is stuck.
+        """
+        thread = self._taken(cause)
+        if thread is not None:
+            thread.give_up(cause, patience_s)
+            with self._lock:
+                self._stuck.append(thread)
+
+    def _taken(self, why: str) -> EngineThread | None:
+        """Start no more threads; return the present one. The first reason given is kept."""
+        with self._lock:
+            if self._why_closed is None:
+                self._why_closed = why
+            return self._thread
+
+
+# Starts the choices of one request: prepares what it can, then submits to the engine thread.
+#
+# Stops become automata and schemas become forms here, so that a long list or a large schema does
+# not slow the engine thread. Any event loop. Never imports MLX itself.
+
+# How often a constrained request is prepared again because the model changed meanwhile.
+_MOST_MODELS = 5
+
+
+class Asking:
+    """Submits requests to the engine thread."""
+
+    def __init__(self, thread: RestartingThread, forms: Forms) -> None:
+        self._thread = thread
+        self._forms = forms
+
+    async def start(
+        self, requests: Sequence[GenerationRequest], model: OfferedModel | None
+    ) -> list[Generation]:
+        """Start the choices of one request; the engine takes all of them, or none."""
+        for _ in range(_MOST_MODELS):
+            forms = [await self._form_of(request, model) for request in requests]
+            try:
+                return await self._submitted(requests, forms, model)
+            except FormMissing as missing:  # of this model, which may just have been loaded
+                self._forms.learn(missing.maker, None if model is None else model.id)
+        raise EngineError("the model keeps changing; try again")
+
+    async def _form_of(self, request: GenerationRequest, model: OfferedModel | None) -> Form | None:
+        """Return the form of an answer; None where it is free, or cannot be prepared yet."""
+        if not is_constrained(request):
+            return None
+        maker = self._forms.maker(None if model is None else model.id)
+        if maker is None:
+            return None
+        # Choices of one request have the same form.
+        draft = maker.drafted(request)
+        if draft is None:
+            draft = await asyncio.to_thread(maker.draft, request)
+        return await self._forms.prepared(maker, draft)
+
+    async def _submitted(
+        self,
+        requests: Sequence[GenerationRequest],
+        forms: Sequence[Form | None],
+        model: OfferedModel | None,
+    ) -> list[Generation]:
+        loop = asyncio.get_running_loop()
+        generations = [Generation(request, loop, self._cancel) for request in requests]
+        # Prepared here, so that a long list of stops does not slow the engine thread.
+        automata = {id(request.stops): prepared(request.stops) for request in requests}
+        for generation, form in zip(generations, forms, strict=True):
+            generation.form = form
+            generation.automata = automata[id(generation.request.stops)]
+        size = prompts_size(requests)
+        self._thread.send(Submit(tuple(generations), time.perf_counter(), size, model))
+        try:
+            await asyncio.gather(*(one.accepted() for one in generations))
+        except asyncio.CancelledError:
+            for generation in generations:
+                generation.cancel()
+            raise
+        return generations
+
+    def _cancel(self, generation: Generation) -> None:
+        self._thread.tell(Cancel(generation))
+
+
+# The façade of the engine: the only object that windows and servers talk to.
+#
+# Never imports MLX itself.
 
 
 class Engine:

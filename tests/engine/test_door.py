@@ -25,7 +25,7 @@ def loaded_by(program: str) -> list[str]:
 
 def test_loading_every_public_name_loads_no_model_library() -> None:
     modules = loaded_by("import engine\nfor name in engine.__all__: getattr(engine, name)")
-    assert "engine.scheduling.thread.worker" in modules
+    assert "engine.scheduling.worker" in modules
     assert [name for name in modules if name.partition(".")[0] in HEAVY] == []
 
 

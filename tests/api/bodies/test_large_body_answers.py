@@ -16,7 +16,7 @@ from api.dialects.shared import body_reader
 from api.dialects.shared.body_reader import read, read_as_asked
 from api.transport.bodies import SMALL_BYTES, LargeBodies, SentBody
 from engine import Engine
-from engine.scheduling.queue.preparing import prompts_size
+from engine.scheduling.prompt_rendering import prompts_size
 from tests.api.bodies.large import ANSWERS, ASK, PADDING, helpers, overflow_words, padded
 from tests.api.protection.test_fuzz import BODIES
 

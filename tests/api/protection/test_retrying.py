@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.library.memory import Memory
+from engine.scheduling import models
 from engine.scheduling.service import Engine
-from engine.scheduling.thread.models import memory_budget
 from tests.api.conftest import Site
 from tests.api.protection.test_hang_ups import BODIES
 
@@ -101,7 +101,7 @@ def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
     path: str,
     is_streamed: bool,
 ) -> None:
-    monkeypatch.setattr(memory_budget, "memory", lambda: Memory(1 << 30, 0))
+    monkeypatch.setattr(models, "memory", lambda: Memory(1 << 30, 0))
     site = serve(staged().engine)
     body = {"model": "m", "stream": is_streamed, **BODIES[path]("x" * 5000)}
     reply = site.send("POST", path, body)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from engine.scheduling.admission import admit
 from engine.scheduling.generation import Generation
-from engine.scheduling.queue.admission import admit
-from engine.scheduling.queue.row import Row
+from engine.scheduling.sequence import Row
 from engine.stopping.record import StopKind
 from engine.values.chat import Message
 from engine.values.events import (

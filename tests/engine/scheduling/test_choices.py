@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest, QueueFull
+from engine.scheduling.inbox import Submit
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.scheduling.thread.commands import Submit
-from engine.scheduling.thread.worker import EngineThread
+from engine.scheduling.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import GenerationRequest, OutputConstraint
 from tests.engine.scheduling.stages import rendering, stage_of, text_of

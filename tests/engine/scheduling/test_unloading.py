@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import EngineError, ModelLoadFailed, NoModel
+from engine.scheduling import worker
 from engine.scheduling.service import Engine
-from engine.scheduling.thread import freed_memory
 from tests.engine.scheduling.stages import Failing, SlowLoading, Waking, stage_of, until
 from tests.support.asking import ask, request, run
 
@@ -44,7 +44,7 @@ def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
     async def play() -> None:
         engine = Engine(loader=stage_of(tmp_path).load)
         await engine.load(tmp_path)
-        monkeypatch.setattr(freed_memory, "return_freed_memory", lambda: returned.append(is_over))
+        monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(is_over))
         is_over = False
         answers = [await engine.generate(request("short")) for _ in range(3)]
         await asyncio.gather(*(one.collect() for one in answers))
@@ -61,9 +61,9 @@ def test_freed_memory_is_returned_while_an_answer_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned: list[None] = []
-    monkeypatch.setattr(freed_memory, "_RETURNED_EVERY_S", 0.0)
-    monkeypatch.setattr(freed_memory, "_RETURNED_AFTER_S", 3600.0)
-    monkeypatch.setattr(freed_memory, "return_freed_memory", lambda: returned.append(None))
+    monkeypatch.setattr(worker, "_RETURNED_EVERY_S", 0.0)
+    monkeypatch.setattr(worker, "_RETURNED_AFTER_S", 3600.0)
+    monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(None))
 
     async def play() -> None:
         engine = Engine(loader=stage_of(tmp_path).load)

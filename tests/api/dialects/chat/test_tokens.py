@@ -8,7 +8,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 
 from engine.inference.mlx_lm_internals import inner_tokenizer
-from engine.scheduling.thread.commands import Reply
+from engine.scheduling.inbox import Reply
 from tests.api.conftest import LONG, Site
 from tests.support.scripted import GO
 

@@ -1,9 +1,4 @@
-"""Renders and tokenises prompts on other threads, so that no prompt delays a running answer.
-
-Three threads: one for short prompts, one for long prompts, and one for prompts that are only
-counted or shown, so that short prompts never wait for the others. A job that takes too long is
-ended. No MLX.
-"""
+"""Renders and tokenises prompts on other threads, so that no prompt delays a running answer."""
 
 import ctypes
 import logging
@@ -17,8 +12,14 @@ from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, InvalidRequest
 from engine.inference.backend import Prompt
-from engine.scheduling.queue.failures import cause_of
+from engine.scheduling.outbox import cause_of
 from engine.values.request import GenerationRequest
+
+# Renders and tokenises prompts on other threads, so that no prompt delays a running answer.
+#
+# Three threads: one for short prompts, one for long prompts, and one for prompts that are only
+# counted or shown, so that short prompts never wait for the others. A job that takes too long is
+# ended. No MLX.
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

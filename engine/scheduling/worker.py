@@ -16,20 +16,62 @@ from engine.errors import EngineClosed, EngineError, EngineStuck, RequestCancell
 from engine.inference.loader import Loader
 from engine.inference.threads import share_one_arena, take_short_turns, work_in_long_turns
 from engine.library.loading import LoadCancelled
+from engine.processes.interpreter import return_freed_memory
 from engine.scheduling.generation import Generation
+from engine.scheduling.inbox import Command, EngineStatus, Inbox, Rendered, refuse
 from engine.scheduling.limits import Limits
-from engine.scheduling.outbox import Outbox, settle
-from engine.scheduling.queue.failures import cause_of
-from engine.scheduling.queue.preparing import Watch
-from engine.scheduling.thread.board import StatusBoard
-from engine.scheduling.thread.commands import Command, EngineStatus, Rendered, refuse
-from engine.scheduling.thread.freed_memory import FreedMemory
-from engine.scheduling.thread.inbox import Inbox
-from engine.scheduling.thread.models.lane import Lane, LeftLane
-from engine.scheduling.thread.models.lanes import Lanes
-from engine.scheduling.thread.models.model_slot import Hang
-from engine.scheduling.thread.pulse import Evidence, GivenUp, Patience, Pulse, Work, gather
+from engine.scheduling.loaded_model import Hang, Lane, LeftLane
+from engine.scheduling.models import Lanes
+from engine.scheduling.outbox import Outbox, cause_of, settle
+from engine.scheduling.prompt_rendering import Watch
+from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Work, gather
+from engine.scheduling.status import StatusBoard
 from engine.stopping.record import StopKind
+
+# Returns freed memory to the system: soon after the last work, and regularly while busy.
+#
+# Engine thread only.
+
+# How long the thread is idle before it returns freed memory; returning it delays allocations.
+_RETURNED_AFTER_S = 1.0
+# How often a thread that is never idle returns freed memory.
+_RETURNED_EVERY_S = 5.0
+
+
+class FreedMemory:
+    """Knows whether memory may have been freed, and when to return it."""
+
+    def __init__(self) -> None:
+        self._has_any = False
+        self._overdue_s = time.monotonic() + _RETURNED_EVERY_S
+
+    def note(self) -> None:
+        """Note that memory may have been freed."""
+        self._has_any = True
+
+    @property
+    def wait_s(self) -> float | None:
+        """How long an idle thread waits until it returns memory; None if none was freed."""
+        return _RETURNED_AFTER_S if self._has_any else None
+
+    def is_overdue(self, now_s: float) -> bool:
+        """Whether a busy thread should return the memory now."""
+        return self._has_any and now_s > self._overdue_s
+
+    def give_back(self) -> bool:
+        """Return the memory to the system; False if there was none to return."""
+        if not self._has_any:
+            return False
+        self._has_any = False
+        return_freed_memory()
+        self._overdue_s = time.monotonic() + _RETURNED_EVERY_S
+        return True
+
+
+# The engine thread: carries out commands between steps, and steps the batch while there is work.
+#
+# Everything that touches the model happens here. The thread looks into its inbox between two
+# decode steps, and between two chunks of a long prompt, so a cancel waits at most one step.
 
 _log = logging.getLogger(__name__)
 _GLANCE_S = 0.05

@@ -6,13 +6,12 @@ from typing import Any, cast
 import pytest
 
 from engine.inference.backend import Step
-from engine.scheduling import outbox as outbox_module
+from engine.scheduling import outbox, scheduler
 from engine.scheduling.outbox import Outbox
-from engine.scheduling.queue import handing_out as handing_out_module
-from engine.scheduling.queue.handing_out import HandingOut
-from engine.scheduling.queue.shared_scores import SharedScores
+from engine.scheduling.scheduler import HandingOut
+from engine.scheduling.sequence import SharedScores
 from engine.values.request import TraceLevel
-from tests.engine.scheduling.queue.readers import Clock, Reader
+from tests.engine.scheduling.readers import Clock, Reader
 
 _STEP_S = 0.002
 # The longest distance of two wake-ups, and one step.
@@ -66,8 +65,8 @@ class Batch:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(outbox_module, "time", found)
-    monkeypatch.setattr(handing_out_module, "time", found)
+    monkeypatch.setattr(outbox, "time", found)
+    monkeypatch.setattr(scheduler, "time", found)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from engine.scheduling.thread.models.turns import Turns
+from engine.scheduling.models import Turns
 
 
 def played(turns: Turns[str], costs: dict[str, float], rounds: int) -> list[str]:

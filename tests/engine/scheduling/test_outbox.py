@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from engine.scheduling import outbox as room
+from engine.scheduling import outbox
 from engine.scheduling.generation import Generation
 from engine.scheduling.outbox import Outbox
-from tests.engine.scheduling.queue.readers import Clock, Reader
+from tests.engine.scheduling.readers import Clock, Reader
 
 
 async def woken_after(
@@ -16,7 +16,7 @@ async def woken_after(
 ) -> int:
     """Return how many of some readers are woken so long after they were woken before."""
     clock, box = Clock(), Outbox()
-    monkeypatch.setattr(room, "time", clock)
+    monkeypatch.setattr(outbox, "time", clock)
     all_of_them = [Reader(asyncio.get_running_loop(), clock) for _ in range(readers)]
 
     def put(*, is_urgent: bool = False) -> None:

@@ -14,10 +14,10 @@ from engine.inference.backend import Prompt, PromptCacheUse
 from engine.inference.mlx_backend import MlxBackend
 from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
+from engine.scheduling import models
+from engine.scheduling.admission import CacheRoom, Wanted
 from engine.scheduling.limits import Limits
-from engine.scheduling.queue.room import CacheRoom, Wanted
 from engine.scheduling.service import Engine
-from engine.scheduling.thread.models import memory_budget
 from engine.stopping.record import StopKind
 from engine.values.events import TextDelta
 from engine.values.request import EmbeddingRequest, GenerationRequest
@@ -297,7 +297,7 @@ def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_programs_g
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage, machine = stage_of(tmp_path, context=100_000), [Memory(1 << 30, 0)]
-    monkeypatch.setattr(memory_budget, "memory", lambda: machine[0])
+    monkeypatch.setattr(models, "memory", lambda: machine[0])
 
     async def play() -> None:
         engine = Engine(loader=stage.load)
@@ -324,7 +324,7 @@ def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
     stage = stage_of(tmp_path, context=100_000)
     mib = 1 << 20
     # Half of what is free, less 256 MB to compute with, is taken by cached prompts.
-    monkeypatch.setattr(memory_budget, "memory", lambda: Memory(2048 * mib, 400 * mib))
+    monkeypatch.setattr(models, "memory", lambda: Memory(2048 * mib, 400 * mib))
     evicted: list[int] = []
 
     def load(folder: Path, **options: Any) -> Any:

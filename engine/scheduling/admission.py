@@ -1,0 +1,358 @@
+"""Whether a request can be accepted: its values, and the memory that its answers need."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
+from engine.inference.backend import Prompt
+from engine.library.cache_size import CacheSize
+from engine.library.memory import Memory, room_for_caches
+from engine.library.models import ModelInfo
+from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
+from engine.output.channels import continues_text
+from engine.output.tool_calls.calls import readers
+from engine.scheduling.generation import Generation
+from engine.scheduling.limits import Limits
+from engine.scheduling.prompt_rendering import choices_field
+from engine.scheduling.sequence import Row
+from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.tokens import PromptScoring
+from engine.wording import counted
+
+# Checks whether the caches of answers fit into memory, alone or beside running ones.
+#
+# A batch gives each of its rows as much memory as its longest row takes. An answer without
+# ``max_tokens`` counts with a usual length, because few answers come near the end of the context.
+
+_UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The memory that the choices of one request need."""
+
+    choices: Sequence[tuple[int, int | None]]
+    choices_field: str
+    prompt_field: str
+
+
+class CacheRoom:
+    """The memory for the caches of one model's answers."""
+
+    def __init__(self, size: CacheSize, context: int, size_bytes: int) -> None:
+        self._size = size
+        self._context = context
+        self.size_bytes = size_bytes
+
+    def check(self, wanted: Wanted) -> None:
+        """Make sure that the choices of a request fit while nothing else runs."""
+        count = len(wanted.choices)
+        tokens, prompt, one = self._longest(wanted)
+        if count * one <= self.size_bytes:
+            return
+        if one <= self.size_bytes:
+            fewer = self.size_bytes // one
+            shorter = self._size.tokens_in(self.size_bytes // count, self._context) - prompt
+            or_shorter = f", or for answers of {_at_most(shorter, prompt)}" if shorter > 1 else ""
+            raise InvalidRequest(
+                wanted.choices_field,
+                f"{count:,} answers of {tokens:,} tokens each, their prompt included, take "
+                f"{_figure(count * one)} of memory for their context, and {self._free}; ask for "
+                f"at most {fewer:,} at once{or_shorter}",
+            )
+        left = self._size.tokens_in(self.size_bytes, self._context) - prompt
+        if left > 1:
+            raise InvalidRequest(
+                "max_tokens",
+                f"a prompt and an answer of {tokens:,} tokens together take {_figure(one)} of "
+                f"memory for their context, and {self._free}; set it to {_at_most(left, prompt)}",
+            )
+        if not prompt:  # it was not counted, because not even the shortest one fits
+            raise InvalidRequest(
+                wanted.prompt_field,
+                f"the shortest prompt and answer take {_figure(one)} of memory for their context, "
+                f"and {self._free}; choose a smaller model, or give answers more memory",
+            )
+        raise InvalidRequest(
+            wanted.prompt_field,
+            f"a prompt of {prompt:,} tokens and its answer take {_figure(one)} of memory for their "
+            f"context, and {self._free}; shorten it",
+        )
+
+    def check_now(self, wanted: Wanted) -> None:
+        """Make sure that choices, which fit into more memory than this, fit into this."""
+        *_, one = self._longest(wanted)
+        if (needed := len(wanted.choices) * one) > self.size_bytes:
+            raise MemoryShort(_figure(needed), _figure(self.size_bytes))
+
+    def _longest(self, wanted: Wanted) -> tuple[int, int, int]:
+        """Return the tokens of the longest choice, those of its prompt, and its bytes."""
+        tokens, prompt = max(
+            (min(self._context, prompt + (most or 1)), prompt) for prompt, most in wanted.choices
+        )
+        return tokens, prompt, self._size.allocated_bytes(tokens)
+
+    def context_of(self, choices: int) -> int:
+        """Return how many tokens each of ``choices`` answers can have while nothing else runs."""
+        return self._size.tokens_in(self.size_bytes // choices, self._context)
+
+    def holds(self, rows: Collection[int]) -> bool:
+        """Whether answers of these lengths, in tokens with their prompts, fit together."""
+        return len(rows) * self._size.allocated_bytes(max(rows, default=0)) <= self.size_bytes
+
+    @property
+    def _free(self) -> str:
+        return f"at most {_figure(self.size_bytes)} can be free for that"
+
+
+def _at_most(tokens: int, prompt: int) -> str:
+    """Return a limit in words; "less than" while the length of the prompt is not known yet."""
+    return f"at most {tokens:,} tokens" if prompt else f"less than {tokens:,} tokens"
+
+
+def _figure(size_bytes: int) -> str:
+    for unit, name in _UNITS:
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.1f} {name}"
+    return counted(size_bytes, "byte")
+
+
+# Checks whether the answers of a model fit into the memory that the machine has for them.
+#
+# This module measures the memory, ``engine.scheduling.admission`` does the arithmetic. Engine
+# thread only.
+
+
+class AnswerMemory:
+    """The memory for the answers of a model."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        machine: Callable[[], Memory],
+        largest: Callable[[], Memory] | None = None,
+        most: Callable[[], int] | None = None,
+        make_room: Callable[[], bool | None] | None = None,
+    ) -> None:
+        self._limits = limits
+        self._machine = machine
+        self._largest = largest
+        self._most = most
+        self._make_room = make_room
+        self._room: CacheRoom | None = None
+        # What cached prompts may take beside answers that use all of the room; None without limit.
+        self._prompts_bytes: int | None = None
+        self._room_of_model: ModelInfo | None = None
+
+    def room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
+        """Return the memory for the answers of a model; the first call measures it."""
+        if self._room is None or self._room_of_model is not model:
+            most = self._limits.context_bytes
+            if most is None:
+                room, self._prompts_bytes = self._room_in(self._machine(), model)
+            else:
+                room = CacheRoom(model.answer_cache, model.context_length, most)
+            self._room = room
+            self._room_of_model = model
+        return self._room
+
+    def largest_room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
+        """Return the memory for the answers of a model once other models have left."""
+        if self._largest is None or self._limits.context_bytes is not None:
+            return self.room(model, rows)
+        return self._room_in(self._largest(), model)[0]
+
+    def possible_room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
+        """Return the memory for the answers of a model once all other programs have left, too."""
+        if self._most is None or self._limits.context_bytes is not None:
+            return self.room(model, rows)
+        most = self._most()
+        return self._room_in(Memory(most, most), model)[0]
+
+    def _room_in(self, now: Memory, model: ModelInfo) -> tuple[CacheRoom, int]:
+        cached = self._limits.prompt_cache_bytes
+        room, cached = room_for_caches(now, model.answer_cache, model.weights_bytes, cached)
+        return CacheRoom(model.answer_cache, model.context_length, room), cached
+
+    def max_prompts_bytes(self, model: ModelInfo, rows: Mapping[int, Row]) -> int | None:
+        """Return how much cached prompts may take beside the answers; None for their own limit."""
+        room = self.room(model, rows)
+        if self._prompts_bytes is None:
+            return None
+        return self._prompts_bytes + max(0, room.size_bytes - reserved_bytes(model, rows))
+
+    def check(self, model: ModelInfo, rows: Mapping[int, Row], wanted: Wanted) -> None:
+        """Make sure that the choices of a request fit while no other answers run."""
+        self.possible_room(model, rows).check(wanted)
+        self.largest_room(model, rows).check_now(wanted)
+
+    def measure_again(self) -> None:
+        """Measure it again with the next request, because other models came or left."""
+        self._room_of_model = None
+
+    def has_room_beside(self, model: ModelInfo, rows: Mapping[int, Row], row: Row) -> bool:
+        """Return whether another answer fits beside those in the batch.
+
+        For the only answer, idle models are unloaded if that helps, and answers of other models are
+        waited for. If neither is possible, it fits.
+        """
+        while not self.holds(model, rows, row):
+            if rows:
+                return False
+            made = None if self._make_room is None else self._make_room()
+            if not made:
+                return made is None
+            self.measure_again()
+        return True
+
+    def holds(self, model: ModelInfo, rows: Mapping[int, Row], *others: Row) -> bool:
+        """Return whether other answers fit beside those in the batch as the memory is now."""
+        lengths = [one.reserved_tokens for one in (*rows.values(), *others)]
+        return self.room(model, rows).holds(lengths)
+
+    def overgrown(self, model: ModelInfo, rows: Mapping[int, Row]) -> Row | None:
+        """Return the longest answer without a limit of its own, where memory is short."""
+        if self.room(model, rows).holds([one.tokens for one in rows.values()]):
+            return None
+        endless = [one for one in rows.values() if one.generation.request.max_tokens is None]
+        return max(endless, key=lambda one: one.tokens, default=None)
+
+
+def reserved_bytes(model: ModelInfo, rows: Mapping[int, Row]) -> int:
+    """Return the memory that the caches of the answers in the batch will take."""
+    longest = max((one.reserved_tokens for one in rows.values()), default=0)
+    return len(rows) * model.answer_cache.allocated_bytes(longest)
+
+
+def rows_bytes(model: ModelInfo, rows: Mapping[int, Row]) -> int:
+    """Return the memory that the caches of the answers in the batch take."""
+    longest = max((one.tokens for one in rows.values()), default=0)
+    return len(rows) * model.answer_cache.allocated_bytes(longest)
+
+
+# Checks a request against the loaded model and prepares its row. Engine thread; no MLX.
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
+
+MAX_TOP_LOGPROBS = 20
+# The most ids whose log-probabilities are listed for each token.
+MAX_CHOSEN_IDS = 128
+# How many last tokens of a prompt can change the text of an answer's first token.
+_NEIGHBOURS = 4
+
+
+def admit(
+    backend: "MlxBackend",
+    generation: Generation,
+    prompt: Prompt,
+    submitted_at: float,
+    *,
+    most_tokens: int | None = None,
+) -> Row:
+    """Return the row of a request, with its limits."""
+    request = generation.request
+    context = backend.info.context_length
+    if len(prompt.tokens) + request.least_answer_tokens > context:
+        raise PromptTooLong(_prompt_field(request), len(prompt.tokens), context)
+    family = backend.answer_format(request, prompt)
+    vocabulary = backend.vocabulary_of(request, prompt.beginning)
+    generation.prompt_tokens = len(prompt.tokens)
+    generation.vocabulary = backend.vocabulary
+    continues = continues_text(request, prompt.beginning)
+    memory_room = None
+    if most_tokens is not None and request.max_tokens is None and most_tokens < context:
+        memory_room = most_tokens - len(prompt.tokens)
+    generation.setting = setting = RunSetting(
+        model=backend.info.id,
+        family=family,
+        beginning=prompt.beginning,
+        eos=tuple(sorted(backend.vocabulary.eos)),
+        context_room=context - len(prompt.tokens),
+        memory_room=memory_room,
+        has_bytes=backend.vocabulary.raw is not None,
+        strips_first_space=vocabulary.strips_first_space,
+    )
+    parse_calls = backend.call_parser(request)
+    builder = AnswerBuilder(
+        AnswerSetup(
+            setting=setting,
+            rules=request.stops,
+            max_tokens=request.max_tokens,
+            vocabulary=vocabulary,
+            detokenizer=backend.detokenizer(
+                vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
+            ),
+            parse_calls=parse_calls,
+            new_reader=readers(family.call_style, parse_calls),
+            tells_spans=request.trace is TraceLevel.FULL,
+        )
+    )
+    return Row(generation, prompt, builder, submitted_at)
+
+
+def check(backend: "MlxBackend", generation: Generation) -> None:
+    """Check everything that can be checked before the prompt is rendered."""
+    request = generation.request
+    backend.check_form(request, generation.form)
+    size = backend.vocabulary.size
+    if request.max_tokens is not None and request.max_tokens < 0:
+        raise InvalidRequest("max_tokens", f"must be at least 0, not {request.max_tokens}")
+    if (budget := request.thinking_budget) is not None:
+        if budget < 0:
+            raise InvalidRequest("thinking_budget", f"must be at least 0, not {budget}")
+        if request.prompt is not None:
+            raise InvalidRequest(
+                "thinking_budget",
+                "the answer to a raw prompt is plain text, whose reasoning cannot be told apart; "
+                "send messages instead",
+            )
+    if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
+        raise InvalidRequest("top_logprobs", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    _check_chosen(request.chosen_logprobs, "chosen_logprobs", size)
+    if request.prompt_scoring is not None:
+        _check_scoring(request.prompt_scoring, size)
+    for index, token_id in enumerate(request.stops.token_ids):
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                f"stops.token_ids[{index}]",
+                f"token id {token_id} is outside the vocabulary of {size}",
+            )
+    for token_id, _ in request.sampling.logit_bias:
+        if not 0 <= token_id < size:
+            raise InvalidRequest(
+                "sampling.logit_bias", f"token id {token_id} is outside the vocabulary of {size}"
+            )
+
+
+def _check_scoring(wanted: PromptScoring, size: int) -> None:
+    if wanted.start < 0:
+        raise InvalidRequest("prompt_scoring.start", f"must be at least 0, not {wanted.start}")
+    if not 0 <= wanted.top <= MAX_TOP_LOGPROBS:
+        raise InvalidRequest("prompt_scoring.top", f"must be from 0 to {MAX_TOP_LOGPROBS}")
+    _check_chosen(wanted.token_ids, "prompt_scoring.token_ids", size)
+
+
+def _check_chosen(token_ids: Sequence[int], field: str, size: int) -> None:
+    if len(token_ids) > MAX_CHOSEN_IDS:
+        raise InvalidRequest(field, f"at most {MAX_CHOSEN_IDS} ids are possible")
+    for token_id in token_ids:
+        if not 0 <= token_id < size:
+            raise InvalidRequest(field, f"token id {token_id} is outside the vocabulary of {size}")
+
+
+def wanted(requests: Sequence[GenerationRequest], prompts: Sequence[Prompt] = ()) -> Wanted:
+    """Return the memory that the choices of a request need."""
+    lengths = [len(one.tokens) for one in prompts] or [
+        len(one.prompt) if isinstance(one.prompt, tuple) else 0 for one in requests
+    ]
+    return Wanted(
+        [(length, one.max_tokens) for length, one in zip(lengths, requests, strict=True)],
+        choices_field(requests),
+        _prompt_field(requests[0]),
+    )
+
+
+def _prompt_field(request: GenerationRequest) -> str:
+    return "messages" if request.prompt is None else "prompt"

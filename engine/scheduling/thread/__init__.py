@@ -1,1 +1,0 @@
-"""The engine thread: its commands and inbox, what takes requests in, and the room of its models."""
