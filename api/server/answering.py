@@ -13,9 +13,16 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from api.dialects.shared.body_reader import read, read_as_asked
-from api.dialects.shared.dialect import EVENTS, Addressed, AnswerRoute, Dialect, Head, QueryRoute
-from api.dialects.shared.requests import Asked, left_out_tools
+from api.dialects.shared.body_reader import read_body, read_request
+from api.dialects.shared.dialect import (
+    EVENTS,
+    AnswerRoute,
+    Dialect,
+    Head,
+    QueryRoute,
+    UrlParameters,
+)
+from api.dialects.shared.requests import ParsedRequest, left_out_tools
 from api.transport.answer_text import StreamFrame, json_text, long_json_text
 from api.transport.bodies import (
     FREE_BYTES,
@@ -332,11 +339,11 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         service = service_of(request)
         params: object = None
         if "{" in route.path:
-            params = Addressed(dict(request.match_info), dict(request.query))
+            params = UrlParameters(dict(request.match_info), dict(request.query))
         elif route.read is not None:
             params = await _asked(request, route)
         elif route.request is not None:
-            params = await read(body_of(request), route.request)
+            params = await read_body(body_of(request), route.request)
         try:
             body = await route.reply(service, params)
         except EngineError as refusal:
@@ -352,7 +359,7 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
     return reply
 
 
-async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> Asked[Any]:
+async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> ParsedRequest[Any]:
     """Return what a request asks the engine for."""
     assert route.request is not None
     assert route.read is not None
@@ -360,7 +367,7 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
     if body.is_large and body.model is None and not service.engine.is_choosing:
         # The model's context limits the prompt, so wait for a model that is still being loaded.
         body.model = await loaded_model(service)
-    asked = await read_as_asked(
+    asked = await read_request(
         body,
         route.request,
         route.read,

@@ -31,7 +31,7 @@ from api.dialects.anthropic.wire import (
 )
 from api.dialects.shared.answers import AnswerEncoder, not_an_ending, report_to_wire
 from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.requests import Asked
+from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, status_of
 from api.transport.service import Service, addressed, check_model
@@ -105,7 +105,7 @@ def write_message(
     return message
 
 
-async def count_tokens(service: Service, asked: Asked[CountTokensParams]) -> TokenCount:
+async def count_tokens(service: Service, asked: ParsedRequest[CountTokensParams]) -> TokenCount:
     """Return how many tokens the prompt of a request has."""
     check_model(service, asked.params.model)
     [prompt] = addressed(service, asked.requests(), asked.params.model)

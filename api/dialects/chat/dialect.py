@@ -27,7 +27,7 @@ from api.dialects.openai.write import FIELD_NAMES, error_to_wire
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 from api.dialects.shared.parameters import FullstopOptions, ModelName
-from api.dialects.shared.requests import Asked
+from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import long_json_text
 from api.transport.errors import invalid, unsupported
 from api.transport.service import Service, addressed, check_model, engine_name, loaded_model
@@ -110,7 +110,7 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
     return [with_last_turn(wanted, params, is_answered=False)]
 
 
-async def tokenize(service: Service, asked: Asked[TokenizeParams]) -> TokenizeAnswer | str:
+async def tokenize(service: Service, asked: ParsedRequest[TokenizeParams]) -> TokenizeAnswer | str:
     """Return the tokens of a prompt as the model would read them."""
     params = asked.params
     check_model(service, params.model)

@@ -23,8 +23,8 @@ from api.dialects.responses.wire import (
 )
 from api.dialects.responses.write import usage_to_wire
 from api.dialects.shared.answers import text_of
-from api.dialects.shared.dialect import Addressed, KeepAnswer
-from api.dialects.shared.requests import Asked
+from api.dialects.shared.dialect import KeepAnswer, UrlParameters
+from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import SseEvent, json_text
 from api.transport.errors import ApiError, ErrorKind, invalid
 from api.transport.response_store import KeptResponse, KeptResponses
@@ -106,7 +106,7 @@ def keeper(service: Service, params: ResponseParams) -> KeepAnswer | None:
     return keep
 
 
-async def retrieve(service: Service, asked: Addressed) -> str | list[SseEvent]:
+async def retrieve(service: Service, asked: UrlParameters) -> str | list[SseEvent]:
     """Answer ``GET /v1/responses/{response_id}``, as a stream if asked to."""
     answer = _kept(service, asked).answer
     match asked.query.get("stream", "false"):
@@ -121,14 +121,14 @@ async def retrieve(service: Service, asked: Addressed) -> str | list[SseEvent]:
             raise invalid(("stream",), "must be true or false")
 
 
-async def delete(service: Service, asked: Addressed) -> DeletedResponse:
+async def delete(service: Service, asked: UrlParameters) -> DeletedResponse:
     """Answer ``DELETE /v1/responses/{response_id}``."""
     response_id = _kept(service, asked).id
     service.kept_responses.forget(response_id)
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-async def list_input_items(service: Service, asked: Addressed) -> ItemList:
+async def list_input_items(service: Service, asked: UrlParameters) -> ItemList:
     """Answer ``GET /v1/responses/{response_id}/input_items``: newest first by default."""
     response = _kept(service, asked)
     chain = service.kept_responses.chain(asker(), response.id)
@@ -156,7 +156,7 @@ async def list_input_items(service: Service, asked: Addressed) -> ItemList:
     }
 
 
-async def count_input(service: Service, asked: Asked[ResponseParams]) -> InputTokens:
+async def count_input(service: Service, asked: ParsedRequest[ResponseParams]) -> InputTokens:
     """Answer ``POST /v1/responses/input_tokens``."""
     if asked.params.model:
         check_model(service, asked.params.model)
@@ -173,8 +173,8 @@ def _limit(text: str | None) -> int:
     return int(text)
 
 
-def _kept(service: Service, asked: Addressed) -> KeptResponse:
-    response_id = asked.parts["response_id"]
+def _kept(service: Service, asked: UrlParameters) -> KeptResponse:
+    response_id = asked.path["response_id"]
     found = service.kept_responses.get(asker(), response_id)
     if found is None:
         raise _missing("Response", response_id)
@@ -338,7 +338,7 @@ class CompactedResponse(TypedDict):
     usage: ResponseUsage
 
 
-async def compact(service: Service, asked: Asked[CompactParams]) -> CompactedResponse:
+async def compact(service: Service, asked: ParsedRequest[CompactParams]) -> CompactedResponse:
     """Answer ``POST /v1/responses/compact``."""
     wanted = addressed(service, asked.requests(), asked.params.model)
     async with running(service, wanted) as generations:

@@ -24,7 +24,7 @@ from json import loads
 from typing import Any
 
 from api.dialects.shared.body import WireModel, check_text_memory, examined
-from api.dialects.shared.requests import asked_by
+from api.dialects.shared.requests import parsed_request
 from api.transport.bodies import unpacked
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
 from engine.processes.helper_process import read_frame, write_frame
@@ -97,7 +97,7 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     answer: tuple[Any, ...] = ("read", size, params, None, None)
     if "read" in asked and not params.needs_recall:
         try:
-            found = asked_by(
+            found = parsed_request(
                 params, _named(asked["read"]), strict=asked["strict"], images=asked["images"]
             )
         except RecursionError:

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from api.dialects.shared.body import WireModel, parsed
-from api.dialects.shared.requests import Asked, ReadRequest, asked_by
+from api.dialects.shared.requests import ParsedRequest, ReadRequest, parsed_request
 from api.transport.bodies import SentBody
 from api.transport.config import ImageRule
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 _Read = tuple[int, WireModel, Sequence[GenerationRequest] | None, tuple[str, str] | None]
 
 
-async def read(body: SentBody, model: type[_Model]) -> _Model:
+async def read_body(body: SentBody, model: type[_Model]) -> _Model:
     """Return a body as a wire model, and free its bytes.
 
     Args:
@@ -51,7 +51,7 @@ async def read(body: SentBody, model: type[_Model]) -> _Model:
     return _checked(params, model)
 
 
-async def read_as_asked(
+async def read_request(
     body: SentBody,
     model: type[_Model],
     reader: ReadRequest[_Model],
@@ -59,7 +59,7 @@ async def read_as_asked(
     strict: bool,
     images: ImageRule = "refuse",
     recall: Callable[[_Model], _Model] = lambda params: params,
-) -> Asked[_Model]:
+) -> ParsedRequest[_Model]:
     """Return a body as a wire model, with the generations that it asks for.
 
     Args:
@@ -71,12 +71,12 @@ async def read_as_asked(
         recall: Adds the items of earlier answers that it refers to.
 
     Raises:
-        ApiError: The same as ``read``, or raised by ``reader``.
+        ApiError: The same as ``read_body``, or raised by ``reader``.
     """
     if not body.is_large:
         return await _in_turn(
             body,
-            lambda: asked_by(
+            lambda: parsed_request(
                 recall(parsed(body.small or b"", model)), reader, strict=strict, images=images
             ),
         )
@@ -92,8 +92,8 @@ async def read_as_asked(
                 f"bytes, and this one has {size:,}; send the whole conversation instead",
             )
         whole = recall(_checked(params, model))
-        return await asyncio.to_thread(asked_by, whole, reader, strict=strict, images=images)
-    return Asked(_checked(params, model), wanted, refusal)
+        return await asyncio.to_thread(parsed_request, whole, reader, strict=strict, images=images)
+    return ParsedRequest(_checked(params, model), wanted, refusal)
 
 
 async def _in_turn(body: SentBody, work: Callable[[], _Result]) -> _Result:

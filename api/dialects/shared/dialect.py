@@ -122,15 +122,15 @@ class AnswerRoute(Generic[_Params]):
 
 
 @dataclass(frozen=True, slots=True)
-class Addressed:
+class UrlParameters:
     """The parameters in the address of a request.
 
     Attributes:
-        parts: The values of the path's parameters, which the table of routes writes in braces.
+        path: The values of the path's parameters, which the table of routes writes in braces.
         query: The parameters after the question mark.
     """
 
-    parts: Mapping[str, str]
+    path: Mapping[str, str]
     query: Mapping[str, str]
 
 
@@ -143,10 +143,10 @@ class QueryRoute:
         path: Its path.
         summary: What it is for, in a few words.
         reply: Makes the answer's body from the request's body, or from its address if the path has
-            parameters (``Addressed``); None is an answer without a body, a text is JSON already,
-            and a list is the events of a stream.
+            parameters (``UrlParameters``); None is an answer without a body, a text is JSON
+            already, and a list is the events of a stream.
         request: The type of a request's body; None if requests have no body.
-        read: Converts the body to generations; ``reply`` then gets both, as ``Asked``.
+        read: Converts the body to generations; ``reply`` then gets both, as ``ParsedRequest``.
         answer: The type of the answer's body; None if answers have no body.
         recall: Adds to a request the items of earlier answers that it refers to.
         operation: What the model is asked to do, as in ``AnswerRoute``; empty for other routes.

@@ -41,7 +41,7 @@ class ReadRequest(Protocol[_Sent]):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[_Params]):
+class ParsedRequest(Generic[_Params]):
     """A request's body after parsing.
 
     Attributes:
@@ -66,20 +66,20 @@ class Asked(Generic[_Params]):
         return self.wanted
 
 
-def asked_by(
+def parsed_request(
     params: _Params,
     read: ReadRequest[_Params],
     *,
     strict: bool,
     images: ImageRule = "refuse",
-) -> Asked[_Params]:
+) -> ParsedRequest[_Params]:
     """Return the generations that a body asks for, or what the engine would refuse."""
     params = with_image_rule(params, images)
     try:
-        return Asked(params, read(params, strict=strict))
+        return ParsedRequest(params, read(params, strict=strict))
     except InvalidRequest as refusal:
         # Not the error itself: its traceback would keep the request's frames alive.
-        return Asked(params, (), (refusal.field, refusal.reason))
+        return ParsedRequest(params, (), (refusal.field, refusal.reason))
 
 
 # -- content -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.shared import body_reader
-from api.dialects.shared.body_reader import read, read_as_asked
+from api.dialects.shared.body_reader import read_body, read_request
 from api.transport.bodies import SMALL_BYTES, LargeBodies, SentBody
 from engine import Engine
 from engine.scheduling.prompt_rendering import prompts_size
@@ -139,7 +139,7 @@ def test_the_request_of_a_large_body_is_made_in_another_process(
     def fails(*_: object, **__: object) -> Any:
         raise AssertionError("read on the server's loop")
 
-    monkeypatch.setattr(body_reader, "asked_by", fails)
+    monkeypatch.setattr(body_reader, "parsed_request", fails)
     for path in ("/v1/messages", "/v1/messages/count_tokens"):
         assert site.send("POST", path, padded(ASK)).status == 200
         assert site.send("POST", path, ASK).status == 500
@@ -160,7 +160,7 @@ def test_a_large_body_becomes_the_same_request_as_a_small_one(
 
     async def both() -> list[Any]:
         return [
-            (await read_as_asked(one, route.request, route.read, strict=False)).requests()
+            (await read_request(one, route.request, route.read, strict=False)).requests()
             for one in (small, large)
         ]
 
@@ -190,7 +190,7 @@ def test_each_of_two_bodies_that_arrive_together_is_read_in_one_round(
             body = SentBody(None, 1 << 25, helper)
             body.add(padded(ASK)[:50_000])
             body.settle()
-            tasks.append(asyncio.create_task(read(body, MessageCreateParams)))
+            tasks.append(asyncio.create_task(read_body(body, MessageCreateParams)))
         while not all(one.done() for one in tasks):
             await asyncio.sleep(0)
             rounds += 1

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from api.dialects.completions.wire import CompletionParams
-from api.dialects.shared.body_reader import _understood, _Unpickler, read_as_asked
+from api.dialects.shared.body_reader import _understood, _Unpickler, read_request
 from api.transport.bodies import LargeBodies, SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from engine import Engine
@@ -194,7 +194,7 @@ def test_the_process_keeps_nothing_of_a_body_that_it_refused(
             }  # fmt: skip
             body.add(json.dumps(BODIES[path] | more).encode())
             try:
-                await read_as_asked(body, route.request, route.read, strict=False)
+                await read_request(body, route.request, route.read, strict=False)
             except ContextOverflow:
                 assert size > 300_000
             if size == 300_000:
