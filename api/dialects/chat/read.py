@@ -110,7 +110,7 @@ def requests_from_wire(
     )
     first, *others = choices_of(with_last_turn(asked, params), params.n or 1)
     # The choices share one prompt, which the answer reports once.
-    return [first, *(replace(one, prompt_scoring=None) for one in others)]
+    return [first, *(replace(choice, prompt_scoring=None) for choice in others)]
 
 
 def allows_parallel_calls(params: ChatCompletionParams) -> bool:
@@ -131,9 +131,9 @@ def shows_thinking(params: ChatCompletionParams) -> bool:
 def offered_tools(params: ChatCompletionParams) -> list[OfferedTool]:
     """Return the tools that the model is offered; tools of some other types are left out."""
     if params.functions:
-        return [offered_function(described(one)) for one in params.functions]
-    found = [_offered(tool, ("tools", index)) for index, tool in enumerate(params.tools or [])]
-    return [tool for tool in found if tool is not None]
+        return [offered_function(described(function)) for function in params.functions]
+    offered = [_offered(tool, ("tools", index)) for index, tool in enumerate(params.tools or [])]
+    return [tool for tool in offered if tool is not None]
 
 
 def _offered(tool: ChatTool, path: FieldPath) -> OfferedTool | None:

@@ -66,7 +66,7 @@ def write_completion(
         }
         for index, (events, finished) in enumerate(answers)
     ]
-    found: ChatCompletion = {
+    completion: ChatCompletion = {
         "id": answer_id(params, head),
         "object": "chat.completion",
         "created": int(head.created_s),
@@ -75,10 +75,10 @@ def write_completion(
         "usage": usage_to_wire([finished for _, finished in answers]),
     }
     if params.prompt_logprobs is not None:
-        found["prompt_logprobs"] = prompt_logprobs_to_wire(
+        completion["prompt_logprobs"] = prompt_logprobs_to_wire(
             answers[0][0], params.prompt_logprobs, head.vocabulary
         )
-    return found
+    return completion
 
 
 def answer_id(params: object, head: Head) -> str:

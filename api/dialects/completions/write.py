@@ -94,19 +94,19 @@ def _all_logprobs(
     if not scores_echo(params):
         return _logprobs(answer_tokens(events), params.logprobs, texts)
     echo, every = Echo(params, choice, texts), EveryToken()
-    parts = [echo.part(one).logprobs for one in events if isinstance(one, PromptScores)]
+    parts = [echo.part(event).logprobs for event in events if isinstance(event, PromptScores)]
     echo.rest()
-    traces = [one for one in events if isinstance(one, TokenTrace)]
-    tokens = [token for one in traces for token in every.add(one)] + every.add(finished)
+    traces = [event for event in events if isinstance(event, TokenTrace)]
+    tokens = [token for trace in traces for token in every.add(trace)] + every.add(finished)
     return _joined([*parts, _logprobs(tokens, params.logprobs, texts, echo.length)])
 
 
 def _joined(parts: Sequence[TextLogprobs]) -> TextLogprobs:
     return {
         "tokens": [token for part in parts for token in part["tokens"]],
-        "token_logprobs": [one for part in parts for one in part["token_logprobs"]],
+        "token_logprobs": [logprob for part in parts for logprob in part["token_logprobs"]],
         "top_logprobs": (
-            [one for part in parts for one in part["top_logprobs"] or ()]
+            [top for part in parts for top in part["top_logprobs"] or ()]
             if any(part["top_logprobs"] is not None for part in parts)
             else None
         ),
@@ -192,7 +192,9 @@ class CompletionEncoder(ChoicesEncoder):
             return super()._tokens_of(event, choice)
         self._end_echo(choice)
         before = self._echoes[choice].length
-        return [replace(one, start=before + one.start) for one in self._every[choice].add(event)]
+        return [
+            replace(token, start=before + token.start) for token in self._every[choice].add(event)
+        ]
 
     def _text_fields(self, text: str) -> str:
         return f'"text":{json_text(text)},"logprobs":null'
@@ -256,7 +258,7 @@ class Echo:
 
     def part(self, scores: PromptScores) -> EchoedPart:
         """Return the text of the next tokens of the prompt, and their scores."""
-        found: TextLogprobs = {
+        logprobs: TextLogprobs = {
             "tokens": [],
             "token_logprobs": [],
             "top_logprobs": [] if self._names_top else None,
@@ -265,15 +267,17 @@ class Echo:
         text = ""
         for token in scores.tokens():
             raw = self._texts.bytes_of(token.token_id) if self._texts is not None else b""
-            found["tokens"].append(token_text(raw))
-            found["token_logprobs"].append(None if token.logprob is None else finite(token.logprob))
-            if found["top_logprobs"] is not None:
-                found["top_logprobs"].append(self._top(token))
-            found["text_offset"].append(self.length)
+            logprobs["tokens"].append(token_text(raw))
+            logprobs["token_logprobs"].append(
+                None if token.logprob is None else finite(token.logprob)
+            )
+            if logprobs["top_logprobs"] is not None:
+                logprobs["top_logprobs"].append(self._top(token))
+            logprobs["text_offset"].append(self.length)
             own = self._decoder.decode(self._spelled(raw))
             self.length += len(own)
             text += own
-        return EchoedPart(text, found)
+        return EchoedPart(text, logprobs)
 
     def rest(self) -> str:
         """Return the remaining text after the last token."""
@@ -304,11 +308,11 @@ class Echo:
 
 def top_of(likely: Sequence[tuple[int, float]], texts: Vocabulary | None) -> dict[str, float]:
     """Return log-probabilities by the tokens' texts; of several tokens with one text, the first."""
-    found: dict[str, float] = {}
+    logprobs: dict[str, float] = {}
     for token_id, logprob in likely:
         raw = texts.bytes_of(token_id) if texts is not None else b""
-        found.setdefault(token_text(raw), finite(logprob))
-    return found
+        logprobs.setdefault(token_text(raw), finite(logprob))
+    return logprobs
 
 
 class EveryToken:
@@ -326,26 +330,33 @@ class EveryToken:
         """Take an event; return the tokens whose part of the text is now known."""
         if isinstance(event, TokenTrace):
             self._traced.append(event)
-        found: list[TokenSpan] = []
+        spans: list[TokenSpan] = []
         for span in event.settled:
             if span.channel is not Channel.TEXT:
                 continue
-            found += self._without_text(span.index)
+            spans += self._without_text(span.index)
             if self._traced and self._traced[0].index == span.index:
                 self._traced.pop(0)
-            found.append(span)
+            spans.append(span)
             self._end = span.end
         if isinstance(event, Finished):
-            found += self._without_text(None)
-        return found
+            spans += self._without_text(None)
+        return spans
 
     def _without_text(self, before: int | None) -> list[TokenSpan]:
-        found = []
+        spans = []
         while self._traced and (before is None or self._traced[0].index < before):
-            one = self._traced.pop(0)
-            found.append(
+            trace = self._traced.pop(0)
+            spans.append(
                 TokenSpan(
-                    one.index, one.token_id, Channel.TEXT, self._end, "", b"", one.raw, one.stats
+                    trace.index,
+                    trace.token_id,
+                    Channel.TEXT,
+                    self._end,
+                    "",
+                    b"",
+                    trace.raw,
+                    trace.stats,
                 )
             )
-        return found
+        return spans

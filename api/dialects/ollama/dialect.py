@@ -117,13 +117,13 @@ async def reply_without_question(
 
 async def list_tags(service: Service, _: None) -> OllamaModels:
     """List the models that requests may name."""
-    return {"models": [listed_entry(one) for one in listed_models(service)]}
+    return {"models": [listed_entry(model) for model in listed_models(service)]}
 
 
 async def list_running(service: Service, _: None) -> OllamaModels:
     """List the models that are in memory."""
-    there = [one for one in listed_models(service) if one.is_loaded]
-    return {"models": [running_entry(one) for one in there]}
+    there = [model for model in listed_models(service) if model.is_loaded]
+    return {"models": [running_entry(model) for model in there]}
 
 
 async def show(service: Service, params: ShowParams) -> OllamaModel:
@@ -237,8 +237,8 @@ async def embed_one(service: Service, params: OldEmbedParams) -> OldEmbedAnswer:
     vector: list[float] = []
     if params.prompt:
         wanted = EmbeddingRequest((params.prompt,), truncates=True)
-        found, _ = await embedded(service, wanted, model_of(params))
-        vector = list(found.vectors[0])
+        embeddings, _ = await embedded(service, wanted, model_of(params))
+        vector = list(embeddings.vectors[0])
     keep_as_wanted(service, params)
     return {"embedding": vector}
 

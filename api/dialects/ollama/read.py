@@ -118,12 +118,12 @@ def keep_alive_s(params: ModelParams) -> float | None:
         return None
     if isinstance(wanted, int | float) and not isinstance(wanted, bool):
         return _bounded(float(wanted))
-    found = _DURATION.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
-    if found is None:
+    duration = _DURATION.fullmatch(wanted.strip()) if isinstance(wanted, str) else None
+    if duration is None:
         raise invalid(("keep_alive",), 'must be seconds, or a duration such as "5m" or "1h30m"')
-    parts = _DURATION_PART.findall(found["parts"])
+    parts = _DURATION_PART.findall(duration["parts"])
     taken_s = sum(float(number) * _UNITS_S[unit or "s"] for number, unit in parts)
-    return _bounded(-taken_s if found["sign"] == "-" else taken_s)
+    return _bounded(-taken_s if duration["sign"] == "-" else taken_s)
 
 
 def _bounded(keep_s: float) -> float:
@@ -160,11 +160,11 @@ def _common(params: AnswerParams) -> dict[str, Any]:
 
 def _functions(params: ChatParams) -> tuple[Tool, ...]:
     """Return the functions among the tools; tools of some other types are left out."""
-    found = [
+    functions = [
         function_of(tool.type, tool.function, ("tools", index))
         for index, tool in enumerate(params.tools or [])
     ]
-    return tuple(tool for tool in found if tool is not None)
+    return tuple(tool for tool in functions if tool is not None)
 
 
 def _notes(images: Sequence[object] | None, path: FieldPath, has_notes: bool) -> list[str]:

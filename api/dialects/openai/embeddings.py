@@ -79,7 +79,7 @@ async def embed(service: Service, params: EmbeddingParams) -> EmbeddingAnswer | 
     refuse(params, _REFUSED)
     check_model(service, params.model)
     wanted = EmbeddingRequest(
-        tuple(one if isinstance(one, str) else tuple(one) for one in params.texts),
+        tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),
         params.dimensions,
     )
     encoding = params.encoding_format or "float"

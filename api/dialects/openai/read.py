@@ -140,12 +140,12 @@ def guided(
     """Return the constraint of the answer, from the API's own field or from those of open
     servers.
     """
-    found = constraint
+    chosen = constraint
     for path, asked in _asked(params):
-        if found is not None:
+        if chosen is not None:
             raise invalid(path, "the format of the answer is given twice; leave one of them out")
-        found = asked
-    return found
+        chosen = asked
+    return chosen
 
 
 def form_names(params: GenerationParams) -> Mapping[str, str]:
@@ -372,12 +372,12 @@ class GrowingInput:
 
     def _inner(self) -> str:
         """Return the complete characters of the string that is being written."""
-        found = _WHOLE.match(self._pending)
-        assert found is not None  # it matches no characters, too
-        self._pending = self._pending[found.end() :]
+        whole = _WHOLE.match(self._pending)
+        assert whole is not None  # it matches no characters, too
+        self._pending = self._pending[whole.end() :]
         self._has_ended = self._pending.startswith('"')
         try:
-            text: str = json.loads(f'"{found[0]}"', strict=False)
+            text: str = json.loads(f'"{whole[0]}"', strict=False)
         except ValueError:  # an unknown escape: only the whole arguments can tell
             self._has_ended = True
             return ""
@@ -431,15 +431,17 @@ def _allowed(
     listed = inner.get("tools") if isinstance(inner, dict) else None
     if not isinstance(listed, list):
         raise invalid((_FIELD, "tools"), "must be a list of tools")
-    found: list[Tool] = []
-    for one in listed:
-        kind = one.get("type", "function") if isinstance(one, dict) else None
+    allowed: list[Tool] = []
+    for listed_tool in listed:
+        kind = listed_tool.get("type", "function") if isinstance(listed_tool, dict) else None
         if kind == "namespace":
-            found += [tool.function for tool in offered if tool.namespace == one.get("name")]
+            allowed += [
+                tool.function for tool in offered if tool.namespace == listed_tool.get("name")
+            ]
         elif kind in _KINDS:
-            found.append(_found(one, offered))
+            allowed.append(_found(listed_tool, offered))
         # Other kinds do not run here and were left out, so that they cannot be called either.
-    kept = [tool for index, tool in enumerate(found) if tool not in found[:index]]
+    kept = [tool for index, tool in enumerate(allowed) if tool not in allowed[:index]]
     if isinstance(inner, dict) and inner.get("mode") == "required":
         return _required(kept)
     return tuple(kept), ToolChoice()

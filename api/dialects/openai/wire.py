@@ -78,7 +78,7 @@ def _as_prompts(value: Any) -> Any:
     if isinstance(value, list) and value:
         if _are_ids(value):
             return [value]
-        if all(isinstance(one, str) for one in value) or all(_are_ids(one) for one in value):
+        if all(isinstance(item, str) for item in value) or all(_are_ids(item) for item in value):
             return value
     raise PydanticCustomError(
         "prompt_type",
@@ -89,7 +89,7 @@ def _as_prompts(value: Any) -> Any:
 def _are_ids(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
-    return all(type(one) is int or (type(one) is float and one.is_integer()) for one in value)
+    return all(type(item) is int or (type(item) is float and item.is_integer()) for item in value)
 
 
 _IDS = {"type": "array", "items": {"type": "integer"}, "minItems": 1}

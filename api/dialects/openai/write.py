@@ -86,8 +86,8 @@ def usage_to_wire(answers: Sequence[Finished], per_prompt: int | None = None) ->
         "prompt_tokens_details": {"cached_tokens": sum(usage.cached_tokens for usage in prompts)},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.thinking_tokens for usage in usages),
-            "accepted_prediction_tokens": sum(one.prediction_accepted for one in guessing),
-            "rejected_prediction_tokens": sum(one.prediction_rejected for one in guessing),
+            "accepted_prediction_tokens": sum(counts.prediction_accepted for counts in guessing),
+            "rejected_prediction_tokens": sum(counts.prediction_rejected for counts in guessing),
         },
     }
 
@@ -250,7 +250,9 @@ def _prompt_logprobs_described(
     if token.logprob is None or token.rank is None:
         return None
     told = [(token.token_id, token.logprob, token.rank + 1)]
-    told += [(one, logprob, rank) for rank, (one, logprob) in enumerate(token.top[:count], 1)]
+    told += [
+        (token_id, logprob, rank) for rank, (token_id, logprob) in enumerate(token.top[:count], 1)
+    ]
     return {
         str(token_id): {
             "logprob": finite(logprob),

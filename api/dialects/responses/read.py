@@ -134,9 +134,9 @@ def wants_report(params: ResponseParams) -> bool:
 
 def offered_tools(params: ResponseParams) -> list[OfferedTool]:
     """Return the tools that the model is offered; tools of some other types are left out."""
-    found = list(_offered(params.tools or (), ("tools",)))
-    check_names(found)
-    return found
+    offered = list(_offered(params.tools or (), ("tools",)))
+    check_names(offered)
+    return offered
 
 
 def _offered(
@@ -260,13 +260,13 @@ def _arguments(item: FunctionCallItem | CustomCallItem) -> str:
 
 def _joined(turns: Sequence[Message]) -> list[Message]:
     """Return turns with consecutive user turns joined, because many templates refuse them."""
-    found: list[Message] = []
+    joined: list[Message] = []
     for turn in turns:
-        if found and turn.role == found[-1].role == "user":
-            found[-1] = Message("user", f"{found[-1].content}\n\n{turn.content}")
+        if joined and turn.role == joined[-1].role == "user":
+            joined[-1] = Message("user", f"{joined[-1].content}\n\n{turn.content}")
         else:
-            found.append(turn)
-    return found
+            joined.append(turn)
+    return joined
 
 
 def _text(parts: Sequence[Part], path: FieldPath, has_notes: bool, *, joint: str = "\n") -> str:
@@ -385,7 +385,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             max_output_tokens=request.max_tokens,
             reasoning=_reasoning(request),
             thinking_budget=request.thinking_budget,
-            tools=[{"type": "function", **one["function"]} for one in functions(request)],
+            tools=[{"type": "function", **tool["function"]} for tool in functions(request)],
         ),
     }
 

@@ -134,7 +134,8 @@ async def list_input_items(service: Service, asked: UrlParameters) -> ItemList:
     chain = service.kept_responses.chain(asker(), response.id)
     if chain is None:
         raise _missing("A response before the one", response.id)
-    items = [item for one in chain[:-1] for item in _items_with_ids(one)] + _sent_of(response)
+    items = [item for earlier in chain[:-1] for item in _items_with_ids(earlier)]
+    items += _sent_of(response)
     order = asked.query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise invalid(("order",), 'must be "asc" or "desc"')
@@ -175,10 +176,10 @@ def _limit(text: str | None) -> int:
 
 def _kept(service: Service, asked: UrlParameters) -> KeptResponse:
     response_id = asked.path["response_id"]
-    found = service.kept_responses.get(asker(), response_id)
-    if found is None:
+    response = service.kept_responses.get(asker(), response_id)
+    if response is None:
         raise _missing("Response", response_id)
-    return found
+    return response
 
 
 def _missing(what: str, its_id: str) -> ApiError:
@@ -191,8 +192,8 @@ def _missing(what: str, its_id: str) -> ApiError:
 
 def _referred(kept: KeptResponses, owner: str, reference: ItemReference, index: int) -> Item:
     response = kept.of_item(owner, reference.id)
-    found = [] if response is None else _items_with_ids(response)
-    for item in found:
+    items = [] if response is None else _items_with_ids(response)
+    for item in items:
         if item["id"] == reference.id:
             return _ITEMS.validate_python([item])[0]
     raise ApiError(
@@ -342,7 +343,9 @@ async def compact(service: Service, asked: ParsedRequest[CompactParams]) -> Comp
     """Answer ``POST /v1/responses/compact``."""
     wanted = addressed(service, asked.requests(), asked.params.model)
     async with running(service, wanted) as generations:
-        [(events, finished)] = await asyncio.gather(*(collected(one) for one in generations))
+        [(events, finished)] = await asyncio.gather(
+            *(collected(generation) for generation in generations)
+        )
     items = [
         {"id": new_id("msg_"), "status": "completed", **item}
         for item in asked.params.messages_of_user()

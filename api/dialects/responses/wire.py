@@ -241,7 +241,7 @@ def _as_items(value: Any) -> Any:
         return [{"type": "message", "role": "user", "content": value}]
     if not isinstance(value, list):
         raise PydanticCustomError("input_type", "must be a string or a list of items")
-    return [one for item in value for one in _known_items(item)]
+    return [known for item in value for known in _known_items(item)]
 
 
 def _known_items(item: Any) -> list[Any]:
@@ -342,9 +342,9 @@ class ResponseParams(LastTurnParams, GenerationParams):
     def with_recalled(self, earlier: Sequence[Item], own: Sequence[Item]) -> Self:
         """Return a copy with the items of kept answers before its own."""
         added = [
-            tool for one in earlier if isinstance(one, AdditionalToolsItem) for tool in one.tools
+            tool for item in earlier if isinstance(item, AdditionalToolsItem) for tool in item.tools
         ]
-        tools = [*(self.tools or ()), *(one for one in added if one not in (self.tools or ()))]
+        tools = [*(self.tools or ()), *(tool for tool in added if tool not in (self.tools or ()))]
         copy = self.model_copy(update={"input": [*earlier, *own], "tools": tools})
         copy._recalled = len(earlier)  # noqa: SLF001 - its own
         return copy
@@ -383,7 +383,7 @@ class CompactParams(ResponseParams):
             for item in self.input[: self.recalled]
         )
         items = [*earlier, *map(json.loads, self.sent_items())]
-        return [one for one in items if one["type"] == "message" and one["role"] == "user"]
+        return [item for item in items if item["type"] == "message" and item["role"] == "user"]
 
 
 # -- answers -----------------------------------------------------------------------------------

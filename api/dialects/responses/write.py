@@ -176,7 +176,7 @@ def _format(params: ResponseParams) -> FormatEcho:
 def _tool(tool: ResponseTool) -> FunctionEcho | CustomEcho | NamespaceEcho:
     """Return a tool as the model was offered it; those that were left out are not repeated."""
     if tool.type == "namespace":
-        inner = [_tool(one) for one in tool.tools or () if one.type in _ECHOED]
+        inner = [_tool(inner) for inner in tool.tools or () if inner.type in _ECHOED]
         return {
             "type": "namespace",
             "name": tool.name or "",
@@ -311,7 +311,7 @@ def write_response(
     """Return the whole answer."""
     [(events, finished)] = answers
     status = status_of(finished.stop)
-    items = _items([one for one in events if is_shown(one, params)], params, head)
+    items = _items([event for event in events if is_shown(event, params)], params, head)
     if needs_message(finished, has_answer=any(item["type"] != "reasoning" for item in items)):
         empty = item_id(head, "msg", len(items))
         items.append(message_item(empty, "completed", [text_part("", [])]))
@@ -686,7 +686,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         is_message_open = item is not None and item.kind == "output_text"
         if item is not None and self._has_logprobs and is_message_open:
             item.entries.add(entries_to_wire(answer_tokens([finished]), self._head.vocabulary))
-        has_answer = is_message_open or any(one.type != "reasoning" for one in self._output)
+        has_answer = is_message_open or any(item.type != "reasoning" for item in self._output)
         if needs_message(finished, has_answer=has_answer):
             self._item("output_text")
         self._close_item(status)
@@ -694,7 +694,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         is_whole = status == "completed"
         whole = self._state("response.completed" if is_whole else "response.incomplete", response)
         if self._head.keep is not None:
-            self._head.keep(response["id"], whole, [one.id for one in self._output])
+            self._head.keep(response["id"], whole, [item.id for item in self._output])
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._start()
@@ -716,7 +716,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     def _state(self, name: StateName, response: ResponseAnswer) -> str:
         """Send an event with the response's state; return the state's JSON."""
-        output = ",".join(one.json for one in self._output)
+        output = ",".join(item.json for item in self._output)
         whole = json_with(response, {"output": f"[{output}]"})
         self._event(
             {"type": name, "sequence_number": self._next(), "response": response},

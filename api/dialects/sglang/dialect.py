@@ -51,8 +51,8 @@ async def server_info(service: Service, _: None) -> SglangServer:
         "version": version("fullstop-chat"),
         "internal_states": [
             {
-                "running": sum(one.running for one in states),
-                "waiting": sum(one.waiting for one in states),
+                "running": sum(state.running for state in states),
+                "waiting": sum(state.waiting for state in states),
                 "cached_prompts": prompts,
                 "cached_bytes": size_bytes,
             }

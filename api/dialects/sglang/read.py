@@ -116,7 +116,7 @@ def _prompts(params: GenerateParams) -> list[str | tuple[int, ...]]:
     ids: list[Any] = params.input_ids or []
     if isinstance(ids[0], int):
         return [tuple(ids)]
-    return [tuple(one) for one in ids]
+    return [tuple(prompt) for prompt in ids]
 
 
 def _samplings(params: GenerateParams, prompts: int) -> list[SamplingParams]:
@@ -161,13 +161,13 @@ def _constraint(wanted: SamplingParams) -> OutputConstraint | None:
         "regex": regex_form(wanted.regex),
         "ebnf": grammar_form(wanted.ebnf),
     }
-    found = [name for name, constraint in asked.items() if constraint is not None]
-    if len(found) > 1:
+    names = [name for name, constraint in asked.items() if constraint is not None]
+    if len(names) > 1:
         raise invalid(
-            ("sampling_params", found[1]),
-            f"the format of the answer is given twice; leave {found[0]} or {found[1]} out",
+            ("sampling_params", names[1]),
+            f"the format of the answer is given twice; leave {names[0]} or {names[1]} out",
         )
-    return asked[found[0]] if found else None
+    return asked[names[0]] if names else None
 
 
 def _json_constraint(text: str | None) -> OutputConstraint | None:
@@ -203,7 +203,7 @@ def _scores(
         chosen: list[Any] = _for_each(ids, prompts, "token_ids_logprob")
     else:
         chosen = [ids] * prompts
-    found = []
+    scores = []
     for start, top, some, sampling in zip(starts, tops, chosen, samplings, strict=True):
         if (top or 0) > _MAX_TOP_LOGPROBS:
             raise invalid(("top_logprobs_num",), f"must be from 0 to {_MAX_TOP_LOGPROBS}")
@@ -211,8 +211,8 @@ def _scores(
             # Without an answer, only the prompt has logprobs.
             start = 0 if sampling.max_new_tokens == 0 else None
         told = (top or 0, tuple(some or ()))
-        found.append(_Scores(None if start is None else PromptScoring(start, *told), *told))
-    return found
+        scores.append(_Scores(None if start is None else PromptScoring(start, *told), *told))
+    return scores
 
 
 def _for_each(value: Any, prompts: int, field: str) -> list[Any]:

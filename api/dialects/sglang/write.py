@@ -119,14 +119,14 @@ def _whole(
             if isinstance(event, PromptScores):
                 likelihoods.add_prompt(event)
         likelihoods.put_prompt(meta)
-        told = [one for one in map(likelihoods.of, traces) if one is not None]
-        meta["output_token_logprobs"] = [one.own for one in told]
-        meta["output_top_logprobs"] = [one.top for one in told]
+        told = [likelihood for likelihood in map(likelihoods.of, traces) if likelihood is not None]
+        meta["output_token_logprobs"] = [likelihood.own for likelihood in told]
+        meta["output_top_logprobs"] = [likelihood.top for likelihood in told]
         if likelihoods.has_chosen:
-            meta["output_token_ids_logprobs"] = [one.chosen for one in told]
+            meta["output_token_ids_logprobs"] = [likelihood.chosen for likelihood in told]
     answer: GenerateAnswer = {
         "text": raw_text_of(events),
-        "output_ids": [one.token_id for one in traces],
+        "output_ids": [trace.token_id for trace in traces],
         "meta_info": meta,
     }
     if is_report_wanted(params.fullstop):
@@ -307,7 +307,7 @@ class Likelihoods:
             meta["input_top_logprobs"] = self._prompt_top
         if self.has_chosen:
             meta["input_token_ids_logprobs"] = self._prompt_chosen
-        known = [one[0] for one in self._prompt if one[0] is not None]
+        known = [likelihood[0] for likelihood in self._prompt if likelihood[0] is not None]
         meta["normalized_prompt_logprob"] = sum(known) / len(known) if known else None
 
     def of(self, trace: TokenTrace) -> TokenLikelihoods | None:

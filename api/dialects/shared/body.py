@@ -93,7 +93,7 @@ def _whole(value: object) -> object:
 def _whole_items(value: object) -> object:
     """Return a list of numbers, which may be long, with integers."""
     if isinstance(value, list) and float in set(map(type, value)):
-        return [_whole(one) for one in value]
+        return [_whole(item) for item in value]
     return value
 
 
@@ -138,7 +138,7 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
         # Tokens are no turns; the length of the context bounds them.
         if isinstance(turns, list) and len(turns) > _MAX_TURNS and isinstance(turns[-1], dict):
             raise invalid((name,), f"at most {_MAX_TURNS:,} items are possible; send fewer")
-    _check_integers({name: one for name, one in value.items() if name in known}, ())
+    _check_integers({name: inner for name, inner in value.items() if name in known}, ())
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -353,7 +353,7 @@ def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) ->
         prompts = value.get(name)
         if not isinstance(prompts, list):
             continue
-        sizes = [_folded_size(one) for one in (prompts, *prompts)]
+        sizes = [_folded_size(prompt) for prompt in (prompts, *prompts)]
         if longest := max(sizes):
             raise ContextOverflow((name,), longest, context)
 
@@ -422,7 +422,7 @@ def _check_texts(params: WireModel, context: int, longest: int) -> None:
 
 def _longest_text(prompts: object) -> int:
     texts = prompts if isinstance(prompts, list) else [prompts]
-    return max((len(one) for one in texts if isinstance(one, str)), default=0)
+    return max((len(text) for text in texts if isinstance(text, str)), default=0)
 
 
 def _size_of_turns(turns: object) -> int:
@@ -435,7 +435,7 @@ def _size_of_turns(turns: object) -> int:
         texts = (
             [getattr(part, "text", None) for part in content] if isinstance(content, list) else []
         )
-        total += sum(len(one.strip()) for one in (content, *texts) if isinstance(one, str))
+        total += sum(len(text.strip()) for text in (content, *texts) if isinstance(text, str))
     return total
 
 

@@ -97,14 +97,14 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     answer: tuple[Any, ...] = ("read", size, params, None, None)
     if "read" in asked and not params.needs_recall:
         try:
-            found = parsed_request(
+            parsed = parsed_request(
                 params, _named(asked["read"]), strict=asked["strict"], images=asked["images"]
             )
         except RecursionError:
             raise invalid((), "the body is nested too deeply") from None
         params = params.without_turns()
-        answer = ("read", size, params, found.wanted, found.refusal)
-        del found
+        answer = ("read", size, params, parsed.wanted, parsed.refusal)
+        del parsed
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(_MAX_DEPTH)
     try:

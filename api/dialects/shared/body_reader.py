@@ -120,11 +120,11 @@ async def _read_apart(body: SentBody, model: type[WireModel], more: dict[str, An
         **more,
     }
     try:
-        found = await body.helper.read(json.dumps(question).encode(), *body.taken(), _understood)
+        answer = await body.helper.read(json.dumps(question).encode(), *body.taken(), _understood)
     finally:
         body.drop()
-    body.size_bytes = found[0]
-    return found
+    body.size_bytes = answer[0]
+    return answer
 
 
 def _checked(params: WireModel, model: type[_Model]) -> _Model:
@@ -155,11 +155,11 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("api.dialects."):
-            found = super().find_class(module, name)
-            if isinstance(found, type) and issubclass(found, WireModel):
-                return found
+            named = super().find_class(module, name)
+            if isinstance(named, type) and issubclass(named, WireModel):
+                return named
         elif module.startswith(("engine.values.", "engine.stopping.")):
-            found = super().find_class(module, name)
-            if isinstance(found, type) and (issubclass(found, Enum) or is_dataclass(found)):
-                return found
+            named = super().find_class(module, name)
+            if isinstance(named, type) and (issubclass(named, Enum) or is_dataclass(named)):
+                return named
         raise pickle.UnpicklingError(f"{module}.{name} is not a part of a request")

@@ -277,7 +277,7 @@ def _own_name(option: StopOption) -> str:
 def _type(option: StopOption) -> Any:
     match option.default:
         case Enum():
-            return Literal[tuple(one.value for one in type(option.default))]
+            return Literal[tuple(member.value for member in type(option.default))]
         case bool():
             return bool
         case _:
@@ -303,7 +303,7 @@ def with_stop_options(vendor: Vendor) -> Callable[[type[_Model]], type[_Model]]:
 
 def with_own_stop_options(model: type[_Model]) -> type[_Model]:
     """Add every stop option to the type of the object ``fullstop``."""
-    return with_fields({_own_name(one): _type(one) | None for one in STOP_OPTIONS})(model)
+    return with_fields({_own_name(option): _type(option) | None for option in STOP_OPTIONS})(model)
 
 
 def stop_options_of(params: WireModel, vendor: Vendor) -> StopOptions:
@@ -315,23 +315,23 @@ def stop_options_of(params: WireModel, vendor: Vendor) -> StopOptions:
 def own_stop_options(options: WireModel) -> dict[str, Any]:
     """Return the engine's stop options that a request's object ``fullstop`` sets."""
     sent = ((option, getattr(options, _own_name(option))) for option in STOP_OPTIONS)
-    return {one.name: type(one.default)(value) for one, value in sent if value is not None}
+    return {option.name: type(option.default)(value) for option, value in sent if value is not None}
 
 
 def stop_options_to_wire(options: StopOptions, vendor: Vendor) -> dict[str, Any]:
     """Return the fields of a vendor's request for these stop options."""
-    values = ((one, name, getattr(options, one.name)) for one, name in _spelled(vendor))
-    return {name: _wire(value) for one, name, value in values if value != one.default}
+    values = ((option, name, getattr(options, option.name)) for option, name in _spelled(vendor))
+    return {name: _wire(value) for option, name, value in values if value != option.default}
 
 
 def own_stop_options_to_wire(options: StopOptions, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a body cannot express without the object ``fullstop``."""
     said = {*body, *(name for part in body.values() if isinstance(part, dict) for name in part)}
-    values = ((one, getattr(options, one.name)) for one in STOP_OPTIONS)
+    values = ((option, getattr(options, option.name)) for option in STOP_OPTIONS)
     return {
-        _own_name(one): _wire(value)
-        for one, value in values
-        if value != one.default and said.isdisjoint(STOP_SPELLINGS.get(one.name, {}).values())
+        _own_name(option): _wire(value)
+        for option, value in values
+        if value != option.default and said.isdisjoint(STOP_SPELLINGS.get(option.name, {}).values())
     }
 
 
@@ -438,7 +438,7 @@ def effort_of(effort: str | None) -> Effort | None:
 
 def budget_of(*asked: int | None) -> int | None:
     """Return the first reasoning budget that is given; None if there is none, or it is -1."""
-    given = next((one for one in asked if one is not None), None)
+    given = next((budget for budget in asked if budget is not None), None)
     return None if given is None or given < 0 else given
 
 
@@ -496,7 +496,7 @@ def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
     return replace(
         rules,
         **own_stop_options(options),
-        scopes=tuple((one, StopScope(scope)) for one, scope in options.stop_scopes.items()),
+        scopes=tuple((string, StopScope(scope)) for string, scope in options.stop_scopes.items()),
     )
 
 

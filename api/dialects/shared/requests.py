@@ -232,8 +232,8 @@ def check_left_out(kind: str, path: FieldPath) -> None:
 def left_out_tools(params: object) -> tuple[str, ...]:
     """Return the types of the tools that a request was read without, each once."""
     kinds = dict.fromkeys(_kinds(getattr(params, "tools", None)))
-    found = [one for one in kinds if one not in _FUNCTIONS and not _is_refused(one)]
-    return tuple(one if _KIND.fullmatch(one) else "unknown" for one in found[:_MAX_NAMED])
+    left_out = [kind for kind in kinds if kind not in _FUNCTIONS and not _is_refused(kind)]
+    return tuple(kind if _KIND.fullmatch(kind) else "unknown" for kind in left_out[:_MAX_NAMED])
 
 
 def _kinds(tools: Any) -> Iterator[str]:
