@@ -149,6 +149,11 @@ class Fields:
             raise self.wrong(name, "a number is too large")
         return tuple(values)
 
+    def plain(self, kind: type) -> dict[str, Any]:
+        """Return the set fields that a dataclass has, those of one text, number or truth value."""
+        read = {name: self.maybe(name, of) for name, of in _plain_kinds(kind).items()}
+        return {name: value for name, value in read.items() if value is not None}
+
     def wrong(self, name: str, reason: str) -> DamagedFile:
         """Return an error about a field."""
         return DamagedFile(f"{self._where}{name}: {reason}")
@@ -206,6 +211,14 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
 def _hints(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {one.name: hints[one.name] for one in dataclasses.fields(kind)}
+
+
+@lru_cache(maxsize=256)
+def _plain_kinds(kind: type) -> dict[str, Any]:
+    """Return the types of the fields that have a single value, also those that may be None."""
+    kinds = {name: set(get_args(of) or (of,)) - {NoneType} for name, of in _hints(kind).items()}
+    plain = (str, bool, int, float)
+    return {name: of.pop() for name, of in kinds.items() if len(of) == 1 and of <= {*plain}}
 
 
 def _read(kind: Any, values: Any) -> Any:

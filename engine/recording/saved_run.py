@@ -233,10 +233,7 @@ def speculation_from(fields: Fields) -> Speculation:
     """Return the counts in the field ``speculation`` of an object; zeros where it has none."""
     if not fields.has("speculation"):
         return Speculation()
-    counts = fields.inner("speculation")
-    return Speculation(
-        **{one.name: counts.maybe(one.name, int) or 0 for one in dataclasses.fields(Speculation)}
-    )
+    return Speculation(**fields.inner("speculation").plain(Speculation))
 
 
 def budget_end_from(fields: Fields) -> BudgetEnd | None:

@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args
+from typing import Any
 
 from engine import (
     Finished,
@@ -62,21 +61,6 @@ def shown_rank(rank: int | None) -> int:
     return min(max(rank or 0, 0), _HIGHEST_RANK)
 
 
-def _plain_kinds() -> dict[str, type]:
-    """Return the types of the settings with a single value, by their names."""
-    kinds: dict[str, type] = {}
-    for one in dataclasses.fields(ConversationSettings):
-        # ``float | None`` is a float that may be missing.
-        named = get_args(one.type) if isinstance(one.type, UnionType) else (one.type,)
-        for kind in named:
-            if kind in (str, bool, int, float):
-                kinds[one.name] = kind
-    return kinds
-
-
-_PLAIN_KINDS = _plain_kinds()
-
-
 def settings_values(settings: ConversationSettings) -> dict[str, Any]:
     """Return settings as JSON values; unset ones are left out."""
     values = dataclasses.asdict(settings)
@@ -92,9 +76,8 @@ def settings_values(settings: ConversationSettings) -> dict[str, Any]:
 
 def settings_from(fields: Fields) -> ConversationSettings:
     """Return settings; raises ``DamagedFile`` if a value has a wrong type."""
-    plain: dict[str, Any] = {name: fields.maybe(name, kind) for name, kind in _PLAIN_KINDS.items()}
     return ConversationSettings(
-        **{name: value for name, value in plain.items() if value is not None},
+        **fields.plain(ConversationSettings),
         stop_token_ids=tuple(
             one
             for one in fields.maybe("stop_token_ids", list) or ()
@@ -261,25 +244,13 @@ def _state(fields: Fields) -> RunState:
 
 
 def _finished(fields: Fields) -> Finished:
-    usage, timing = fields.inner("usage"), fields.inner("timing")
     return Finished(
         stop=stop_from(fields.inner("stop")),
-        usage=Usage(
-            **{f.name: usage.maybe(f.name, int) or 0 for f in dataclasses.fields(Usage)},
-        ),
-        timing=Timing(
-            queued_s=timing.maybe("queued_s", float) or 0.0,
-            prefill_s=timing.maybe("prefill_s", float) or 0.0,
-            first_token_s=timing.maybe("first_token_s", float),
-            decode_s=timing.maybe("decode_s", float) or 0.0,
-            total_s=timing.maybe("total_s", float) or 0.0,
-        ),
-        error=fields.maybe("error", str),
-        unfinished_tool_call=fields.maybe("unfinished_tool_call", str) or "",
-        residue=fields.maybe("residue", str) or "",
+        usage=Usage(**fields.inner("usage").plain(Usage)),
+        timing=Timing(**fields.inner("timing").plain(Timing)),
         speculation=speculation_from(fields),
         budget_end=budget_end_from(fields),
-        context_length=fields.maybe("context_length", int) or 0,
+        **fields.plain(Finished),
     )
 
 
