@@ -27,11 +27,11 @@ LIBRARIES = (
 # Runs the program and says which of our modules it has loaded, and from where.
 CONFINED = """
 import sys
-from app.probe_cli import main
+from fullstop_probe import main
 code = main(sys.argv[1:])
 ours = {
     name: module.__file__ for name, module in sys.modules.items()
-    if name.partition(".")[0] in ("api", "app", "engine")
+    if name.partition(".")[0] in ("api", "app", "engine", "fullstop_probe")
 }
 import json
 print(json.dumps(ours), file=sys.stderr)
@@ -98,6 +98,10 @@ def test_the_program_runs_from_its_own_files_without_qt_and_mlx(
     assert elsewhere == []
     code, shown, _ = confined(tree, libraries, "--list")
     assert (code, "stop.one_character" in shown) == (0, True)
+
+
+def test_one_name_is_all_that_it_adds_to_an_environment(tree: Path) -> None:
+    assert [path.name for path in tree.iterdir()] == ["fullstop_probe"]
 
 
 def test_nothing_is_in_it_that_the_program_does_not_import(tree: Path, libraries: Path) -> None:
