@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import abc
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, PromptProcessingBatch
@@ -33,14 +33,9 @@ from engine.inference.mlx_lm_internals import (
     set_reading,
     straighten_windows,
 )
-from engine.inference.prefill import (
-    LANES,
-    CopyingPace,
-    ReadingPace,
-    ReadingTurns,
-)
-from engine.inference.scoring import PromptScorer, fitting
-from engine.inference.sequence import WORTH_TOKENS, Departure, Sequence, Sequences
+from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
+from engine.inference.scoring import PromptScorer
+from engine.inference.sequence import LANES, WORTH_TOKENS, Departure, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
 from engine.values.tokens import PromptScores
 
@@ -99,108 +94,6 @@ def unmask(cache: abc.Sequence[Any]) -> None:
             part.__class__ = UnmaskedCache
         elif isinstance(part, CacheList):
             unmask(part.caches)
-
-
-# Plans what the next step of a batch reads: which prompts, how many together, how much of each.
-#
-# Combines the limits that come from the measured pace of reading, the turns of the lanes, the
-# time of copying, and the prompts that are scored.
-
-# Prompts that arrive together are read a few at a time, so that the first readers see their first
-# word sooner.
-READ_TOGETHER = 4
-# Rows that begin to answer also decode their first token in that step. Beside running answers, as
-# many may begin as can decode in this time.
-_BEGINNING_S = 0.03
-# Prompts with few tokens left are read together, up to this many tokens in all: prompts that shared
-# a beginning then begin to answer at the same time.
-_FEW_TOKENS = 512
-
-
-class Reading(NamedTuple):
-    """What one step reads."""
-
-    chunk: int = 0
-    lane: int = 0
-    together: int = 0
-    prompts: int = 0
-    depth: int = 0
-
-
-NO_READING = Reading()
-"""A step that only decodes."""
-
-
-class ReadingPlan:
-    """Plans the reading of one batch, step by step."""
-
-    def __init__(self, limits: BatchLimits, reading: list[Sequence]) -> None:
-        self.pace = ReadingPace(limits.prefill_chunk)
-        self._copying = CopyingPace()
-        self._turns = ReadingTurns()
-        self._rows = limits.rows
-        self._reading = reading
-
-    def next(self, decoding: int) -> Reading:
-        """Return what the next step reads; at least one prompt must be waiting."""
-        waiting = self._waiting()
-        lane = self._turns.due(waiting)
-        together = self._together(lane, decoding)
-        prompts = min(together, waiting[lane])
-        depth = self._depth(lane, prompts)
-        chunk = self.pace.chunk(decoding, prompts, lane, depth)
-        if chunk:
-            chunk = fitting(chunk, [(one.scorer, one.read) for one in self._in(lane)], together)
-        if chunk:
-            self._turns.note(lane, waiting)
-        return Reading(chunk, lane, together, prompts, depth)
-
-    def read(self, reading: Reading, took_s: float, tokens: int, decoding: int) -> None:
-        """Note a step that read."""
-        self.pace.read(
-            took_s,
-            tokens,
-            is_whole=tokens >= reading.chunk,
-            decoding=decoding,
-            reading=reading.prompts,
-            lane=reading.lane,
-            depth=reading.depth,
-        )
-
-    def joined(self, tokens: int, took_s: float) -> None:
-        """Note a step in which prompts joined the rows that decode."""
-        self._copying.joined(tokens, took_s - self.pace.decode_s)
-
-    def _together(self, lane: int, decoding: int) -> int:
-        """Return how many prompts of a lane are read together: more, where each is short."""
-        sequences = self._in(lane)
-        left = max((one.unread for one in sequences), default=1)
-        together = max(READ_TOGETHER, _FEW_TOKENS // left)
-        if decoding:
-            longest = max(map(len, sequences), default=1)
-            together = min(together, self._copying.together(longest), self._beginning(decoding))
-        return min(self._rows, together)
-
-    def _beginning(self, decoding: int) -> int:
-        """Return how many rows may begin to answer in one step beside ``decoding`` running ones."""
-        if not self.pace.decode_s:
-            return READ_TOGETHER
-        return max(READ_TOGETHER, int(_BEGINNING_S * decoding / self.pace.decode_s))
-
-    def _depth(self, lane: int, prompts: int) -> int:
-        """Return how many tokens have been read of the longest prompt that a lane reads now."""
-        first = sorted(self._in(lane), key=lambda one: one.number)[:prompts]
-        return max((one.read for one in first), default=0)
-
-    def _in(self, lane: int) -> list[Sequence]:
-        return [one for one in self._reading if one.lane == lane]
-
-    def _waiting(self) -> list[int]:
-        """Return how many prompts of each lane are being read, or wait for that."""
-        waiting = [0] * LANES
-        for one in self._reading:
-            waiting[one.lane or 0] += 1
-        return waiting
 
 
 class _ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm has no types
@@ -363,7 +256,7 @@ class RunningBatch:
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
         self._kept = PromptKeeper(limits.cache_bytes, self._generators.stream)
         self._guessing = Guessing(model, self.sequences.by_number, new_curve)
-        self._plan = ReadingPlan(limits, self.sequences.reading)
+        self._budget = PrefillBudget(limits.prefill_chunk, limits.rows, self.sequences.reading)
 
     def insert(self, sequence: Sequence) -> Joined:
         """Add a sequence.
@@ -412,30 +305,38 @@ class RunningBatch:
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
         decoding = decoding_rows(self._lanes[0])
-        reading, was_read = NO_READING, 0
+        prefill, was_read = NO_PREFILL, 0
         if self.sequences.reading:
-            reading = self._plan.next(decoding)
-            if reading.chunk:
-                was_read = prompt_tokens_read(self._lanes[reading.lane])
+            prefill = self._budget.plan(decoding)
+            if prefill.chunk:
+                was_read = prompt_tokens_read(self._lanes[prefill.lane])
         is_beside = bool(self.sequences.reading)
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
-        found = self._guessed() if decoding and self.can_guess and not reading.chunk else None
+        found = self._guessed() if decoding and self.can_guess and not prefill.chunk else None
         is_plain = found is None
         if found is None:
-            found = self._step(reading.chunk, reading.lane, reading.together)
+            found = self._step(prefill.chunk, prefill.lane, prefill.together)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if is_plain and self.can_guess:
             self._guessing.decoded(found.sampled, None if is_beside else took_s)
         if decoding and self._joined_tokens:
-            self._plan.joined(self._joined_tokens, took_s)
-        if reading.chunk:
-            tokens = prompt_tokens_read(self._lanes[reading.lane]) - was_read
-            self._plan.read(reading, took_s, tokens, decoding)
+            self._budget.joined(self._joined_tokens, took_s)
+        if prefill.chunk:
+            tokens = prompt_tokens_read(self._lanes[prefill.lane]) - was_read
+            self._budget.read(
+                took_s,
+                tokens,
+                is_whole=tokens >= prefill.chunk,
+                decoding=decoding,
+                reading=prefill.prompts,
+                lane=prefill.lane,
+                depth=prefill.depth,
+            )
         else:
             given = 1.0 if is_plain else len(found.sampled) / decoding
-            self._plan.pace.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
+            self._budget.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
         found.shared = self.sequences.take_shared()
         self._end_reasoning(found)
         found.failed = self._failed()
@@ -487,13 +388,13 @@ class RunningBatch:
             read: Reads for about the given number of seconds.
         """
         decoding = decoding_rows(self._lanes[0])
-        most_s = self._plan.pace.free_s(decoding)
+        most_s = self._budget.free_s(decoding)
         if not most_s:
             return
         begin_s = time.perf_counter()
         read(most_s)
         took_s = time.perf_counter() - begin_s
-        self._plan.pace.waited(took_s, decoding)
+        self._budget.waited(took_s, decoding)
         # The time of the next step does not include it.
         self._stepped_at_s += took_s
 

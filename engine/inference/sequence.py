@@ -18,7 +18,6 @@ from engine.inference.cache.folder import Ticket
 from engine.inference.cache.index import TOKEN_BYTES, LoadedBeginning, common_tokens, key_of
 from engine.inference.cache.segments import beginning_of
 from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
-from engine.inference.prefill import lane_of
 from engine.inference.sampling import greedy
 from engine.inference.scoring import PromptScorer
 from engine.inference.speculation.draft_model import DraftGuesses
@@ -26,11 +25,20 @@ from engine.inference.speculation.sources import GuessSource
 from engine.inference.thinking_budget import BudgetProcessor
 from engine.values.request import PERSON, CacheOwner
 
+# Prompts are read in lanes, by how many tokens are left to read: the most of the first and of the
+# second lane; longer ones are in the last.
+LANE_TOKENS = (512, 4096)
+LANES = len(LANE_TOKENS) + 1
 # So large that mlx-lm never ends a sequence by itself.
 _NO_LIMIT = 1 << 40
 # A beginning is shared where that saves reading at least this many tokens. Reading fewer takes
 # about as long as copying them.
 WORTH_TOKENS = 256
+
+
+def lane_of(tokens: int) -> int:
+    """Return the lane of a prompt that has this many tokens left to read."""
+    return sum(tokens > most for most in LANE_TOKENS)
 
 
 @dataclass(slots=True, eq=False)

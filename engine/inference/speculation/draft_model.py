@@ -11,7 +11,7 @@ from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_p
 
 from engine.errors import DraftLoadFailed
 from engine.inference.cache.memory import PromptCache
-from engine.inference.prefill import ReadingRates
+from engine.inference.prefill_rates import PrefillRates
 from engine.inference.speculation.sources import HitRate
 from engine.library.models import DraftInfo
 from engine.output.vocabulary import Vocabulary
@@ -55,7 +55,7 @@ class DraftModel:
         self._size = loaded.vocabulary.size
         self._answers = 0
         self._kept = PromptCache(_KEPT, kept_bytes)
-        self._rates = ReadingRates()
+        self._rates = PrefillRates()
 
     def guesses(self, owner: str, prompt: Sequence[int]) -> "DraftGuesses | None":
         """Return the guesses for the answer to a prompt; None while too many answers run."""

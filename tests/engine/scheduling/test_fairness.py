@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine.inference.prefill import ReadingPace
+from engine.inference.prefill import PrefillBudget
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -64,7 +64,7 @@ async def first_text(generation: Generation) -> None:
 def test_reading_takes_no_more_than_half_of_the_time_beside_a_stream(
     decode_s: float, token_s: float
 ) -> None:
-    pace = ReadingPace(512)
+    pace = PrefillBudget(512)
     for _ in range(10):
         pace.decoded(decode_s)
     # The first chunk tells how fast reading is.
@@ -86,7 +86,7 @@ def test_reading_takes_no_more_than_half_of_the_time_beside_a_stream(
 
 
 def test_more_is_read_at_once_where_nothing_is_decoded() -> None:
-    pace = ReadingPace(512)
+    pace = PrefillBudget(512)
     chunks = []
     for _ in range(6):
         chunks.append(pace.chunk(0, 1))
@@ -96,7 +96,7 @@ def test_more_is_read_at_once_where_nothing_is_decoded() -> None:
 
 
 def test_the_last_few_tokens_of_a_prompt_do_not_count_as_its_speed() -> None:
-    pace = ReadingPace(512)
+    pace = PrefillBudget(512)
     for _ in range(6):
         pace.read(0.05, pace.chunk(0, 1), is_whole=True, decoding=0)
     before = pace.chunk(0, 1)

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.inference.prefill import ReadingPace
+from engine.inference.prefill import PrefillBudget
 
 SPEEDS = [(0.002, 0.0002), (0.02, 0.0001), (0.1, 0.01), (0.001, 0.00001), (0.03, 0.001)]
 
 
 def read_beside_a_stream(
-    pace: ReadingPace,
+    pace: PrefillBudget,
     tokens: int,
     *,
     decode_s: float,
@@ -44,9 +44,9 @@ def read_beside_a_stream(
     return len(steps) * decode_s / sum(steps), steps
 
 
-def paced(decode_s: float) -> ReadingPace:
+def paced(decode_s: float) -> PrefillBudget:
     """Return a pace that has seen a stream alone."""
-    pace = ReadingPace(512)
+    pace = PrefillBudget(512)
     for _ in range(50):
         pace.decoded(decode_s)
     return pace
@@ -129,7 +129,7 @@ def test_a_stream_that_joins_is_paced_by_what_decoding_takes_from_then_on() -> N
 
 @pytest.mark.parametrize("decode_s", [0.002, 0.01])
 def test_a_stream_whose_guesses_are_right_keeps_its_pace(decode_s: float) -> None:
-    pace = ReadingPace(512)
+    pace = PrefillBudget(512)
     pass_s, given = 3 * decode_s, 8.0  # eight tokens in the time of three
     for _ in range(10):
         pace.decoded(decode_s)
@@ -182,7 +182,7 @@ def deep_s(tokens: int) -> float:
 
 
 def beside(
-    pace: ReadingPace,
+    pace: PrefillBudget,
     reads_s: Callable[[int], float],
     *,
     reading: int = 1,
@@ -291,7 +291,7 @@ def test_streams_make_up_for_the_time_that_they_waited_for_another_model() -> No
 def test_a_prompt_is_read_in_parts_where_a_single_token_takes_longer_than_a_step_may(
     pass_s: float,
 ) -> None:
-    pace = ReadingPace(512)
+    pace = PrefillBudget(512)
     chunks = []
     for _ in range(40):
         chunks.append(pace.chunk(0, 1))

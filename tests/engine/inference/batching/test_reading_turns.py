@@ -8,18 +8,18 @@ import pytest
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.prefill import LANES, ReadingTurns, lane_of
-from engine.inference.sequence import Sequence
+from engine.inference.prefill import PrefillBudget
+from engine.inference.sequence import LANES, Sequence, lane_of
 from tests.support.scripted import Stage
 
 ANSWER = [f"w{n} " for n in range(3000)]
 
 
 def turns(waiting: list[int], count: int) -> list[int]:
-    found, order = ReadingTurns(), []
+    found, order = PrefillBudget(512), []
     for _ in range(count):
-        order.append(found.due(waiting))
-        found.note(order[-1], waiting)
+        order.append(found._due(waiting))
+        found._had_turn(order[-1], waiting)
     return order
 
 

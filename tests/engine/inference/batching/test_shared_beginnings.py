@@ -5,9 +5,8 @@ Real models, the caches of which are of all kinds; no test looks at a clock.
 
 import pytest
 
-from engine.inference import batch
-from engine.inference.batch import READ_TOGETHER
-from engine.inference.prefill import CopyingPace
+from engine.inference import prefill
+from engine.inference.prefill import READ_TOGETHER, PrefillBudget
 from engine.values.request import CacheOwner
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 
@@ -31,7 +30,7 @@ def test_rows_that_waited_read_their_own_few_tokens_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However slow this machine is.
-    monkeypatch.setattr(batch, "_BEGINNING_S", 1e9)
+    monkeypatch.setattr(prefill, "_BEGINNING_S", 1e9)
     stepped = Stepped("full", chunk=64)
     rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4, 5]) for n in range(12)]
     stepped.answer(rows[0], tokens=1)
@@ -45,7 +44,7 @@ def test_rows_that_waited_read_their_own_few_tokens_together(
 def test_beside_an_answer_few_long_prompts_begin_in_one_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(CopyingPace, "together", lambda *_: 2)
+    monkeypatch.setattr(PrefillBudget, "copied_together", lambda *_: 2)
     stepped = Stepped("full", chunk=64)
     beside = stepped.insert([1, 2, 3])
     stepped.answer(beside, tokens=1)
@@ -64,7 +63,7 @@ def test_beside_an_answer_few_long_prompts_begin_in_one_step(
 def test_beside_an_answer_no_more_begin_in_one_step_than_decode_in_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch, "_BEGINNING_S", 0.0)
+    monkeypatch.setattr(prefill, "_BEGINNING_S", 0.0)
     stepped = Stepped("full", chunk=64)
     beside = stepped.insert([1, 2, 3])
     stepped.answer(beside, tokens=2)
