@@ -423,7 +423,7 @@ class Inspector(QObject):
         message = self.message()
         if message is not None and self.can_answer_again:
             self.traces.record(TraceLevel.FULL)
-            self.workspace.regenerate(message)
+            self.workspace.ask(ConversationSession.regenerate, message)
 
     def earlier_runs(self) -> list[ShownRun]:
         """Return the other runs of the open conversation, newest first, to compare with."""

@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import StopKind, TraceLevel, figures, quoted, steps
+from ui.chat.session.conversation_session import ConversationSession
 from ui.inspector.compare_tab import CompareTab
 from ui.inspector.ending_tab import EndingTab
 from ui.inspector.inspector import Inspector
@@ -210,7 +211,7 @@ class VerdictHead(QWidget):
     def _continue(self) -> None:
         message = self._inspector.message()
         if message is not None:
-            self._inspector.workspace.continue_answer(message)
+            self._inspector.workspace.ask(ConversationSession.continue_answer, message)
 
     def _raise_limit(self) -> None:
         workspace = self._inspector.workspace
@@ -222,7 +223,7 @@ class VerdictHead(QWidget):
     def _answer_without(self) -> None:
         message = self._inspector.message()
         if message is not None:
-            self._inspector.workspace.answer_without_stop(message)
+            self._inspector.workspace.ask(ConversationSession.answer_without_stop, message)
 
     # -- looks -----------------------------------------------------------------------------
 

@@ -506,7 +506,7 @@ class MainWindow(QMainWindow):
             event.ignore()
             self.hide()
             return
-        self.workspace.keep_draft()
+        self.workspace.drafts.keep()
         if not self._may_lose and self._unsaved.holds_window():
             event.ignore()
             self._is_quitting = False
@@ -515,7 +515,7 @@ class MainWindow(QMainWindow):
             return
         self.chat.handling.menu.speech.stop()
         self.others.close_all()
-        self.workspace.cancel_all()
+        self.workspace.in_memory.cancel_all()
         super().closeEvent(event)
         self.closed.emit()
 

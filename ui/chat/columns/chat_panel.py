@@ -31,6 +31,7 @@ from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.message_menu import MessageHandling
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.answering_model import AnsweringModel
+from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
@@ -362,24 +363,31 @@ class ChatPanel(QWidget):
 
     def _follow_view(self, view: QuestionView | AnswerView) -> None:
         """Connect the buttons of a message with their actions."""
-        workspace, message = self._workspace, view.message
+        message = view.message
         if isinstance(view, QuestionView):
-            view.edited.connect(lambda *asked: self._begin(workspace.edit, message, *asked))
+            view.edited.connect(lambda *asked: self._ask(ConversationSession.edit, message, *asked))
             view.left.connect(self.focus_composer)
         else:
-            view.regenerate_wanted.connect(lambda: self._begin(workspace.regenerate, message))
-            view.proceed.clicked.connect(lambda: self._begin(workspace.continue_answer, message))
+            view.regenerate_wanted.connect(
+                lambda: self._ask(ConversationSession.regenerate, message)
+            )
+            view.proceed.clicked.connect(
+                lambda: self._ask(ConversationSession.continue_answer, message)
+            )
             self.tools.follow_view(view)
             run = view.run
             view.reason.clicked.connect(lambda: self._show_reason(run))
             view.text_view.link_chosen.connect(partial(ask_about_link, self))
-        view.action_row.version_stepped.connect(
-            lambda step: self._begin(workspace.show_version, message, step)
-        )
+        view.action_row.version_stepped.connect(lambda step: self._show_version(message, step))
 
-    def _begin(self, intent: Callable[..., object], *told: object) -> None:
-        """Do the action of a button, then focus the composer: the button is hidden or disabled."""
-        intent(*told)
+    # After these the composer gets the focus: the button that was pressed is hidden or disabled.
+
+    def _ask(self, action: Callable[..., Run | None], *told: object) -> None:
+        self._workspace.ask(action, *told)
+        self.focus_composer()
+
+    def _show_version(self, message: ConversationMessage, step: int) -> None:
+        self._workspace.show_version(message, step)
         self.focus_composer()
 
     def _show_found(self, message: ConversationMessage) -> None:

@@ -30,6 +30,7 @@ from PySide6.QtWidgets import (
 from engine import counted, size_in_words
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.sidebar import Sidebar
+from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.chat.storage.conversation_list import named
@@ -44,6 +45,7 @@ from ui.records.conversations import Conversation, ListOrder
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import ListedConversation
 from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
 
 # Shows the conversations in a file, and asks which of them to import. Main thread.
 
@@ -315,12 +317,15 @@ class ConversationMenu(QObject):
         self._quote = add_entry(menu, "&Quote the Selection", handling.quote_selection, "Ctrl+'")
         self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._again = add_entry(
-            menu, "Re&generate", self._with_last_answer(workspace.regenerate), "Ctrl+Alt+G"
+            menu,
+            "Re&generate",
+            self._with_last_answer(ConversationSession.regenerate),
+            "Ctrl+Alt+G",
         )
         self._continue = add_entry(
             menu,
             "Cont&inue the Answer",
-            self._with_last_answer(workspace.continue_answer),
+            self._with_last_answer(ConversationSession.continue_answer),
             "Ctrl+Shift+Return",
         )
         self._earlier = add_entry(menu, "Earlier &Version", lambda: self._step(-1), "Ctrl+[")
@@ -482,12 +487,12 @@ class ConversationMenu(QObject):
         self._workspace.files.duplicate(self._workspace.selected)
 
     def _with_last_answer(
-        self, intent: Callable[[ConversationMessage], object]
+        self, action: Callable[[ConversationSession, ConversationMessage], Run | None]
     ) -> Callable[[], None]:
         def act() -> None:
             messages = self._workspace.current.conversation.messages
             if messages and messages[-1].run is not None:
-                intent(messages[-1])
+                self._workspace.ask(action, messages[-1])
 
         return act
 

@@ -148,12 +148,13 @@ class Writing(QObject):
 
     def _keep_draft(self) -> None:
         if self._opened is not None:
-            self._workspace.change_draft(self._composer.draft)
+            self._workspace.drafts.change(self._opened.conversation, self._composer.draft)
             self._keep_waiting()
 
     def _keep_attachments(self) -> None:
         if self._opened is not None:
-            self._workspace.change_attachments(self._composer.attachments.files)
+            files = self._composer.attachments.files
+            self._workspace.drafts.attach(self._opened.conversation, files)
             self._keep_waiting()
 
     def _attach_to(self, conversation: Conversation, file: Attachment) -> None:

@@ -15,6 +15,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.messages.tool_cards import call_lines
+from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
@@ -440,7 +441,7 @@ class MessageHandling(QObject):
         self._composer.input.setFocus()
 
     def _answer(self, message: ConversationMessage) -> None:
-        self._workspace.answer(message)
+        self._workspace.ask(ConversationSession.answer, message)
         self._composer.input.setFocus()
 
     def _undo(self) -> None:

@@ -75,60 +75,6 @@ class DraftKeeping(QObject):
 # Loads the messages of the conversation that a person wants to open. Main thread.
 
 
-class WantedConversation(QObject):
-    """The conversation that a person wants to open, until it is shown.
-
-    Signals:
-        changed: Another conversation is wanted, or the wanted one cannot be read.
-    """
-
-    changed = Signal()
-
-    def __init__(
-        self,
-        store: ConversationStore,
-        show: Callable[[Conversation, str | None], None],
-        give_up: Callable[[], None],
-        parent: QObject,
-    ) -> None:
-        super().__init__(parent)
-        self.conversation: Conversation | None = None
-        self._store = store
-        self._show = show
-        self._give_up = give_up
-        self._tasks = Tasks()
-
-    def open(self, conversation: Conversation, message_id: str | None = None) -> None:
-        """Open a conversation; it is shown at once if it is in memory and its end is wanted."""
-        self._want(conversation)
-        if conversation.is_loaded and message_id is None:
-            self._show(conversation, None)
-        else:
-            self._tasks.start(self._load(conversation, message_id), "open a conversation")
-
-    def forget(self) -> None:
-        """Forget the wanted conversation, because it is shown."""
-        self.conversation = None
-
-    async def finish(self) -> None:
-        """Wait until loading has ended."""
-        await self._tasks.finish()
-
-    async def _load(self, conversation: Conversation, message_id: str | None) -> None:
-        await self._store.fill(conversation)
-        if self.conversation is not conversation:
-            return  # a person wants another one meanwhile
-        if conversation.is_loaded:
-            self._show(conversation, message_id)
-        else:
-            self._want(None)  # it cannot be read; the store has reported that
-            self._give_up()
-
-    def _want(self, conversation: Conversation | None) -> None:
-        self.conversation = conversation
-        self.changed.emit()
-
-
 # Changes the settings and tools of the open conversation, and uses presets. Main thread.
 
 
@@ -209,6 +155,7 @@ class Workspace(QObject):
     Attributes:
         in_memory: The open conversation, and others that were open or have running answers.
         settings: Changes the settings of the open conversation.
+        drafts: Saves the text and the files of the composer.
     """
 
     opened = Signal(object)
@@ -241,19 +188,19 @@ class Workspace(QObject):
         self.settings = SettingsInUse(lambda: self.current, self.conversations, self.presets, self)
         self.files = ConversationFiles(store, self.conversations, self.presets, self.traces, self)
         self.recovery = Recovery(store, self.files.transfers, self)
-        self._wanted = WantedConversation(store, self._show_at, self._replace_deleted, self)
-        self._wanted.changed.connect(self.selection_changed)
+        self.drafts = DraftKeeping(self.conversations.changed, self)
+        self._wanted: Conversation | None = None
+        self._tasks = Tasks()
         self.in_memory = OpenConversations(
             engine,
             self.model,
             store,
             self.traces,
             self.conversations,
-            lambda one: one is self.current.conversation or one is self._wanted.conversation,
+            lambda one: one is self.current.conversation or one is self._wanted,
             toolbox,
             self,
         )
-        self._drafts = DraftKeeping(self.conversations.changed, self)
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
@@ -277,17 +224,22 @@ class Workspace(QObject):
     @property
     def selected(self) -> Conversation:
         """The conversation that a person opened last; it may still be loading."""
-        return self._wanted.conversation or self.current.conversation
+        return self._wanted or self.current.conversation
 
     def open(self, conversation: Conversation) -> None:
         """Show a conversation, at once if its messages are in memory."""
-        self._wanted.open(conversation)
+        self._want(conversation)
+        if conversation.is_loaded:
+            self._show(conversation)
+        else:
+            self._tasks.start(self._load(conversation, None), "open a conversation")
 
     def open_at(self, conversation_id: str, message_id: str | None) -> None:
         """Show a conversation at one of its messages, in any version."""
         conversation = self.conversations.with_id(conversation_id)
         if conversation is not None:
-            self._wanted.open(conversation, message_id)
+            self._want(conversation)
+            self._tasks.start(self._load(conversation, message_id), "open a conversation")
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations and stop their answers; another conversation is shown."""
@@ -307,9 +259,14 @@ class Workspace(QObject):
         """Delete the cached prompts of a conversation, because some of it was deleted."""
         self._engine.forget(cache_owner(conversation))
 
-    def answer(self, question: ConversationMessage) -> bool:
-        """Answer a question that has no answer yet; return whether an answer was begun."""
-        return self._can_ask() and self._begun(self.current.session.answer(question))
+    def ask(self, action: Callable[..., Run | None], *told: Any) -> bool:
+        """Have an answer begun by an action of ``ConversationSession``; return whether it was.
+
+        Args:
+            action: ``ConversationSession.regenerate``, for instance.
+            told: Its arguments.
+        """
+        return self._can_ask() and self._begun(action(self.current.session, *told))
 
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
@@ -336,54 +293,11 @@ class Workspace(QObject):
             opened.shown_run = run
             self.conversations.touch(conversation)
 
-    def edit(
-        self, question: ConversationMessage, text: str, files: Sequence[Attachment] = ()
-    ) -> bool:
-        """Replace a question and answer the new one; return whether it was sent.
-
-        Args:
-            question: The question.
-            text: The new text.
-            files: The new files.
-        """
-        can_ask = self._can_ask()
-        return can_ask and self._begun(self.current.session.edit(question, text, files))
-
-    def regenerate(self, answer: ConversationMessage) -> bool:
-        """Answer a question again; return whether an answer was begun."""
-        return self._can_ask() and self._begun(self.current.session.regenerate(answer))
-
-    def continue_answer(self, answer: ConversationMessage) -> bool:
-        """Continue an answer, past the stop that ended it if one did.
-
-        Returns:
-            Whether an answer was begun.
-        """
-        can_ask = self._can_ask()
-        return can_ask and self._begun(self.current.session.continue_answer(answer))
-
-    def answer_without_stop(self, answer: ConversationMessage) -> bool:
-        """Answer again without the stop that ended an answer; return whether one was begun."""
-        can_ask = self._can_ask()
-        return can_ask and self._begun(self.current.session.answer_without_stop(answer))
-
     def show_version(self, message: ConversationMessage, step: int) -> None:
         """Show the previous (-1) or next (1) version of a shown message."""
         if self.current.step_version(message, step):
             self.show_run(self.current.latest_run)
             self.conversations.repaint(self.current.conversation)
-
-    def change_draft(self, text: str) -> None:
-        """Note the text of the composer; it is saved a moment later."""
-        self._drafts.change(self.current.conversation, text)
-
-    def change_attachments(self, files: tuple[Attachment, ...]) -> None:
-        """Note the files of the composer; they are saved a moment later."""
-        self._drafts.attach(self.current.conversation, files)
-
-    def keep_draft(self) -> None:
-        """Save the draft now."""
-        self._drafts.keep()
 
     def show_run(self, run: Run | None) -> None:
         """Show why an answer ended."""
@@ -394,15 +308,11 @@ class Workspace(QObject):
         self.conversations.changed(conversation)
         self.in_memory.offer_tokenizer()
 
-    def cancel_all(self) -> None:
-        """Stop every running answer."""
-        self.in_memory.cancel_all()
-
     async def finish(self) -> None:
         """Stop answers, loading and the server, and wait for their end."""
-        self.keep_draft()
+        self.drafts.keep()
         await self.in_memory.finish()
-        await self._wanted.finish()
+        await self._tasks.finish()
         await self.search.finish()
         await self.meter.finish()
         await self.files.finish()
@@ -430,12 +340,20 @@ class Workspace(QObject):
         self.show_run(run)
         return True
 
-    def _replace_deleted(self) -> None:
-        """Show a new conversation if the open one was deleted and the wanted one cannot be read."""
-        if self.conversations.row_of(self.current.conversation) < 0:
-            self.new_conversation()
+    def _want(self, conversation: Conversation | None) -> None:
+        self._wanted = conversation
+        self.selection_changed.emit()
 
-    def _show_at(self, conversation: Conversation, message_id: str | None) -> None:
+    async def _load(self, conversation: Conversation, message_id: str | None) -> None:
+        """Load the messages of a conversation, and show it, at one of them if one is named."""
+        await self.store.fill(conversation)
+        if self._wanted is not conversation:
+            return  # a person wants another one meanwhile
+        if not conversation.is_loaded:
+            self._want(None)  # it cannot be read; the store has reported that
+            if self.conversations.row_of(self.current.conversation) < 0:
+                self.new_conversation()  # the open one was deleted
+            return
         self._show(conversation)
         message = conversation.tree.get(message_id) if message_id else None
         if message is not None:
@@ -443,10 +361,10 @@ class Workspace(QObject):
             self.message_wanted.emit(message)
 
     def _show(self, conversation: Conversation) -> None:
-        self._wanted.forget()
+        self._wanted = None
         if self.current.conversation is conversation:
             return
-        self.keep_draft()
+        self.drafts.keep()
         self._leave_current()
         self.current = self.in_memory.open(conversation)
         self._follow_current()

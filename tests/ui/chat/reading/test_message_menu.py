@@ -18,6 +18,7 @@ from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
+from ui.chat.session.conversation_session import ConversationSession
 from ui.records.conversations import Conversation
 from ui.records.runs import RunState
 from ui.records.tools import ToolsInUse
@@ -153,7 +154,7 @@ def test_deleting_one_version_shows_the_other_one(use: Use, scripted: ScriptedEn
     async def steps(window: MainWindow) -> None:
         views = await talk(window)
         conversation = window.workspace.current.conversation
-        assert window.workspace.regenerate(views[-1].message)
+        assert window.workspace.ask(ConversationSession.regenerate, views[-1].message)
         await eventually(lambda: bool(scripted.generations))
         scripted.say(TextDelta("Another answer"), END)
         await eventually(lambda: not window.workspace.current.is_running)

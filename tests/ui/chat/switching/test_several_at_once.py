@@ -75,7 +75,7 @@ def test_two_conversations_are_answered_by_two_models_at_the_same_time(
                 lambda: all(len(r.text) > n for r, n in zip(runs, before, strict=True)), 60
             )
             assert not any(run.is_over for run in runs)
-            several.workspace.cancel_all()
+            several.workspace.in_memory.cancel_all()
             await eventually(lambda: all(run.is_over for run in runs))
 
     run(play())

@@ -13,6 +13,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.session.conversation_session import ConversationSession
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.records.runs import RunState
@@ -126,7 +127,9 @@ def test_asking_again_restarts_a_stuck_model(
             await eventually(lambda: several.answering.stage == "failed")
             hanging.held.clear()
             workspace = several.workspace
-            assert workspace.regenerate(workspace.current.conversation.messages[-1])
+            assert workspace.ask(
+                ConversationSession.regenerate, workspace.current.conversation.messages[-1]
+            )
             await eventually(lambda: not workspace.current.session.is_running)
             again = workspace.current.conversation.messages[-1].run
             assert again is not None

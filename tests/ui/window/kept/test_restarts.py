@@ -11,6 +11,7 @@ from tests.support.shown import Use
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, press, views
 from ui.chat.messages.answer_view import ReasonLine
+from ui.chat.session.conversation_session import ConversationSession
 from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -65,7 +66,9 @@ def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
     async def steps(window: MainWindow) -> None:
         await ask(window, COUNT)
         first = window.workspace.current.conversation
-        window.workspace.edit(first.messages[0], "What is a stop sequence?")
+        window.workspace.ask(
+            ConversationSession.edit, first.messages[0], "What is a stop sequence?"
+        )
         await answered(window)
         window.workspace.new_conversation()
         action(window, "Search Conversations").trigger()
@@ -104,7 +107,7 @@ def test_versions_are_there_after_a_restart_and_so_is_the_choice(use: Use) -> No
     async def first(window: MainWindow) -> None:
         await ask(window, COUNT)
         question = window.workspace.current.conversation.messages[0]
-        window.workspace.edit(question, "What is a stop sequence?")
+        window.workspace.ask(ConversationSession.edit, question, "What is a stop sequence?")
         await answered(window)
         action(window, "Earlier Version").trigger()
         assert window.workspace.current.conversation.messages[0].text == COUNT

@@ -28,6 +28,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.shown import Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.session.conversation_session import ConversationSession
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import ShortcutsDialog, keys_of, plain
@@ -178,7 +179,9 @@ def test_entries_that_cannot_be_used_are_disabled(use: Use, demo_model_path: Pat
         await eventually(lambda: not session.is_running)
         versions = {"Earlier Version", "Later Version"}
         assert enabled() & of_answers == of_answers - {"Stop the Answer"} - versions
-        window.workspace.regenerate(window.workspace.current.conversation.messages[-1])
+        window.workspace.ask(
+            ConversationSession.regenerate, window.workspace.current.conversation.messages[-1]
+        )
         await eventually(lambda: not session.is_running)
         assert enabled() & versions == {"Earlier Version"}
 
