@@ -13,8 +13,6 @@ from ui.records.conversations import StopEntry
 from ui.stops.stop_rows import Index, StopColumn, StopRows
 from ui.words import unescaped
 
-# Reads a stop sequence that a person typed, or says why it is invalid.
-
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 
 
@@ -33,8 +31,6 @@ def refusal(entries: Sequence[StopEntry]) -> str:
         return f"{error.reason[:1].upper()}{error.reason[1:]}."
     return ""
 
-
-# A change of a stop list that can be undone. Main thread.
 
 Show = Callable[[Sequence[StopEntry], int], None]
 
@@ -63,8 +59,6 @@ class StopListChange(QUndoCommand):
         """Show the list before the change."""
         self._show(self._before, min(self._row, len(self._before) - 1))
 
-
-# Stop lists as text: a JSON list of strings, or plain lines if a person chose that.
 
 MOST_BYTES = 1_000_000
 
@@ -107,9 +101,7 @@ def stops_from_lines(text: str) -> list[str]:
     return [line for line in text.replace("\r\n", "\n").split("\n") if line]
 
 
-# The stop list of a conversation, edited like a table, with undo.
-#
-# Main thread. Sequences are kept as strings exactly as typed: never trimmed, never split.
+# Sequences are kept as strings exactly as typed: never trimmed, never split.
 
 
 class StopListModel(StopRows):

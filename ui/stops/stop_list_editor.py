@@ -34,8 +34,6 @@ from ui.stops.stop_list import (
 from ui.stops.stop_rows import StopColumn
 from ui.stops.stop_table import StopTable
 
-# The end tokens of an answer: the model's, and those that a person added. Main thread.
-
 
 class EndTokens(QWidget):
     """Lists the token ids with their texts and sources; a person can add more.
@@ -127,8 +125,6 @@ def _end_token(text: str, words: str) -> QWidget:
     line.addWidget(source, 1)
     return row
 
-
-# The menu that imports, exports, copies and pastes stop lists. Main thread.
 
 _FILTERS = ["Stop list (*.json)"]
 
@@ -227,9 +223,6 @@ class ImportExportMenu(QMenu):
             name="stops.json",
             filters=_FILTERS,
         )
-
-
-# The editor of a stop list: table, input line and buttons, above the end tokens. Main thread.
 
 
 class StopListEditor(QWidget):

@@ -23,9 +23,7 @@ from ui.records.conversations import Conversation, StopEntry
 from ui.records.runs import Run
 from ui.words import needs_escapes, unescaped
 
-# Counts what the stop sequences of a conversation did in its answers.
-#
-# Main thread; computed again when an answer ends, never while tokens arrive.
+# Computed again when an answer ends, never while tokens arrive.
 
 LAST_ANSWERS = 10
 
@@ -94,8 +92,6 @@ def _ended_by(run: Run) -> str:
     return str(run.finished.stop.value)
 
 
-# The tokens of stop sequences in the loaded model; each is computed once. Main thread.
-
 Pieces = tuple[tuple[int, str], ...]
 Tokenize = Callable[[str], Awaitable[Pieces]]
 
@@ -161,8 +157,6 @@ class StopTokens(QObject):
 def _shown(pieces: Pieces) -> str:
     return "  ".join(f"{visible(piece)} ({token_id})" for token_id, piece in pieces)
 
-
-# Remarks on a stop sequence before it is used.
 
 _OPENAI_LIMIT = 4
 _FIX_CHARS = 20
@@ -286,8 +280,6 @@ def _from_history(sequence: str, history: StopHistory) -> list[Remark]:
     return said
 
 
-# The contents of the cells of a stop list.
-
 _CELL, _TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 
 
@@ -370,8 +362,6 @@ def remark_cell(said: Sequence[Remark], role: int) -> Any:
         return "\n".join(remark.words for remark in said)
     return said[0].words if said and role == _CELL else None
 
-
-# The rows of a stop list as a table view shows and drags them. Main thread.
 
 Index = QModelIndex | QPersistentModelIndex
 

@@ -32,8 +32,6 @@ from ui.kit.theme import Theme, fixed_font
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import SCOPE_WORDS, StopColumn
 
-# Paints and edits the cells of the table of stop sequences. Main thread.
-
 PAD_PX = 5
 SMALL = 0.88  # the size of counts, relative to the sequences
 _SCOPE_ICONS = {
@@ -194,8 +192,6 @@ class StopDelegate(QStyledItemDelegate):
         shown = painter.fontMetrics().elidedText(text, elide, int(inner.width()))
         painter.drawText(inner, side | Qt.AlignmentFlag.AlignVCenter, shown)
 
-
-# The table of stop sequences: paints and edits its cells. Main thread.
 
 _ROW_PX = 34
 _MOST_ROWS_SHOWN = 7

@@ -52,8 +52,6 @@ from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
 from ui.server.server_switch import ServerSwitch
 from ui.window.other_windows import OtherWindows
 
-# Choosing a model from the main window: from the list, or as a folder. Main thread.
-
 
 class ModelWindows(Protocol):
     """The part of the other windows that shows models."""
@@ -108,9 +106,6 @@ class ChoosingModel(QObject):
     def choose_folder(self) -> None:
         """Ask for a folder and load the model in it."""
         choose_folder(self._parent, "Open a Model Folder", self._workspace.model.load)
-
-
-# Answering a question side by side: from the sheet to the answer that is kept. Main thread.
 
 
 class Comparing(Protocol):
@@ -198,9 +193,6 @@ class AnsweringTwice(QObject):
         self.sheet = None
 
 
-# The Server menu: its switch, its window, and the lines for agents. Main thread.
-
-
 class ServerMenu(QObject):
     """Fills the menu and keeps it up to date."""
 
@@ -225,9 +217,6 @@ class ServerMenu(QObject):
 
     def _refresh(self) -> None:
         self.turn.setChecked(self._switch.is_wanted)
-
-
-# The Window menu: minimize, zoom, and the list of the program's windows. Main thread.
 
 
 class WindowMenu(QObject):
@@ -305,8 +294,6 @@ def front_window() -> QWidget | None:
     return active
 
 
-# The Edit menu: undo, clipboard and find, for the widget with the focus. Main thread.
-#
 # While a text field has the focus, it handles the keys of these entries itself. The entries are
 # for the mouse, for the Mac's menu bar, and for keys that no field handles.
 
@@ -498,11 +485,6 @@ class EditMenu(QObject):
         self._write_in.setFocus()
         return self._write_in
 
-
-# The main window's menus and their shortcuts.
-#
-# Main thread. Every entry calls a method of the window, its columns, the other windows or the
-# workspace.
 
 # Their shortcuts work in the program's other windows, too.
 _add_everywhere = partial(add_entry, works_everywhere=True)

@@ -1,4 +1,16 @@
-"""The main window: the chat, its columns, and what connects them. Main thread."""
+"""The main window: the chat, its columns, and what connects them.
+
+Main thread, inside the one loop that Qt and asyncio share. To compose it::
+
+    window = MainWindow(engine, theme, server=..., ...)  # ``MainWindow`` lists all parts
+    window.closed.connect(done.set)  # setQuitOnLastWindowClosed(False)
+    window.show()
+    window.start(model_path)  # in the background; needs the loop
+    await done.wait()
+    await window.finish()  # answers, loading and server have ended
+
+The application closes the engine itself, after ``finish``.
+"""
 
 import time
 from collections.abc import Callable
@@ -33,12 +45,10 @@ from ui.tools.toolbox import Toolbox
 from ui.window.main_menus import AnsweringTwice, ChoosingModel, MainMenus
 from ui.window.other_windows import OtherWindows
 
-# Hides side columns when the chat between them would become too narrow to read.
-#
-# Main thread. A column that a person opened is wanted until that person closes it. It is shown
-# while there is room for it beside a readable chat; the column that was opened last comes first.
-# If a person opens a column for which there is no room, the window grows as far as the screen
-# allows. If that is not enough, the chat becomes narrower, until the size of the window changes.
+# A column that a person opened is wanted until that person closes it. It is shown while there is
+# room for it beside a readable chat; the column that was opened last comes first. If a person
+# opens a column for which there is no room, the window grows as far as the screen allows. If that
+# is not enough, the chat becomes narrower, until the size of the window changes.
 
 _READABLE_CHARACTERS = 45
 _SAMPLE = "The quick brown fox jumps over the lazy dog and goes on to the next line. "
@@ -165,8 +175,6 @@ class SideColumns(QObject):
         return max(column.minimumSizeHint().width(), column.minimumWidth()) + _LINE_PX
 
 
-# Saves the main window's size, position and columns, and restores them. Main thread.
-
 _SEPARATOR = b"\0fullstop\0"
 
 
@@ -209,11 +217,6 @@ class WindowLayout:
             self._window.restoreGeometry(parts[0])
 
 
-# Applies the preferences to the main window: appearance, list, new conversations.
-#
-# Main thread.
-
-
 class AppliedPreferences(QObject):
     """Applies the preferences at once, and again whenever they change."""
 
@@ -250,8 +253,6 @@ class AppliedPreferences(QObject):
         self._workspace.conversations.new_settings = now.new_conversation.settings()
 
 
-# Notifies about a long answer that ended while another program was in front. Main thread.
-#
 # It decides when to notify and what to say; the application delivers it.
 
 # In less time than this, a person has hardly turned to something else.
@@ -307,17 +308,6 @@ def notice_words(run: Run) -> str:
     label = said.words.label.translate(_PLAIN)
     return f"{label} · {counted(run.finished.usage.output_tokens, 'token')}"
 
-
-# The main window: three columns, menus and shortcuts; what the application composes.
-#
-# Main thread, inside the one loop that Qt and asyncio share. To compose it::
-#
-# window = MainWindow(engine, theme, server=..., ...) # ``MainWindow`` lists all parts
-# window.closed.connect(done.set) # setQuitOnLastWindowClosed(False) window.show()
-# window.start(model_path) # in the background; needs the loop await done.wait() await
-# window.finish() # answers, loading and server have ended
-#
-# The application closes the engine itself, after ``finish``.
 
 _SIDEBAR_PX = 250
 

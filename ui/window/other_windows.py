@@ -38,8 +38,6 @@ from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
 
-# The About box. Main thread.
-
 _PURPOSE = (
     "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
 )
@@ -55,9 +53,6 @@ def _version() -> str:
         return version("fullstop-chat")
     except PackageNotFoundError:
         return "(development)"
-
-
-# The list of all keyboard shortcuts, read from the menus. Main thread.
 
 
 class ShortcutsDialog(QDialog):
@@ -138,8 +133,6 @@ def plain(text: str) -> str:
     """Return a menu's words without the access key's ampersand and without an ellipsis."""
     return text.replace("&", "").removesuffix("…")
 
-
-# The program's other windows; each is created when it is first shown. Main thread.
 
 if TYPE_CHECKING:
     from ui.inspector.capture_window import CaptureWindow

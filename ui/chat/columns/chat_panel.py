@@ -50,10 +50,6 @@ from ui.records.tools import Decision, PromptInfo, ResourceInfo
 from ui.tools.tool_host import ToolsRefused, chip_words
 from ui.tools.toolbox import Toolbox
 
-# The line above a conversation: its title, the model, and buttons for the side columns.
-#
-# Main thread.
-
 
 class ChatHeader(QFrame):
     """Shows title and model; as high as the heads of the other columns."""
@@ -74,9 +70,6 @@ class ChatHeader(QFrame):
         row.addWidget(self.title, 1)
         row.addWidget(self.badge)
         row.addWidget(self.stop_panel)
-
-
-# Connects the Tools button of the composer, its card, and the tool servers. Main thread.
 
 
 class ToolsInChat(QObject):
@@ -209,8 +202,6 @@ class ToolsInChat(QObject):
         self._composer.set_text(f"{before}\n\n{text}" if before else text)
         self._composer.input.setFocus()
 
-
-# The middle of the window: header, messages or greeting, composer. Main thread.
 
 _WIDEST_PX = 812
 _KEEP_ONE = "Keep one of the answers to go on"

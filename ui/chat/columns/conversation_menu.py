@@ -47,8 +47,6 @@ from ui.records.exchange.contents import ListedConversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
-# Shows the conversations in a file, and asks which of them to import. Main thread.
-
 _WIDTH_PX, _LIST_PX = 480, 220
 _MOST_DAMAGED = 5
 _NO_PARENT = QModelIndex()
@@ -229,10 +227,6 @@ def _damage(preview: ImportPreview) -> str:
     parts = f"{counted(len(damaged), 'part')} {verb} damaged"
     return f"{parts} and left out:\n{named}{tail}"
 
-
-# The menu entries that belong to conversations and their messages, with shortcuts and files.
-#
-# Main thread. Knows the panels that it controls, but not the window.
 
 ORDERS = {
     ListOrder.RECENT: "By &Last Message",

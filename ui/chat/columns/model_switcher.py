@@ -40,8 +40,6 @@ from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, fit_words, loading_words, percent, used
 from ui.words import Tone
 
-# The line above the chat when the folder of the conversation's model is gone. Main thread.
-
 
 class GoneBar(QFrame):
     """Says which model is gone, and offers other models.
@@ -106,8 +104,6 @@ class GoneBar(QFrame):
         if loaded is not None:
             self._answering.choose(loaded.path)
 
-
-# The model's name in the header: ready, loading with progress, not loaded, gone. Main thread.
 
 _TONES: dict[AnsweringStage, Tone] = {
     "none": Tone.QUIET,
@@ -220,9 +216,7 @@ class _Light(QWidget):
         painter.end()
 
 
-# The models that can answer a conversation, as rows that typed words filter.
-#
-# Main thread. Reads no disk: the library was listed on another thread.
+# Reads no disk: the library was listed on another thread.
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -396,10 +390,6 @@ def _order(row: ModelRow) -> tuple[bool, bool, bool, float, str]:
     )
 
 
-# Paints a model of the switcher: name and size, and below them facts and whether it fits.
-#
-# Main thread.
-
 _MARK_PX = 15
 _ELIDE = Qt.TextElideMode.ElideMiddle  # the end of a model's name tells its quantization
 _LEFT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
@@ -476,10 +466,6 @@ def _draw(painter: QPainter, area: QRect, left: Words, right: Words) -> None:
     painter.setPen(QColor(color))
     painter.drawText(area, _LEFT, QFontMetrics(font).elidedText(words, _ELIDE, max(0, room)))
 
-
-# The list below the model's name: type to filter it, choose with the arrow keys and Return.
-#
-# Main thread. It shows the models of the last scan at once, and updates them after a new scan.
 
 _WIDTH_PX, _ROWS = 430, 8
 _STEPS = {

@@ -24,8 +24,6 @@ from ui.kit.theme import Theme
 from ui.records.store import ConversationStore, StoreProblem
 from ui.words import Tone
 
-# Keeps a window open while something that a person wrote is not saved. Main thread.
-
 _DETAIL = (
     "If you quit now, the unsaved text is lost. Saving is tried again every two seconds, and the "
     "program quits once it works. You can also export your conversations to another place."
@@ -106,9 +104,6 @@ class UnsavedText(QObject):
         self._box = None
 
 
-# A line above the chat about a problem with saving conversations. Main thread.
-
-
 class ProblemBar(QFrame):
     """Shows the problem, its cause and the file, with a button that dismisses it.
 
@@ -174,8 +169,6 @@ class ProblemBar(QFrame):
             folder = path if path.is_dir() else path.parent
             show_in_files(self, folder)
 
-
-# The bar at the foot of the window that shows the progress of an export or import. Main thread.
 
 # A shorter transfer shows no bar, which would only flicker.
 _SHOWN_AFTER_MS = 400

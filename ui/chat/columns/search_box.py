@@ -20,8 +20,6 @@ from ui.kit.labels import label
 from ui.kit.theme import Theme
 from ui.records.store import MOST_HITS, Hit
 
-# The field that searches all messages, and the list of results. Main thread.
-
 _ROLES = {"user": "You", "assistant": "Answer", "title": "Title", "tag": "Tag"}
 _ELIDE = Qt.TextElideMode.ElideRight
 

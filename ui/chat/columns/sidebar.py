@@ -56,8 +56,6 @@ from ui.server.server_switch import ServerCard
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
-# The heading of the archive in the sidebar, with a button that leaves it. Main thread.
-
 
 class ArchiveHead(QWidget):
     """A line above the list, while it shows the archive."""
@@ -78,8 +76,6 @@ class ArchiveHead(QWidget):
     def _refresh(self) -> None:
         self.setVisible(self._rows.shows_archive)
 
-
-# The dialog of a folder: its name, and settings for new conversations in it. Main thread.
 
 _PROMPT_PX = 96
 _WIDTH_PX = 460
@@ -158,10 +154,6 @@ class FolderDialog(QDialog):
         self.setMinimumWidth(theme.px(_WIDTH_PX))
         self.prompt.setFixedHeight(theme.px(_PROMPT_PX))
 
-
-# The tags in use, as buttons that filter the sidebar and accept dropped conversations.
-#
-# Main thread.
 
 # More tags would take the room of the conversations.
 _MOST_SHOWN = 12
@@ -262,8 +254,6 @@ class _TagButton(ElidedButton):
         self.taken.emit(self._rows.dropped(event.mimeData()))
 
 
-# The menu entries that organize conversations: folders, tags, archive. Main thread.
-#
 # The sidebar's own menu and the menu bar have the same entries, for one conversation or several.
 
 
@@ -361,8 +351,6 @@ class Ordering:
         menu.addSeparator()
         add_entry(menu, "&New Tag…", lambda: self.new_tags(chosen))
 
-
-# The list widget of the sidebar: opening, choosing several, dragging into folders. Main thread.
 
 Index = QModelIndex | QPersistentModelIndex
 _KEYS = Qt.Key
@@ -541,8 +529,6 @@ class ConversationView(QListView):
             self._takes = folder
             self.viewport().update()
 
-
-# The list of conversations, with the server's switch below. Main thread.
 
 _LEAST_PX = 190
 

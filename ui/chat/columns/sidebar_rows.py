@@ -29,9 +29,7 @@ from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.words import day_words
 
-# The rows of the sidebar: folders with their conversations, then all other conversations.
-#
-# Main thread. Filters ``ConversationList`` by the archive and by a tag. Has no widgets.
+# Filters ``ConversationList`` by the archive and by a tag.
 
 Index = QModelIndex | QPersistentModelIndex
 MIME = "application/x-fullstop-conversations"
@@ -263,8 +261,6 @@ class SidebarRows(QAbstractListModel):
 def _key(row: Row) -> object:
     return row.id if isinstance(row, Conversation) else ("folder", row.folder.id)
 
-
-# Paints a row of the conversation list: title, time, first words. Main thread.
 
 _HEIGHT_LINES = 2.0
 _PIN_PX = 13

@@ -43,10 +43,6 @@ from ui.records.runs import Run, RunState
 from ui.stops.stop_list import refusal
 from ui.words import Spans, differences, unescaped
 
-# One of two answers in its column: its settings, the answer, and the button that keeps it.
-#
-# Main thread.
-
 
 class SideColumn(QFrame):
     """Shows one answer.
@@ -154,9 +150,7 @@ def _cause(run: Run | None) -> str:
     return as_sentence(said.words.detail) if said is not None and has_failed else ""
 
 
-# The page that shows one question with two answers, side by side or below one another.
-#
-# Main thread. The differences are computed on another thread once both answers have ended.
+# The differences are computed on another thread once both answers have ended.
 
 _NARROW_PX, _WIDEST_PX = 620, 1240
 _NEAR_END_PX = 12
@@ -364,8 +358,6 @@ def _question(sides: SideBySide) -> str:
 def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
-
-# The sheet with the settings of the second of two answers to a question. Main thread.
 
 _WIDTH_PX, _TEXT_PX = 470, 76
 _MOST_TOKENS, _SHOWN_CHARS = 1_000_000, 300

@@ -33,8 +33,6 @@ from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader, ReadingEnded
 from ui.words import lines_of
 
-# Reads files for a message on another thread. Main thread.
-
 
 class ReadingFile(QObject):
     """A file that is being read.
@@ -136,10 +134,6 @@ def _give_up(files: list[ReadingFile]) -> None:
         file.give_up()
     files.clear()
 
-
-# An attached file: its name, its size and tokens, and a button that removes or unfolds it.
-#
-# Main thread.
 
 _WIDEST_NAME_PX = 220
 _ICON = 15
@@ -243,10 +237,6 @@ def words_of(file: Attachment, tokens: int | None = None) -> str:
         parts.append(counted(tokens, "token"))
     return " · ".join(parts)
 
-
-# A card with the text of a file as the model reads it; for PDF files it also chooses the pages.
-#
-# Main thread.
 
 MOST_SHOWN_CHARS = 100_000
 _WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
@@ -387,8 +377,6 @@ def shown_text(text: str) -> str:
         return text.rstrip("\n")
     return f"{text[:MOST_SHOWN_CHARS]}\n\n… {left:,} more characters, which the model reads too"
 
-
-# The files attached to the message, and why a file could not be attached. Main thread.
 
 _PICTURE = (
     "The clipboard holds an image. The model cannot see images: describe it in words, or attach "
@@ -585,11 +573,6 @@ class AttachmentRow(QWidget):
 
 def _below(earlier: str, why: str) -> str:
     return "\n".join(filter(None, (earlier, why)))
-
-
-# A file that was sent with a question: a chip that unfolds its text, or opens a picture.
-#
-# Main thread.
 
 
 class AttachedFile(QWidget):

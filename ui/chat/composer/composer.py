@@ -23,8 +23,6 @@ from ui.kit.labels import label
 from ui.kit.theme import Theme, restyle
 from ui.records.attachments import Attachment, with_attachments
 
-# Says how many tokens a message has and how full the model's context would be.
-
 
 def row_words(count: Count) -> tuple[str, str]:
     """Return the words beside Send: the full ones, and a short form."""
@@ -82,9 +80,6 @@ def _remedy(count: Count) -> str:
     if count.without_files is None or count.without_files >= count.context:
         return "shorten the message"
     return "choose fewer pages, or remove files"
-
-
-# The field that replaces a message while a person edits it. Main thread.
 
 
 class MessageEditor(QFrame):
@@ -168,9 +163,6 @@ class MessageEditor(QFrame):
             self.notice.setText(busy or "A file is still being read.")
 
 
-# Steps through earlier prompts, as a shell does, and keeps the draft.
-
-
 class PromptHistory:
     """Steps through earlier prompts; the last step is the person's own draft.
 
@@ -219,8 +211,6 @@ class PromptHistory:
         self._lines, self._recalled, self._place = [], (), 0
         return draft
 
-
-# The composer: the text field, the attachments, Send and Stop. Main thread.
 
 _LEFT_PX, _RIGHT_PX = 15, 10
 _SEND_PX, _SEND_ICON_PX = 32, 19

@@ -15,8 +15,6 @@ from ui.kit.menus import add_entry, empty_menu, literal
 from ui.kit.theme import Theme
 from ui.records.codec import Preset
 
-# The button with the presets: choose, save, delete, import, export. Main thread.
-
 _ARROW = 12
 _FILTERS = ["Presets (*.json)"]
 
@@ -87,8 +85,6 @@ class PresetButton(QPushButton):
         )
 
 
-# The list of presets that a slash in the empty message field opens. Main thread.
-#
 # The focus stays in the field; further typing filters the list.
 
 _MOST_ROWS = 8

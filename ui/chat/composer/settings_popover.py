@@ -28,8 +28,6 @@ from ui.kit.theme import Theme
 from ui.kit.windows import move_focus, pop_up_above
 from ui.records.conversations import ConversationSettings
 
-# A small card over the window that exists only while it is needed. Main thread.
-
 Content = TypeVar("Content", bound=QWidget)
 
 
@@ -63,8 +61,6 @@ class Card(QObject, Generic[Content]):
             shiboken6.delete(made)
 
 
-# The controls for sampling, made from the engine's table of options. Main thread.
-
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
 
 
@@ -76,8 +72,6 @@ def sampling_field(name: str) -> NumberField:
         says, option.unset, option.least, option.most, option.step, is_whole=option.is_whole
     )
 
-
-# The settings of a conversation, in a small card. Main thread.
 
 _MOST_TOKENS = 1_000_000
 # The settings that most people use; the others are folded away.

@@ -30,8 +30,6 @@ from ui.records.tools import (
 from ui.tools.tool_host import ToolsRefused, stage_words
 from ui.tools.toolbox import Toolbox
 
-# The tools that the model may use in a conversation, in a small card. Main thread.
-
 # The list keeps its height while it is open, so it needs room for tools from the start.
 _LEAST_HEIGHT_PX, _MOST_HEIGHT_PX = 220, 340
 _WIDTH_PX = 360

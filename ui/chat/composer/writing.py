@@ -16,10 +16,6 @@ from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.runs import Run, RunState
 
-# Handles the text in the composer: sends it now or later, saves the draft, counts tokens.
-#
-# Main thread. Connects the composer with the workspace.
-
 _MOST_PROMPTS = 200
 # A shorter message without files is sent without waiting for its count.
 _SHORT_CHARS = 2_000

@@ -44,8 +44,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
 from ui.words import Tone
 
-# The progress of an answer before its first word. Main thread.
-
 
 class PromptProgressBar(QWidget):
     """Says what the run is doing, with a bar while the prompt is read."""
@@ -75,9 +73,6 @@ class PromptProgressBar(QWidget):
         if run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
             self._bar.setValue(run.prompt_processed)
-
-
-# An answer's text exactly as the model wrote it, with visible white space. Main thread.
 
 
 class RawText(FlowText):
@@ -125,10 +120,6 @@ class RawText(FlowText):
         # A line feed is shown and breaks the line.
         cursor.insertText(visible(text).replace("⏎", "⏎\u2028"), form)
 
-
-# The line under an answer: figures, and the reason of its end with icon and color.
-#
-# Main thread.
 
 _GAP = 8
 _PAD = 9
@@ -216,8 +207,6 @@ class ReasonLine(QAbstractButton):
         return self.fontMetrics().horizontalAdvance(word) + around
 
 
-# The reasoning of an answer: folded, with its duration. Main thread.
-
 _LINE_CHARS = 240
 
 
@@ -295,10 +284,8 @@ def last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]
 
 
-# The small buttons beside a message, and the switch of its versions.
-#
-# Main thread. The buttons of a question are drawn only while the pointer or the focus is there;
-# the keyboard and screen readers can reach them at all times.
+# The buttons of a question are drawn only while the pointer or the focus is there; the keyboard
+# and screen readers can reach them at all times.
 
 _SIZE = 16
 
@@ -396,10 +383,7 @@ class _ActionButton(IconButton):
         self._row.repaint_all()
 
 
-# The view of an answer: thinking, text, and the line with the reason of its end.
-#
-# Main thread. A signal of the session leads to one edit of the document, at most 30 times a
-# second.
+# A signal of the session leads to one edit of the document, at most 30 times a second.
 
 
 class AnswerView(QWidget):

@@ -16,10 +16,6 @@ from ui.kit.labels import label
 from ui.kit.theme import Theme, restyle
 from ui.records.messages import ConversationMessage
 
-# Finds a text in all messages of the open conversation, a few milliseconds at a time.
-#
-# Main thread.
-
 # The search may delay the painting of the window by this time.
 _SLICE_S = 0.008
 # A running answer is searched again at this interval.
@@ -180,8 +176,6 @@ class TextFinder(QObject):
         self.place_chosen.emit(place[0])
 
 
-# The bar that finds text in the open conversation. Main thread.
-
 _FIELD_CHARS = 26
 
 
@@ -301,9 +295,6 @@ class FindBar(QFrame):
     def _fit_field(self) -> None:
         width = self.field.fontMetrics().averageCharWidth() * _FIELD_CHARS
         self.field.setMaximumWidth(width * 2)
-
-
-# Connects the find bar, the finder and the column of messages. Main thread.
 
 
 class FindingText(QObject):

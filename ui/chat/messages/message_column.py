@@ -19,8 +19,6 @@ from ui.kit.theme import Theme, restyle
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
-# A text to find in the messages of a conversation.
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -47,8 +45,6 @@ class Query:
         )
 
 
-# The highlights of searched words in the messages. Main thread.
-#
 # The search of all conversations highlights words in one message; the find bar highlights a text
 # in all messages, with one current place.
 
@@ -104,8 +100,6 @@ class FoundMarks:
             current = self._current[1] if self._current[0] is slot.message else None
             slot.unfold_place(self._query.highlight(self._theme.colors, current))
 
-
-# The button over the messages that scrolls to the end of the conversation. Main thread.
 
 _ICON_PX = 15
 _ABOVE_FOOT_PX = 12
@@ -174,13 +168,6 @@ class JumpButton(QPushButton):
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("down", color, size))
         self.place()
-
-
-# The scrolling column of a conversation's messages. Main thread.
-#
-# Follows the session of the shown conversation. ``slot_stack`` has a slot for each message,
-# ``near_views`` creates the views of those near the screen, ``found_marks`` highlights searched
-# words, and ``readers_place`` scrolls for the reader.
 
 
 class MessageColumn(QScrollArea):

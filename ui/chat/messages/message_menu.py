@@ -32,10 +32,8 @@ from ui.records.messages import ConversationMessage, copied, question, runs_of
 from ui.records.runs import Run, RunState
 from ui.words import lines_of
 
-# The text of messages as the screen shows it, even if they are folded or far from the screen.
-#
-# Main thread. Markdown is written into a hidden document; the texts are kept, so that each
-# message is written only once.
+# Markdown is written into a hidden document; the texts are kept, so that each message is written
+# only once.
 
 # The text does not depend on the width of the view.
 _ROOM_PX = 700.0
@@ -87,8 +85,6 @@ def _asked(message: ConversationMessage) -> list[str]:
     return [*lines, *lines_of(message.typed)]
 
 
-# Changes single messages: add, rewrite, delete with undo, branch. Main thread.
-#
 # Nothing here generates an answer; the session does that.
 
 DELETION = "delete message"  # its name on the undo stack
@@ -246,8 +242,6 @@ def _place(conversation: Conversation, message: ConversationMessage) -> int:
     return shown.index(message) if message in shown else max(0, len(shown) - 1)
 
 
-# The menu of one message: copy, quote, edit, branch, speak, delete. Main thread.
-
 MessageView = QuestionView | AnswerView
 
 
@@ -360,9 +354,6 @@ def defer_menus(view: MessageView) -> None:
     """Let the message open the menu, not each text in it."""
     for text in view.findChildren(FlowText):
         text.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
-
-
-# Connects the shown messages with their menu, changes and undo. Main thread.
 
 
 class MessageHandling(QObject):

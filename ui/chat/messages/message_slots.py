@@ -15,10 +15,7 @@ from ui.kit.theme import Theme
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
-# The slot of one message in the column: its height, and its view while that is near the screen.
-#
 # A slot is no widget: thousands of messages far from the screen cost no more than their numbers.
-# Main thread.
 
 _CHARS_A_LINE = 88
 # The height around the text: the edge of a bubble; the line below an answer.
@@ -73,10 +70,8 @@ def estimated_height(message: ConversationMessage, line_px: int) -> int:
     return round(lines * line_px * 1.2) + around_px
 
 
-# The slots of a conversation's messages, one below another, with the views near the screen.
-#
-# Main thread. Knows the place of each message, but nothing about its content. Only views are laid
-# out; a slot without one is a number in a sum.
+# Knows the place of each message, but nothing about its content. Only views are laid out; a slot
+# without one is a number in a sum.
 
 _WIDEST_PX = 760
 _LEAST_SIDE_PX = 26
@@ -270,8 +265,6 @@ def _height_of(view: QWidget | None, width: int) -> int:
     return layout.totalSizeHint().height()
 
 
-# Creates the views of messages near the screen, and drops those far from it. Main thread.
-
 # In heights of the screen: views nearer than this are created, and views beyond are dropped.
 _MADE_WITHIN, _KEPT_WITHIN = 0.75, 1.75
 
@@ -349,11 +342,9 @@ class NearViews(QObject):
         return self._stack.within(top - around, top + height + around)
 
 
-# The reader's place in the column of messages: at its end, at a wanted message, or elsewhere.
-#
-# Main thread. Keeps a reader at the end while the column grows. For a reader elsewhere, scrolling
-# makes up for changed heights above the screen, so that the visible text stays; while the size or
-# the width of all text changes, the line at the top of the screen stays.
+# Keeps a reader at the end while the column grows. For a reader elsewhere, scrolling makes up for
+# changed heights above the screen, so that the visible text stays; while the size or the width of
+# all text changes, the line at the top of the screen stays.
 
 _NEAR_END_PX = 12
 # A reader nearer to the end than this sees the last lines.

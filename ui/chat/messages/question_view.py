@@ -16,8 +16,6 @@ from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 
-# A question in its bubble: its files, and plain text exactly as typed. Main thread.
-
 _PAD_X, _PAD_Y = 15, 10
 _GAP_PX = 8
 _LEAST_PX = 100
@@ -87,9 +85,6 @@ def _text_px(view: FlowText) -> int:
     metrics = view.fontMetrics()
     lines = view.toPlainText().split("\n")
     return ceil(max(metrics.horizontalAdvance(line.replace("\t", " " * 10)) for line in lines))
-
-
-# The view of a question: its bubble, its buttons, and its editor. Main thread.
 
 
 class QuestionView(QWidget):

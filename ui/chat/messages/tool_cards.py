@@ -36,8 +36,6 @@ from ui.words import (
     with_escapes_for_hidden,
 )
 
-# The words on the card of a tool call.
-
 UNFINISHED = "Unfinished call"
 _MOST_SHOWN_CHARS = 20_000
 
@@ -136,9 +134,6 @@ def _under_way(progress: CallProgress) -> str:
     return " · ".join(parts)
 
 
-# Asks whether a call may run: once, in this conversation, always, or never. Main thread.
-
-
 class PermissionRow(QWidget):
     """The question, its answers, and a field for the reason that the model gets with a denial.
 
@@ -191,8 +186,6 @@ class PermissionRow(QWidget):
             self.decided.emit(Decision(permission, self.reason.text()))
 
 
-# The card of a call that the model is writing. Main thread.
-
 _ICON_PX = 26
 
 
@@ -239,10 +232,8 @@ class GrowingCard(QFrame):
             self._shown = len(texts)
 
 
-# The card of one call: its arguments, permission, progress and result.
-#
-# Main thread. A card is changed in place, so that a person who types in it, or whose focus is in
-# it, is not disturbed while another call continues.
+# A card is changed in place, so that a person who types in it, or whose focus is in it, is not
+# disturbed while another call continues.
 
 _SHORT_CHARS, _SHORT_LINES = 600, 8
 
@@ -437,9 +428,6 @@ def _shortened(text: str) -> str:
     if len(short) > _SHORT_CHARS:
         short = short[:_SHORT_CHARS]
     return text if short == text else f"{short}…"
-
-
-# The tool calls of an answer, each in a card. Main thread.
 
 
 class ToolCards(QWidget):

@@ -16,10 +16,7 @@ from ui.kit.tasks import Tasks
 from ui.models.model_state import ModelState
 from ui.records.conversations import ChosenModel, Conversation
 
-# The model that answers the open conversation: loaded, loading, not loaded, or gone.
-#
-# Main thread. A conversation remembers its model. The engine's own state says which one is
-# loaded.
+# A conversation remembers its model. The engine's own state says which one is loaded.
 
 _LOOK_MS = 3000
 

@@ -23,9 +23,7 @@ from ui.records.requests import (
     with_cuts,
 )
 
-# Counts the tokens of a message, and how full the context would be, while a person types.
-#
-# Main thread; the engine's thread counts, a moment after the last key and not while it answers.
+# The engine's thread counts, a moment after the last key and not while it answers.
 
 _COUNTED_AFTER_MS = 250
 # Longer texts are counted in parts, so that other work does not wait long, and to save memory. A

@@ -24,10 +24,6 @@ from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import history_of
 from ui.tools.toolbox import Toolbox
 
-# A conversation that is or was shown: its session, its stop list, its shown run.
-#
-# Main thread.
-
 
 class OpenConversation(QObject):
     """A conversation with its session and its stop list; it stays while another one is shown.
@@ -185,10 +181,6 @@ class OpenConversation(QObject):
     def _keep_stops(self) -> None:
         self.conversation.stops = self.stops.entries()
 
-
-# The conversations in memory: those that were shown last, and those with running answers.
-#
-# Main thread.
 
 # How many conversations stay in memory besides those with running answers.
 MOST_OPEN = 6

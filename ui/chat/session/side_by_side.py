@@ -16,10 +16,8 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
 
-# Two answers to one question at the same time: the state of such a conversation.
-#
-# Main thread. Both answers are versions of one message from the beginning, so that none is lost
-# if the program ends before one of them is chosen.
+# Both answers are versions of one message from the beginning, so that none is lost if the program
+# ends before one of them is chosen.
 
 
 class Side(QObject):

@@ -23,10 +23,8 @@ from engine import (
 from engine.recording.run_trace import KeptTrace, RunTrace
 from ui.records.runs import Run
 
-# The traces of the newest runs: each token, and what the stop matcher did with it.
-#
-# Main thread. Memory is limited by the number of runs, by tokens per run and by all tokens. A
-# ``TraceKeeper`` also keeps the traces of the window's own answers on disk.
+# Memory is limited by the number of runs, by tokens per run and by all tokens. A ``TraceKeeper``
+# also keeps the traces of the window's own answers on disk.
 
 MAX_RUNS = 64
 # A traced token takes about 0.5 KB: 64 long runs would take more than half a gigabyte.
@@ -241,9 +239,6 @@ class Traces(QObject):
         while len(self._traces) > 1 and (len(self._traces) > self._most_runs or kept > MAX_TOKENS):
             _, gone = self._traces.popitem(last=False)
             kept -= len(gone.tokens)
-
-
-# Measures for how long text is held back, while it grows at its end and shrinks at its beginning.
 
 
 class HeldText:

@@ -31,8 +31,6 @@ from ui.records.tools import ToolsInUse
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.toolbox import Toolbox
 
-# Saves the text and the files of the composer, a moment after they changed. Main thread.
-
 _KEPT_AFTER_MS = 400
 
 
@@ -70,12 +68,6 @@ class DraftKeeping(QObject):
         changed, self._changed = self._changed, None
         if changed is not None:
             self._save(changed)
-
-
-# Loads the messages of the conversation that a person wants to open. Main thread.
-
-
-# Changes the settings and tools of the open conversation, and uses presets. Main thread.
 
 
 class SettingsInUse(QObject):
@@ -126,11 +118,6 @@ class SettingsInUse(QObject):
         """Save the open conversation's settings and stop list as a preset."""
         conversation = self._current().conversation
         self._presets.keep(Preset(name, conversation.settings, tuple(conversation.stops)))
-
-
-# The state of the whole window: conversations, the open one, the model, the server.
-#
-# Main thread.
 
 
 class Workspace(QObject):
@@ -393,9 +380,6 @@ class Workspace(QObject):
         yield self.current.is_running_changed, self.answering_changed
         yield self.current.stops.edited, self.stops_edited
         yield self.current.went_on, self.show_run
-
-
-# Answers a question of the open conversation twice, and keeps one answer. Main thread.
 
 
 class AskingTwice(QObject):

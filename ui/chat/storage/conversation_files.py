@@ -34,8 +34,6 @@ from ui.records.exchange.contents import CONVERSATIONS, SUFFIX, trace_member
 from ui.records.messages import runs_of
 from ui.records.store import ConversationStore, Recovered, StoreProblem
 
-# The file that conversations are exported to: JSON, Markdown, or a ZIP archive with traces.
-
 _MARKDOWN = (".md", ".markdown", ".txt")
 
 
@@ -122,10 +120,8 @@ class ExportedFile:
                 self._json.close()
 
 
-# Copies of conversations: duplicates, exports and imports.
-#
-# Main thread; files are read, written and converted on other threads, one conversation at a time,
-# so that the window stays responsive and memory holds only one of them.
+# Files are read, written and converted on other threads, one conversation at a time, so that the
+# window stays responsive and memory holds only one of them.
 
 # How many unreadable conversations are named.
 _MOST_NAMED = 3
@@ -311,10 +307,6 @@ def _named(titles: Sequence[str]) -> str:
     more = len(titles) - _MOST_NAMED
     return f"{named} and {counted(more, 'more conversation')}" if more > 0 else named
 
-
-# Recovers what can be read of a damaged file of conversations, and reports the result.
-#
-# Main thread.
 
 _WORDS = "Recovering conversations"
 

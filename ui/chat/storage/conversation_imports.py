@@ -35,8 +35,6 @@ from ui.records.messages import ConversationMessage, runs_of
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
 
-# Exports and imports, one after the other, with progress and a way to cancel. Main thread.
-
 _T = TypeVar("_T")
 
 
@@ -140,11 +138,6 @@ def _forget(work: asyncio.Future[Any]) -> None:
         work.exception()
 
 
-# The source of recorded tokens for an archive, and their target when one is imported.
-#
-# Main thread.
-
-
 class TraceArchive(Protocol):
     """The traces that are kept on disk."""
 
@@ -162,9 +155,6 @@ class TraceArchive(Protocol):
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
         """Give copied runs a trace of their own, if the original has one."""
-
-
-# Imports the recorded tokens of answers from an archive. Main thread.
 
 
 class Owner(NamedTuple):
@@ -240,11 +230,9 @@ async def take_traces(
     return taken
 
 
-# Imports conversations from files, archives and folders of this and other programs.
-#
-# Main thread; files are read and converted in another process, one conversation at a time. A
-# person sees the contents before the import; conversations that are here already are imported
-# only if the person wants that.
+# Files are read and converted in another process, one conversation at a time. A person sees the
+# contents before the import; conversations that are here already are imported only if the person
+# wants that.
 
 # How many messages the store gets at a time; the window is responsive in between.
 _STEP_MESSAGES = 50

@@ -27,8 +27,6 @@ from ui.records.conversations import (
 )
 from ui.records.store import ConversationStore
 
-# The values of a conversation's row, by role, and its sort key. Main thread.
-
 
 class ConversationRole(IntEnum):
     """The roles of a row, besides Qt's own ones."""
@@ -85,8 +83,6 @@ _SHOWN: dict[int, Callable[[Conversation], Any]] = {
     ConversationRole.TAGS: lambda conversation: conversation.placement.tags,
 }
 
-
-# The folders of conversations, by name. Main thread.
 
 _FROM_FOLDER = "folder:"
 
@@ -157,8 +153,6 @@ class FolderList(QObject):
         kind, _, name = conversation.stops_from.partition(":")
         return self.get(name) if f"{kind}:" == _FROM_FOLDER else None
 
-
-# All conversations in their order, and actions on one or several of them. Main thread.
 
 Index = QModelIndex | QPersistentModelIndex
 

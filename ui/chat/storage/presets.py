@@ -11,8 +11,6 @@ from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore
 
-# The presets of this person: saved by name, imported from and exported to files. Main thread.
-
 _MOST_BYTES = 16_000_000
 
 

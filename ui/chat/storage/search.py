@@ -15,8 +15,6 @@ from PySide6.QtCore import (
 from ui.kit.tasks import Tasks
 from ui.records.store import ConversationStore, Hit, words_of
 
-# Search in all messages: a query, and the list of its hits. Main thread.
-
 _WAIT_MS = 60
 
 Index = QModelIndex | QPersistentModelIndex
