@@ -11,12 +11,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
     QSplitter,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -43,6 +41,7 @@ from ui.kit.html import (
     with_code_spans,
 )
 from ui.kit.labels import label
+from ui.kit.layouts import column, row
 from ui.kit.menus import copied_text, copy_from
 from ui.kit.tasks import FileRefused, Tasks, read_text
 from ui.kit.theme import Theme, fixed_font
@@ -357,27 +356,20 @@ class CaptureWindow(OwnWindow):
 
     def _lay_out(self) -> None:
         left = QWidget()
-        column = QVBoxLayout(left)
-        column.setContentsMargins(0, 0, 8, 0)
-        column.setSpacing(8)
-        column.addWidget(self.source, 1)
-        column.addWidget(self.stops)
+        column((self.source, 1), self.stops, spacing=8, margins=(0, 0, 8, 0), on=left)
         splitter = QSplitter(Qt.Orientation.Horizontal)
         splitter.addWidget(left)
         splitter.addWidget(self.page)
         splitter.setStretchFactor(0, 1)
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(self.title, 1)
-        for part in (self.open, self.paste, self.copy, self.clear):
-            top.addWidget(part)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 14, 18, 16)
-        layout.setSpacing(12)
-        layout.addLayout(top)
-        layout.addWidget(splitter, 1)
+        column(
+            row((self.title, 1), self.open, self.paste, self.copy, self.clear, spacing=8),
+            (splitter, 1),
+            spacing=12,
+            margins=(18, 14, 18, 16),
+            on=self,
+        )
 
     async def _open(self, path: Path) -> None:
         try:

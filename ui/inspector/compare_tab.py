@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout
 
 from engine import TokenTrace, acceptance, counted, quoted
 from ui.inspector.inspector import Inspector
@@ -13,6 +12,7 @@ from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.buttons import Choice
 from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
+from ui.kit.layouts import column
 from ui.kit.theme import Theme
 from ui.records.runs import Run
 
@@ -124,12 +124,14 @@ class CompareTab(InspectorTab):
         self.choice = Choice(theme, "Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
         self.page = ReadingPage("The two runs from their first difference on")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.choice)
-        layout.addWidget(self.sentence, 0, Qt.AlignmentFlag.AlignTop)
-        layout.addWidget(self.page, 1)
+        column(
+            self.choice,
+            (self.sentence, 0, Qt.AlignmentFlag.AlignTop),
+            (self.page, 1),
+            spacing=8,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
         self.choice.currentIndexChanged.connect(lambda _: self._compare())
         theme.changed.connect(self._compare)
 

@@ -14,13 +14,14 @@ from PySide6.QtGui import (
     QPolygonF,
     QShowEvent,
 )
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import percent
 from ui.kit.labels import label
+from ui.kit.layouts import Stretch, column
 from ui.kit.theme import Theme
 
 LIKELY = 0.2
@@ -104,12 +105,7 @@ class EndingTab(InspectorTab):
         self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
         self.curve = OddsCurve(theme)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(10)
-        layout.addWidget(self.note)
-        layout.addWidget(self.curve, 1)
-        layout.addStretch(0)
+        column(self.note, (self.curve, 1), Stretch(0), spacing=10, margins=(0, 12, 0, 0), on=self)
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's odds."""

@@ -17,11 +17,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QSplitter,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -43,6 +41,7 @@ from ui.inspector.what_if_tab import WhatIfTab
 from ui.kit.buttons import Choice, IconBadge
 from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.labels import ElidedLabel, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
 from ui.kit.theme import Theme
 from ui.kit.windows import OwnWindow
@@ -77,16 +76,20 @@ class RunBar(QWidget):
             self.level.addItem(words)
             self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self._show_level()
-        bar = QHBoxLayout(self)
-        bar.setContentsMargins(0, 0, 0, 0)
-        bar.setSpacing(8)
-        bar.addWidget(self.source)
-        bar.addWidget(self.choice)
-        bar.addWidget(self.back)
-        bar.addStretch(1)
-        bar.addWidget(label("Record", "muted", 0.95))
-        for part in (self.level, self.open, self.save, self.copy, self.forget):
-            bar.addWidget(part)
+        row(
+            self.source,
+            self.choice,
+            self.back,
+            STRETCH,
+            label("Record", "muted", 0.95),
+            self.level,
+            self.open,
+            self.save,
+            self.copy,
+            self.forget,
+            spacing=8,
+            on=self,
+        )
         inspector.problem_met.connect(self.source.setText)
         inspector.work_begun.connect(self.source.setText)
         inspector.traces.level_changed.connect(self._show_level)
@@ -245,22 +248,15 @@ class VerdictHead(QWidget):
         self.steps.setVisible(bool(wanted))
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(10)
-        head.addWidget(self._badge)
-        head.addWidget(self.sentence, 1)
-        words = QVBoxLayout(self)
-        words.setContentsMargins(0, 0, 0, 0)
-        words.setSpacing(4)
-        words.addLayout(head)
-        words.addWidget(self.steps)
-        words.addWidget(self.figures)
-        actions = QHBoxLayout()
-        actions.setSpacing(8)
-        for action in self._actions:
-            actions.addWidget(action)
-        actions.addStretch(1)
-        words.addLayout(actions)
+        actions = row(*self._actions, STRETCH, spacing=8)
+        column(
+            row(self._badge, (self.sentence, 1), spacing=10),
+            self.steps,
+            self.figures,
+            actions,
+            spacing=4,
+            on=self,
+        )
 
 
 def why(run: Run, tape: Tape | None) -> list[str]:
@@ -385,13 +381,7 @@ class InspectorWindow(OwnWindow):
         for tab, part in zip(TABS, self._tabs, strict=True):
             self.tabs.addTab(part, tab.title)
         upper = QWidget()
-        column = QVBoxLayout(upper)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(6)
-        column.addWidget(self.tape, 1)
-        column.addWidget(self.legend)
-        column.addWidget(self.token)
-        column.addWidget(self.others)
+        column((self.tape, 1), self.legend, self.token, self.others, spacing=6, on=upper)
         self.others.setProperty("role", "muted")
         splitter = QSplitter(Qt.Orientation.Vertical)
         splitter.addWidget(upper)
@@ -399,27 +389,15 @@ class InspectorWindow(OwnWindow):
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 14, 18, 16)
-        layout.setSpacing(14)
-        layout.addWidget(self.bar)
-        layout.addWidget(self.head)
-        layout.addWidget(splitter, 1)
+        column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=self)
 
     def _lower(self) -> QWidget:
         """Return the tabs, above what can be done where one of them lacks data: they stay there."""
         self._lacking_bar = QFrame()
         self._lacking_bar.setObjectName("hint_bar")
-        bar = QHBoxLayout(self._lacking_bar)
-        bar.setContentsMargins(10, 6, 6, 6)
-        bar.addWidget(self.lacking, 1)
-        bar.addWidget(self.again)
+        row((self.lacking, 1), self.again, margins=(10, 6, 6, 6), on=self._lacking_bar)
         lower = QWidget()
-        column = QVBoxLayout(lower)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.tabs, 1)
-        column.addWidget(self._lacking_bar)
+        column((self.tabs, 1), self._lacking_bar, spacing=8, on=lower)
         return lower
 
     def _connect_signals(self) -> None:

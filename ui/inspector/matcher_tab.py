@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass
 
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QVBoxLayout
 
 from engine import Channel, StopKind, counted, quoted, visible
 from engine.recording.run_trace import RunTrace
@@ -14,6 +13,7 @@ from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, Tape
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label
+from ui.kit.layouts import column
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme
 
@@ -188,11 +188,7 @@ class MatcherTab(InspectorTab):
         self._tasks = Tasks()
         self.page = ReadingPage("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.note)
-        layout.addWidget(self.page, 1)
+        column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
         theme.changed.connect(self._refresh)
 
     def show_run(self, shown: ShownRun | None) -> None:

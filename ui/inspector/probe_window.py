@@ -9,11 +9,9 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import (
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QProgressBar,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -48,6 +46,7 @@ from ui.kit.html import (
     with_code_spans,
 )
 from ui.kit.labels import label
+from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import FileRefused, Tasks, write_text
 from ui.kit.theme import Theme
@@ -236,29 +235,22 @@ class ProbeWindow(OwnWindow):
         for name, field in zip(names, (self.url, self.dialect, self.model, self.key), strict=True):
             field.setAccessibleName(name)
             form.addRow(label(name, "muted"), field)
-        row = QHBoxLayout()
-        row.setSpacing(8)
-        row.addWidget(self.start)
-        row.addWidget(self.cancel)
-        row.addWidget(self.note, 1)
-        row.addWidget(self.copy)
-        row.addWidget(self.save)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 18, 20, 18)
-        layout.setSpacing(12)
-        layout.addWidget(
+        column(
             label(
                 "Sends up to three hundred small requests, with and without stops, and compares "
                 "the answers.",
                 "muted",
                 0.97,
                 is_wrapped=True,
-            )
+            ),
+            form,
+            row(self.start, self.cancel, (self.note, 1), self.copy, self.save, spacing=8),
+            self.bar,
+            (self.page, 1),
+            spacing=12,
+            margins=(20, 18, 20, 18),
+            on=self,
         )
-        layout.addLayout(form)
-        layout.addLayout(row)
-        layout.addWidget(self.bar)
-        layout.addWidget(self.page, 1)
 
     def _start(self) -> None:
         dialect = str(self.dialect.currentData() or "")

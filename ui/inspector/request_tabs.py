@@ -8,11 +8,9 @@ from operator import itemgetter
 
 from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
     QTextEdit,
-    QVBoxLayout,
 )
 
 from engine import Usage, counted
@@ -21,6 +19,7 @@ from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
 from ui.kit.buttons import Choice
 from ui.kit.labels import label
+from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme, fixed_font
@@ -50,11 +49,7 @@ class PromptTab(InspectorTab):
         self.page.setReadOnly(True)
         self.page.setAccessibleName("The prompt as the model read it")
         self.page.setFont(fixed_font(self.page.font(), 0.95))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self.note)
-        layout.addWidget(self.page, 1)
+        column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
         inspector.prompt.read.connect(self._fill)
         theme.changed.connect(self._fill)
 
@@ -155,17 +150,13 @@ class ApiTab(InspectorTab):
         align(self.page)
         self.page.setFont(fixed_font(self.page.font(), 0.95))
         self.page.setAccessibleName("What is sent")
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(self.api)
-        top.addWidget(self.part)
-        top.addWidget(self.note, 1)
-        top.addWidget(self.copy)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(8)
-        layout.addLayout(top)
-        layout.addWidget(self.page, 1)
+        column(
+            row(self.api, self.part, (self.note, 1), self.copy, spacing=8),
+            (self.page, 1),
+            spacing=8,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
         self.api.currentIndexChanged.connect(lambda _: self._refresh())
         self.part.currentIndexChanged.connect(lambda _: self._refresh())
         self.copy.clicked.connect(lambda: copy_from(self.copy, self._text()))

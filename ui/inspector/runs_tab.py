@@ -14,12 +14,13 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QKeyEvent, QShowEvent
-from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QAbstractItemView, QPushButton
 
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.labels import label
+from ui.kit.layouts import column, row
 from ui.kit.tasks import Tasks
 
 Index = QModelIndex | QPersistentModelIndex
@@ -122,16 +123,13 @@ class RunsTab(InspectorTab):
         self.open = QPushButton("Show")
         self.open.setAccessibleName("Show the chosen run")
         self.compare = QPushButton("Compare with the Shown Run")
-        top = QHBoxLayout()
-        top.setSpacing(8)
-        top.addWidget(self.note, 1)
-        top.addWidget(self.open)
-        top.addWidget(self.compare)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(8)
-        layout.addLayout(top)
-        layout.addWidget(self.table, 1)
+        column(
+            row((self.note, 1), self.open, self.compare, spacing=8),
+            (self.table, 1),
+            spacing=8,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
         self.open.clicked.connect(self._open)
         self.compare.clicked.connect(self._compare)
         self.table.doubleClicked.connect(self._open)

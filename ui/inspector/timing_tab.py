@@ -2,13 +2,14 @@
 
 from PySide6.QtCore import QEvent, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine import RunPhase, phases, seconds
 from ui.chat.session.traces import held_words
 from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.labels import label
+from ui.kit.layouts import STRETCH, column
 from ui.kit.theme import Theme, fixed_font
 from ui.words import guess_words
 
@@ -28,14 +29,16 @@ class TimingTab(InspectorTab):
         self.bars = PhaseBars(theme)
         self.guesses = label("", "", 0.95, is_wrapped=True)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(10)
-        layout.addWidget(self.note)
-        layout.addWidget(self.bars)
-        layout.addWidget(self.guesses)
-        layout.addWidget(self.waits)
-        layout.addStretch(1)
+        column(
+            self.note,
+            self.bars,
+            self.guesses,
+            self.waits,
+            STRETCH,
+            spacing=10,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's times."""

@@ -12,7 +12,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QLineEdit, QPushButton
 
 from engine import TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
@@ -20,6 +20,7 @@ from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, chip_text, percent
 from ui.kit.labels import label
+from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
 from ui.words import ORIGIN_NAMES
 
@@ -222,15 +223,13 @@ class TokensTab(InspectorTab):
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
         self.table = RowsView(self.model, "Tokens", is_code=True, widths=_WIDTHS)
         self.note = label("", "muted", 0.92)
-        top = QHBoxLayout()
-        top.addWidget(self.filter, 1)
-        top.addWidget(self.note)
-        top.addWidget(self.copy)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.setSpacing(8)
-        layout.addLayout(top)
-        layout.addWidget(self.table, 1)
+        column(
+            row((self.filter, 1), self.note, self.copy),
+            (self.table, 1),
+            spacing=8,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
         self.filter.textChanged.connect(self._filter)
         self.copy.clicked.connect(self._copy)
         self.table.add_copy("Copy Rows", lambda rows: self.model.as_tsv(rows or None))

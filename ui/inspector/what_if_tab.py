@@ -3,11 +3,9 @@
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QShowEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QPushButton,
     QSplitter,
     QTextEdit,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -16,6 +14,7 @@ from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import ShownRun
 from ui.kit.dialogs import choose_target
 from ui.kit.labels import label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import Theme
 from ui.stops.stop_list_editor import StopListEditor
 
@@ -65,26 +64,15 @@ class WhatIfTab(InspectorTab):
 
     def _lay_out(self) -> None:
         right = QWidget()
-        column = QVBoxLayout(right)
-        column.setContentsMargins(14, 0, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.sentence)
-        column.addWidget(self.kept, 1)
-        row = QHBoxLayout()
-        row.addWidget(self.reset)
-        row.addWidget(self.use)
-        row.addStretch(1)
-        row.addWidget(self.save)
-        column.addLayout(row)
+        actions = row(self.reset, self.use, STRETCH, self.save)
+        column(self.sentence, (self.kept, 1), actions, spacing=8, margins=(14, 0, 0, 0), on=right)
         splitter = QSplitter(Qt.Orientation.Horizontal)
         splitter.addWidget(self.editor)
         splitter.addWidget(right)
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 12, 0, 0)
-        layout.addWidget(splitter)
+        column(splitter, margins=(0, 12, 0, 0), on=self)
 
     def _refresh(self) -> None:
         outcome, recording = self._what_if.outcome, self._what_if.recording

@@ -7,18 +7,17 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QFont, QTextOption
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
     QTabWidget,
-    QVBoxLayout,
     QWidget,
 )
 
 from engine import counted, figures, seconds, sentence
 from ui.kit.buttons import CopyButton, IconButton
 from ui.kit.labels import ElidedLabel, FactTable, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
 from ui.kit.theme import Theme, fixed_font
 from ui.server.requests import (
@@ -63,14 +62,6 @@ class RequestDetail(QFrame):
         self.curl = QPushButton("Copy as curl")
         self.curl.setAccessibleName("Copy the request as a curl command")
         self.close_button = IconButton(theme, "close", "Close the request")
-        head = QHBoxLayout()
-        head.setContentsMargins(14, 8, 8, 0)
-        head.setSpacing(6)
-        head.addWidget(self.title, 1)
-        head.addWidget(self.inspect)
-        head.addWidget(self.replay)
-        head.addWidget(self.curl)
-        head.addWidget(self.close_button)
         self.facts = FactTable(fixed_font(self.font(), 0.92))
         self.asked = _MessageView(theme, "request")
         self.answered = _MessageView(theme, "response")
@@ -80,11 +71,21 @@ class RequestDetail(QFrame):
         self.tabs.addTab(_scrolled(self.facts), "Overview")
         self.tabs.addTab(self.asked, "Request")
         self.tabs.addTab(self.answered, "Response")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(1, 1, 1, 1)
-        layout.setSpacing(4)
-        layout.addLayout(head)
-        layout.addWidget(self.tabs, 1)
+        column(
+            row(
+                (self.title, 1),
+                self.inspect,
+                self.replay,
+                self.curl,
+                self.close_button,
+                spacing=6,
+                margins=(14, 8, 8, 0),
+            ),
+            (self.tabs, 1),
+            spacing=4,
+            margins=(1, 1, 1, 1),
+            on=self,
+        )
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.entry))
         self.inspect.clicked.connect(lambda: self.inspector_wanted.emit(self.entry))
         self.curl.clicked.connect(self._copy_curl)
@@ -154,16 +155,12 @@ class _MessageView(QWidget):
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
         self._copy = CopyButton(theme, f"Copy the body of the {name}", lambda: self._body.text)
         self._note = label("", "faint", 0.92)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(12, 0, 8, 4)
-        foot.addWidget(self._note)
-        foot.addStretch(1)
-        foot.addWidget(self._copy)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addWidget(self.text, 1)
-        layout.addLayout(foot)
+        column(
+            (self.text, 1),
+            row(self._note, STRETCH, self._copy, margins=(12, 0, 8, 4)),
+            spacing=2,
+            on=self,
+        )
 
     def show_message(self, headers: Headers, body: RequestBody) -> None:
         """Show headers and body."""
@@ -195,10 +192,7 @@ def _status_words(status: int) -> str:
 def _scrolled(widget: QWidget) -> QScrollArea:
     holder = QWidget()
     holder.setObjectName("scrolled")
-    inner = QVBoxLayout(holder)
-    inner.setContentsMargins(14, 12, 14, 12)
-    inner.addWidget(widget)
-    inner.addStretch(1)
+    column(widget, STRETCH, margins=(14, 12, 14, 12), on=holder)
     area = QScrollArea()
     area.setAccessibleName("Overview of the request")
     area.setWidgetResizable(True)

@@ -27,7 +27,6 @@ from PySide6.QtWidgets import (
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -36,6 +35,7 @@ from ui.kit.buttons import ChipButton, Choice, IconButton
 from ui.kit.dialogs import choose_target
 from ui.kit.fields import add_clear_button
 from ui.kit.labels import label, rescale
+from ui.kit.layouts import column
 from ui.kit.tasks import FileRefused, Tasks, write_text
 from ui.kit.theme import Theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, stop_words
@@ -328,8 +328,8 @@ class RequestView(QTableView):
         self.setAccessibleName("Requests")
         self.setModel(model)
         tones = _ToneDelegate(theme, self)
-        for column in (RequestColumn.STATUS, RequestColumn.STOP):
-            self.setItemDelegateForColumn(column, tones)
+        for toned in (RequestColumn.STATUS, RequestColumn.STOP):
+            self.setItemDelegateForColumn(toned, tones)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
@@ -357,8 +357,8 @@ class RequestView(QTableView):
 
     def _fit(self) -> None:
         self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
-        for column, width in _WIDTHS.items():
-            self.setColumnWidth(column, self._theme.px(width))
+        for number, width in _WIDTHS.items():
+            self.setColumnWidth(number, self._theme.px(width))
 
     def _look(self) -> None:
         bar = self.verticalScrollBar()
@@ -484,12 +484,7 @@ class RequestLogPanel(QWidget):
         self._pages.addWidget(self._empty)
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._empty.setContentsMargins(40, 0, 40, 0)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addLayout(self._bar)
-        layout.addWidget(holder, 1)
-        layout.addWidget(self._status)
+        column(self._bar, (holder, 1), self._status, spacing=8, on=self)
 
     def _connect_signals(self) -> None:
         self.search.textChanged.connect(self._filter)

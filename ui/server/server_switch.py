@@ -9,10 +9,11 @@ from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QPushButton
 
 from ui.kit.buttons import CopyButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme, fixed_font, restyle
 from ui.words import Tone, failure_words
@@ -184,24 +185,20 @@ class ServerCard(QFrame):
         self.details.setProperty("kind", "link")
         self.details.setProperty("is_flush", True)
         self.details.setAccessibleName("Requests and settings of the server")
-        head = QHBoxLayout()
-        head.addWidget(label("Local server", "title", 1.0, weight=QFont.Weight.DemiBold))
-        head.addStretch(1)
-        head.addWidget(self.switch)
-        line = QHBoxLayout()
-        line.setSpacing(4)
-        line.addWidget(self.address, 1)
-        line.addWidget(self.copy)
-        inner = QVBoxLayout(card)
-        inner.setContentsMargins(12, 10, 10, 10)
-        inner.setSpacing(4)
-        inner.addLayout(head)
-        inner.addWidget(self._state)
-        inner.addLayout(line)
-        inner.addWidget(self.details)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(10, 6, 10, 12)
-        outer.addWidget(card)
+        column(
+            row(
+                label("Local server", "title", 1.0, weight=QFont.Weight.DemiBold),
+                STRETCH,
+                self.switch,
+            ),
+            self._state,
+            row((self.address, 1), self.copy, spacing=4),
+            self.details,
+            spacing=4,
+            margins=(12, 10, 10, 10),
+            on=card,
+        )
+        column(card, margins=(10, 6, 10, 12), on=self)
         self.switch.clicked.connect(server.turn)
         server.changed.connect(self._refresh)
         self._refresh()

@@ -10,7 +10,6 @@ from PySide6.QtGui import QFont, QHideEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QPushButton,
     QRadioButton,
@@ -24,6 +23,7 @@ from PySide6.QtWidgets import (
 from engine.files.causes import os_cause
 from ui.kit.buttons import CheckBox, CopyButton, IconButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, StatusPill, clear_layout_of, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import Tasks
 from ui.kit.theme import Theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
@@ -49,9 +49,7 @@ class OriginsEditor(QWidget):
         self._theme = theme
         self._origins: tuple[str, ...] = ()
         self._rows = QWidget()
-        rows = QVBoxLayout(self._rows)
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setSpacing(2)
+        column(spacing=2, on=self._rows)
         self.field = QLineEdit()
         self.field.setPlaceholderText("https://example.org")
         self.field.setAccessibleName("Origin of web pages that may call")
@@ -60,16 +58,9 @@ class OriginsEditor(QWidget):
         self.add.setAccessibleName("Add the origin")
         self._problem = label("", "fault", 0.92, is_wrapped=True)
         self._problem.hide()
-        entry = QHBoxLayout()
-        entry.setSpacing(6)
-        entry.addWidget(self.field, 1)
-        entry.addWidget(self.add)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        layout.addWidget(self._rows)
-        layout.addLayout(entry)
-        layout.addWidget(self._problem)
+        column(
+            self._rows, row((self.field, 1), self.add, spacing=6), self._problem, spacing=6, on=self
+        )
         self.field.returnPressed.connect(self._add)
         self.add.clicked.connect(self._add)
         self.field.textEdited.connect(lambda: self._say(None))
@@ -92,9 +83,6 @@ class OriginsEditor(QWidget):
 
     def _row(self, origin: str) -> QWidget:
         made = QWidget()
-        line = QHBoxLayout(made)
-        line.setContentsMargins(2, 0, 0, 0)
-        line.setSpacing(4)
         words = "All web pages (*)" if origin == "*" else origin
         name = ElidedLabel(words)
         name.setFont(fixed_font(name.font(), 0.92))
@@ -104,8 +92,7 @@ class OriginsEditor(QWidget):
         remove.clicked.connect(
             lambda: self._take(tuple(one for one in self._origins if one != origin))
         )
-        line.addWidget(name, 1)
-        line.addWidget(remove)
+        row((name, 1), remove, spacing=4, margins=(2, 0, 0, 0), on=made)
         return made
 
     def _add(self) -> None:
@@ -209,25 +196,13 @@ class ServerSettings(QWidget):
         inner.addWidget(self.network)
         inner.addWidget(self._reach_hint)
         inner.addWidget(self._in_clear)
-        row = QHBoxLayout()
-        row.addWidget(label(declaration("server.port").label))
-        row.addStretch(1)
-        row.addWidget(self.port)
         inner.addSpacing(2)
-        inner.addLayout(row)
+        inner.addLayout(row(label(declaration("server.port").label), STRETCH, self.port))
         inner = _card(layout, "API key")
         inner.addWidget(self._key_state)
-        shown = QHBoxLayout()
-        shown.setSpacing(4)
-        shown.addWidget(self.key_field, 1)
-        shown.addWidget(self._copy_key)
-        inner.addLayout(shown)
+        inner.addLayout(row((self.key_field, 1), self._copy_key, spacing=4))
         inner.addWidget(self._once)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.renew)
-        buttons.addWidget(self.forget)
-        buttons.addStretch(1)
-        inner.addLayout(buttons)
+        inner.addLayout(row(self.renew, self.forget, STRETCH))
         inner.addWidget(self.requires_key)
         inner = _card(layout, "Which model answers")
         inner.addWidget(self.chooses_model)
@@ -318,10 +293,12 @@ def _radio(words: str) -> QRadioButton:
 def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
     card = QFrame()
     card.setObjectName("card")
-    inner = QVBoxLayout(card)
-    inner.setContentsMargins(14, 12, 14, 13)
-    inner.setSpacing(8)
-    inner.addWidget(label(title, "title", 1.0, weight=QFont.Weight.DemiBold))
+    inner = column(
+        label(title, "title", 1.0, weight=QFont.Weight.DemiBold),
+        spacing=8,
+        margins=(14, 12, 14, 13),
+        on=card,
+    )
     layout.addWidget(card)
     return inner
 
@@ -382,17 +359,18 @@ class ServerWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setContentsMargins(20, 12, 20, 12)
-        head.setSpacing(10)
-        head.addWidget(label("Server", "title", 1.15, weight=QFont.Weight.DemiBold))
-        head.addWidget(self.switch)
-        head.addWidget(self.pill)
-        head.addSpacing(6)
-        head.addWidget(self.address)
-        head.addWidget(self.copy)
-        head.addWidget(self._reach)
-        head.addStretch(1)
+        head = row(
+            label("Server", "title", 1.15, weight=QFont.Weight.DemiBold),
+            self.switch,
+            self.pill,
+            6,
+            self.address,
+            self.copy,
+            self._reach,
+            STRETCH,
+            spacing=10,
+            margins=(20, 12, 20, 12),
+        )
         bar = QFrame()
         bar.setObjectName("chat_header")
         bar.setLayout(head)
@@ -402,28 +380,14 @@ class ServerWindow(OwnWindow):
         right.addWidget(self.log)
         right.addWidget(self.detail)
         right.setSizes([380, 300])
-        body = QHBoxLayout()
-        body.setContentsMargins(0, 0, 20, 14)
-        body.setSpacing(6)
-        body.addWidget(self._settings_column())
-        column = QVBoxLayout()
-        column.setContentsMargins(0, 14, 0, 0)
-        column.setSpacing(8)
-        column.addWidget(self.notice)
-        column.addWidget(right, 1)
-        body.addLayout(column, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(bar)
-        layout.addLayout(body, 1)
+        log = column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
+        body = row(self._settings_column(), (log, 1), spacing=6, margins=(0, 0, 20, 14))
+        column(bar, (body, 1), spacing=0, on=self)
 
     def _settings_column(self) -> QScrollArea:
         holder = QWidget()
         holder.setObjectName("scrolled")
-        inner = QVBoxLayout(holder)
-        inner.setContentsMargins(20, 14, 12, 14)
-        inner.addWidget(self.settings)
+        column(self.settings, margins=(20, 14, 12, 14), on=holder)
         area = QScrollArea()
         area.setAccessibleName("Settings of the server")
         area.setWidgetResizable(True)
