@@ -1,10 +1,16 @@
-"""All models of the engine thread: which is loaded, whose turn it is, and their memory."""
+"""All models of the engine thread: which is loaded, whose turn it is, and their memory.
+
+Models take turns step by step; each gets the same share of the time while it has answers. They are
+loaded one at a time, and while one is loaded, the others take steps between two parts of the
+loading. If memory is short, the least recently used model without answers is unloaded. If all have
+answers, one of them takes no more requests until it can be unloaded. Engine thread only, except
+where a method says otherwise.
+"""
 
 import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Generic, TypeVar
 
 from engine.errors import EngineError, ModelLoadFailed
@@ -27,7 +33,7 @@ from engine.scheduling.inbox import (
 )
 from engine.scheduling.intake import EmbeddingQueue, Intake
 from engine.scheduling.limits import Limits
-from engine.scheduling.loaded_model import Hang, Lane, LeftLane, ModelSlot, Source
+from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel, Source
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.prompt_rendering import Preparation
@@ -37,8 +43,8 @@ from engine.scheduling.status import StatusBoard
 from engine.stopping.record import StopKind
 from engine.wording import size_in_words
 
-# Gives turns on the engine thread to several models: each gets the same share of time.
-
+# How often the engine checks, while others answer, whether a model should be unloaded.
+_LOOK_EVERY_S = 0.25
 T = TypeVar("T")
 
 
@@ -78,17 +84,12 @@ class Turns(Generic[T]):
         self._busy = [other for other in self._busy if other != one]
 
 
-# Checks whether one more model fits into memory beside the loaded ones; its errors have figures.
-#
-# Engine thread only. Reads the sizes of files, never the weights.
-
-
 class MemoryBudget:
-    """The memory that all models may take together."""
+    """The memory that all models may take together. Reads sizes of files, never the weights."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.memory_bytes
-        self._kept_bytes = limits.prompt_cache_bytes
+        self._cache_bytes = limits.prompt_cache_bytes
 
     def need_of(self, source: Source) -> MemoryNeed | None:
         """Return the memory that a model needs; None where its folder does not tell.
@@ -100,7 +101,7 @@ class MemoryBudget:
         except (ModelLoadFailed, OSError):
             return None
 
-    def check(self, source: Source, wanted: MemoryNeed, pinned: Sequence[Lane]) -> None:
+    def check(self, source: Source, wanted: MemoryNeed, pinned: Sequence[LoadedModel]) -> None:
         """Make sure that one of several models fits once all models that may leave have left."""
         most = self.most_bytes
         left = most - sum(map(held_bytes, pinned))
@@ -109,7 +110,7 @@ class MemoryBudget:
         room = f"models may take {size_in_words(most)} together"
         remedy = "choose a smaller model, or one of fewer bits"
         if wanted.total <= most:
-            names = ", ".join(lane.slot.name for lane in pinned)
+            names = ", ".join(one.name for one in pinned)
             room += f", of which {names} take {size_in_words(most - left)} and are pinned"
             remedy = "unpin one of them"
         raise ModelLoadFailed(f"{model_name(source.folder)} {_words(wanted)}; {room}: {remedy}")
@@ -130,7 +131,7 @@ class MemoryBudget:
         """The memory that all models may take together."""
         return memory().usable if self._most is None else self._most
 
-    def has_room(self, wanted: MemoryNeed, others: Sequence[Lane]) -> bool:
+    def has_room(self, wanted: MemoryNeed, others: Sequence[LoadedModel]) -> bool:
         """Whether a model fits beside others that stay."""
         if wanted.total > self.most_bytes - sum(map(held_bytes, others)):
             return False
@@ -139,13 +140,13 @@ class MemoryBudget:
         # Other programs use memory, too. And memory that the others will still fill is not free.
         return wanted.total <= memory().available - sum(map(_unfilled_bytes, others))
 
-    def kept_bytes(self, wanted: MemoryNeed | None) -> int:
-        """Return the most bytes that one of several models may keep for earlier prompts."""
+    def cache_bytes(self, wanted: MemoryNeed | None) -> int:
+        """Return the most bytes that one of several models may take for cached prompts."""
         if wanted is None:
-            return self._kept_bytes
-        return min(self._kept_bytes, wanted.cache + wanted.headroom)
+            return self._cache_bytes
+        return min(self._cache_bytes, wanted.cache + wanted.headroom)
 
-    def machine(self, lane: Lane, others: Sequence[Lane]) -> Memory:
+    def machine(self, model: LoadedModel, others: Sequence[LoadedModel]) -> Memory:
         """Return the memory that a model and its answers may use beside the other models.
 
         What is planned for other models counts only while they use it, unless they are pinned:
@@ -154,50 +155,50 @@ class MemoryBudget:
         """
         unfilled = sum(map(_reserved_bytes, others))
         now, held = memory(), sum(map(taken_bytes, others)) + unfilled
-        backend = lane.slot.backend
+        backend = model.backend
         weights = 0 if backend is None else backend.info.weights_bytes
         if self._most is None:
-            own = max(0, taken_bytes(lane) - weights)
+            own = max(0, taken_bytes(model) - weights)
             return Memory(now.usable - held, max(0, now.available + own - unfilled), now.total)
         left = max(0, self._most - held)
         return Memory(left, max(0, left - weights), now.total)
 
-    def largest(self, lane: Lane, others: Sequence[Lane]) -> Memory:
+    def largest(self, model: LoadedModel, others: Sequence[LoadedModel]) -> Memory:
         """Return the memory that a model may use once all others have left that may."""
-        pinned = [one for one in others if one.slot.status.is_pinned]
-        free = self.machine(lane, pinned)
+        pinned = [one for one in others if one.is_pinned]
+        free = self.machine(model, pinned)
         if self._most is not None:
             return free
         freed = sum(taken_bytes(one) for one in others if one not in pinned)
         return Memory(free.usable, free.available + freed, free.total)
 
 
-def taken_bytes(lane: Lane) -> int:
+def taken_bytes(model: LoadedModel) -> int:
     """Return the memory that the weights and caches of a model take now."""
-    backend = lane.slot.backend
+    backend = model.backend
     if backend is None:
         return 0
-    return backend.info.weights_bytes + backend.cache_use.size_bytes + lane.rows_bytes
+    return backend.info.weights_bytes + backend.cache_use.size_bytes + model.rows_bytes
 
 
-def held_bytes(lane: Lane) -> int:
+def held_bytes(model: LoadedModel) -> int:
     """Return the memory of a model: its weights, and its caches or their estimate, if more."""
-    return taken_bytes(lane) + max(_unfilled_bytes(lane), lane.reserved_bytes - lane.rows_bytes)
+    return taken_bytes(model) + max(_unfilled_bytes(model), model.reserved_bytes - model.rows_bytes)
 
 
-def _reserved_bytes(lane: Lane) -> int:
+def _reserved_bytes(model: LoadedModel) -> int:
     """Return how much memory is reserved for a model that it has not taken yet."""
-    running = lane.reserved_bytes - lane.rows_bytes
-    return max(running, _unfilled_bytes(lane)) if lane.slot.status.is_pinned else running
+    running = model.reserved_bytes - model.rows_bytes
+    return max(running, _unfilled_bytes(model)) if model.is_pinned else running
 
 
-def _unfilled_bytes(lane: Lane) -> int:
+def _unfilled_bytes(model: LoadedModel) -> int:
     """Return how much of the estimate for a model's caches it has not taken yet."""
-    backend = lane.slot.backend
-    if lane.need is None or backend is None:
+    backend = model.backend
+    if model.need is None or backend is None:
         return 0
-    caches = taken_bytes(lane) - backend.info.weights_bytes
-    return max(0, lane.need.cache + lane.need.headroom - caches)
+    caches = taken_bytes(model) - backend.info.weights_bytes
+    return max(0, model.need.cache + model.need.headroom - caches)
 
 
 def _words(wanted: MemoryNeed) -> str:
@@ -208,255 +209,8 @@ def _words(wanted: MemoryNeed) -> str:
     )
 
 
-# Loads models one at a time, and makes room for them in memory.
-#
-# While one model is loaded, the others take steps between two parts of the loading. If memory is
-# short, the least recently used model without answers is unloaded. If all have answers, one of
-# them takes no more requests until it can be unloaded. Engine thread only.
-
-
-class LoadingLine:
-    """Loads the models of lanes in the order in which they were requested."""
-
-    def __init__(
-        self,
-        limits: Limits,
-        budget: MemoryBudget,
-        lanes: Sequence[Lane],
-        on_loaded: Callable[[Lane, Command | None], None],
-    ) -> None:
-        self._limits = limits
-        self._budget = budget
-        self._lanes = lanes
-        self._on_loaded = on_loaded
-        self._line: list[Lane] = []
-        # Whether the first lane in the line waits for room.
-        self._is_blocked = False
-
-    @property
-    def can_go_on(self) -> bool:
-        """Whether a model should be loaded and does not wait for room."""
-        return self._wants_load and not self._is_blocked
-
-    @property
-    def _wants_load(self) -> bool:
-        return any(lane.wants_load for lane in self._lanes)
-
-    def machine(self, lane: Lane) -> Memory:
-        """Return the memory that a model and its answers may use beside the other models."""
-        return self._budget.machine(lane, self._others(lane))
-
-    def largest(self, lane: Lane) -> Memory:
-        """Return the memory that a model and its answers may use once others have left."""
-        return self._budget.largest(lane, self._others(lane))
-
-    @property
-    def most_bytes(self) -> int:
-        """The memory that a model and its answers may use at all."""
-        return self._budget.most_bytes
-
-    def make_room(self, lane: Lane) -> bool | None:
-        """Free memory of other models for an answer of a model that is in memory."""
-        movable = sorted(
-            (one for one in self._others(lane) if not one.slot.status.is_pinned),
-            key=lambda one: one.slot.status.used_s,
-        )
-        for one in movable:
-            if one.is_evictable:
-                one.unload_idle()
-                lane.go_on()
-                return True
-        answering = [one for one in movable if one.has_rows]
-        # Those that wait, too, wait for this one.
-        return False if answering else None
-
-    def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
-        """Load the first model in the line, if there is one and there is room for it."""
-        if not self._line and not self._wants_load:
-            return
-        given_up = [lane for lane in self._line if not lane.wants_load]
-        if given_up:  # nobody waits for these any more, so the room for them is not needed either
-            self._line = [lane for lane in self._line if lane.wants_load]
-            with turn:
-                for lane in given_up:
-                    lane.slot.unsay()
-                self._welcome_all()
-        self._line += [lane for lane in self._lanes if lane.wants_load and lane not in self._line]
-        if not self._line:
-            self._is_blocked = False
-            return
-        lane = self._line[0]
-        change = lane.slot.change
-        with turn:
-            try:
-                self._is_blocked = not self._has_room(lane)
-            except ModelLoadFailed as error:
-                self._is_blocked = False
-                del self._line[0]
-                lane.refuse_load(error)
-                self._welcome_all()
-                return
-        if self._is_blocked:
-            return
-        del self._line[0]
-        lane.load(meanwhile, turn)
-        with turn:
-            self._welcome_all()
-            self._on_loaded(lane, change)
-
-    def _welcome_all(self) -> None:
-        for lane in self._lanes:
-            lane.measure_again()
-            lane.stay()
-
-    def _others(self, lane: Lane) -> list[Lane]:
-        """Return the other models that are in memory."""
-        return [one for one in self._lanes if one is not lane and one.slot.backend is not None]
-
-    def _has_room(self, lane: Lane) -> bool:
-        """Make room for the model of a lane; return False if it must wait for room."""
-        slot = lane.slot
-        change = slot.change
-        source = Source(change.folder, change.draft) if isinstance(change, Load) else slot.source
-        if source is None:
-            return True
-        wanted = self._budget.need_of(source)
-        others = self._others(lane)
-        if wanted is not None:
-            if slot.offered is None:
-                self._budget.check_alone(source, wanted)
-            else:
-                self._budget.check(
-                    source, wanted, [one for one in others if one.slot.status.is_pinned]
-                )
-            while others and not self._budget.has_room(wanted, others):
-                if not self._let_leave(lane, others):
-                    # All others are pinned: it fits only if other programs give memory back.
-                    if all(one.slot.status.is_pinned for one in others):
-                        break
-                    return False
-                others = self._others(lane)
-        lane.need = wanted if slot.offered is not None else None
-        slot.kept_bytes = (
-            self._limits.prompt_cache_bytes
-            if slot.offered is None
-            else self._budget.kept_bytes(wanted)
-        )
-        return True
-
-    def _let_leave(self, lane: Lane, others: Sequence[Lane]) -> bool:
-        """Unload a model without answers; return False if all models have answers.
-
-        In that case the least recently used model takes no more requests.
-        """
-        movable = sorted(
-            (one for one in others if not one.slot.status.is_pinned),
-            key=lambda one: one.slot.status.used_s,
-        )
-        for one in movable:
-            if one.is_evictable:
-                one.unload_idle()
-                return True
-        if movable and not any(one.is_leaving for one in movable):
-            movable[0].is_leaving = True
-        if movable:
-            leaving = next(one for one in movable if one.is_leaving)
-            lane.slot.status.say(f"waits for memory: {leaving.slot.name} is still answering")
-        return False
-
-
-# Finds the lane of the model that a request names, or the default lane.
-#
-# Knows nothing of turns or of the work of a lane. Engine thread only.
-
-MakeLane = Callable[[OfferedModel | None, Callable[[EngineStatus], None]], Lane]
-"""Makes a lane for one of several models, or for any that is loaded; gets a status callback."""
-
-
-class LaneRegister:
-    """All lanes. With one model, all requests are for its lane."""
-
-    def __init__(
-        self,
-        board: StatusBoard,
-        make_lane: MakeLane,
-        on_forgotten: Callable[[Lane], None],
-        left: Sequence[LeftLane] = (),
-    ) -> None:
-        self._board = board
-        self._make_lane = make_lane
-        self._on_forgotten = on_forgotten
-        self._number_of: dict[Lane, int] = {}
-        self._by_id: dict[str, Lane] = {}
-        self.lanes: list[Lane] = []
-        for one in left:
-            lane = self.new(one.offered)
-            lane.slot.inherit(one.info, one.hang)
-            if one.is_default:
-                self.default = lane
-        if not left:
-            self.default = self.new(None)
-        board.choose(self._number_of[self.default])
-        board.begin(min(self._number_of.values()))
-
-    def new(self, offered: OfferedModel | None) -> Lane:
-        """Return a new lane for one of several models, or for any model that is loaded."""
-        number = self._board.open_lane()
-
-        def on_status(status: EngineStatus) -> None:
-            self._board.post(number, lane.slot.offered, status)
-
-        lane = self._make_lane(offered, on_status)
-        self.lanes.append(lane)
-        self._number_of[lane] = number
-        if offered is not None:
-            self._by_id[offered.id] = lane
-        return lane
-
-    def lane_of(self, model: OfferedModel | None) -> Lane:
-        """Return the lane of one of several models, or of the default one."""
-        if model is None:
-            return self.default
-        lane = self._by_id.get(model.id)
-        if lane is not None and lane.slot.offered != model:
-            lane.slot.become(model)
-        if lane is not None:
-            return lane
-        default = self.default
-        source = default.slot.source if default.slot.offered is None else None
-        if source is not None and source.folder.resolve() == model.folder.resolve():
-            # The only model so far becomes the first of several.
-            default.slot.become(model)
-            self._by_id[model.id] = default
-            return default
-        return self.new(model)
-
-    def choose(self, lane: Lane) -> None:
-        """Let a model answer requests that name none."""
-        before, self.default = self.default, lane
-        self._board.choose(self._number_of[lane])
-        if before is not lane and before.slot.source is None and before.is_idle:
-            self._forget(before)
-
-    def _forget(self, lane: Lane) -> None:
-        """Forget a lane that has no model and nothing to do."""
-        self.lanes.remove(lane)
-        self._board.remove(self._number_of.pop(lane))
-        self._on_forgotten(lane)
-
-
-# All models of the engine thread: gives commands to the right one, and turns to all.
-#
-# Models take turns step by step; each gets the same share of the time while it has answers.
-# ``engine.scheduling.models`` decides which is loaded next, and which must leave. Engine thread
-# only, except where a method says otherwise.
-
-# How often the engine checks, while others answer, whether a model should be unloaded.
-_LOOK_EVERY_S = 0.25
-
-
-class Lanes:
-    """The models, each in a lane of its own. With one model, all requests are for its lane."""
+class Models:
+    """The models of the engine thread. With one model, all requests are for it."""
 
     def __init__(
         self,
@@ -466,111 +220,167 @@ class Lanes:
         outbox: Outbox,
         board: StatusBoard,
         pulse: Pulse,
-        left: Sequence[LeftLane] = (),
+        left: Sequence[LeftModel] = (),
     ) -> None:
-        self._pulse = pulse
         self._limits = limits
         self._loader = loader
         self._inbox = inbox
         self._outbox = outbox
+        self._board = board
+        self._pulse = pulse
+        self._budget = MemoryBudget(limits)
         self._preparation = Preparation(limits.preparing_s)
-        self._idle_s: float | None = None
+        self._max_idle_s: float | None = None
         self._look_due_s = 0.0
-        self._turns = Turns[Lane]()
-        self._register = LaneRegister(board, self._made_lane, self._forgotten, left)
-        self._lanes = self._register.lanes
-        self._loading = LoadingLine(limits, MemoryBudget(limits), self._lanes, self._loaded)
-        self._stepped = self._register.default
+        self._turns = Turns[LoadedModel]()
+        self._models: list[LoadedModel] = []
+        self._number_of: dict[LoadedModel, int] = {}
+        self._by_id: dict[str, LoadedModel] = {}
+        # The models that are to be loaded, in order, and whether the first one waits for room.
+        self._line: list[LoadedModel] = []
+        self._is_blocked = False
+        for one in left:
+            model = self._new(one.offered)
+            model.inherit(one.info, one.hang)
+            if one.is_default:
+                self._default = model
+        if not left:
+            self._default = self._new(None)
+        self._stepped = self._default
+        board.choose(self._number_of[self._default])
+        board.begin(min(self._number_of.values()))
 
-    def _made_lane(
-        self, offered: OfferedModel | None, on_status: Callable[[EngineStatus], None]
-    ) -> Lane:
-        slot = ModelSlot(
-            self._limits, self._loader, on_status, self._inbox.is_ending, self._pulse, offered
-        )
-        slot.idle.most_s = self._idle_s
+    # -- which models there are ------------------------------------------------------------
+
+    def _new(self, offered: OfferedModel | None) -> LoadedModel:
+        """Add one of several models, or a place for any model that is loaded."""
+        number = self._board.add()
         scheduler = Scheduler(
             self._limits,
             self._outbox,
-            lambda: self._loading.machine(lane),
-            lambda: self._loading.largest(lane),
-            lambda: self._loading.most_bytes,
-            lambda: self._loading.make_room(lane),
+            lambda: self._budget.machine(model, self._others(model)),
+            lambda: self._budget.largest(model, self._others(model)),
+            lambda: self._budget.most_bytes,
+            lambda: self._make_room(model),
         )
-        intake = Intake(self._limits, scheduler, self._inbox, self._preparation)
-        embedding = EmbeddingQueue(self._limits, self._preparation, self._inbox.send)
-        lane = Lane(self._pulse, self._limits, slot, scheduler, intake, embedding)
-        return lane
+        model = LoadedModel(
+            self._limits,
+            self._loader,
+            self._pulse,
+            self._inbox.is_ending,
+            lambda status: self._board.post(number, model.offered, status),
+            offered,
+            scheduler,
+            Intake(self._limits, scheduler, self._inbox, self._preparation),
+            EmbeddingQueue(self._limits, self._preparation, self._inbox.send),
+        )
+        model.max_idle_s = self._max_idle_s
+        self._models.append(model)
+        self._number_of[model] = number
+        if offered is not None:
+            self._by_id[offered.id] = model
+        return model
 
-    def _forgotten(self, lane: Lane) -> None:
-        self._turns.forget(lane)
-        if self._stepped is lane:
-            self._stepped = self._register.default
+    def _find(self, offered: OfferedModel | None) -> LoadedModel:
+        """Return one of several models, or the default one."""
+        if offered is None:
+            return self._default
+        model = self._by_id.get(offered.id)
+        if model is not None:
+            if model.offered != offered:
+                model.become(offered)
+            return model
+        default = self._default
+        source = default.source if default.offered is None else None
+        if source is not None and source.folder.resolve() == offered.folder.resolve():
+            # The only model so far becomes the first of several.
+            default.become(offered)
+            self._by_id[offered.id] = default
+            return default
+        return self._new(offered)
+
+    def _choose(self, model: LoadedModel) -> None:
+        """Let a model answer requests that name none."""
+        before, self._default = self._default, model
+        self._board.choose(self._number_of[model])
+        if before is not model and before.source is None and before.is_idle:
+            self._models.remove(before)
+            self._board.remove(self._number_of.pop(before))
+            self._turns.forget(before)
+            if self._stepped is before:
+                self._stepped = model
+
+    def _others(self, model: LoadedModel) -> list[LoadedModel]:
+        """Return the other models that are in memory."""
+        return [one for one in self._models if one is not model and one.backend is not None]
 
     # -- what there is to do ---------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do until a command comes."""
-        return all(lane.is_idle for lane in self._lanes)
+        return all(model.is_idle for model in self._models)
 
     @property
     def waits_for_prompts(self) -> bool:
         """Whether nothing can be done until a prompt has been rendered."""
-        if any(lane.has_answers or lane.has_rows for lane in self._lanes):
+        if any(model.has_answers or model.has_rows for model in self._models):
             return False
-        is_waiting = any(lane.waits_for_prompts for lane in self._lanes)
-        return is_waiting and not self._loading.can_go_on
+        is_waiting = any(model.waits_for_prompts for model in self._models)
+        return is_waiting and (self._is_blocked or not self._wants_load)
+
+    @property
+    def _wants_load(self) -> bool:
+        return any(model.wants_load for model in self._models)
 
     @property
     def has_rows(self) -> bool:
         """Whether answers are in a batch, or texts are read beside one."""
-        return any(lane.has_rows for lane in self._lanes)
+        return any(model.has_rows for model in self._models)
 
     @property
     def has_answers(self) -> bool:
         """Whether answers run, or wait for a place. Any thread."""
-        return any(lane.has_answers for lane in self._lanes.copy())
+        return any(model.has_answers for model in self._models.copy())
 
     # -- one step --------------------------------------------------------------------------
 
     def decode(self) -> Step | BaseException | None:
         """Run one step of the model whose turn it is; None if no model has anything to run."""
-        if len(self._lanes) == 1:
-            return self._lanes[0].decode()
-        busy = [lane for lane in self._lanes if lane.has_rows]
+        if len(self._models) == 1:
+            return self._models[0].decode()
+        busy = [model for model in self._models if model.has_rows]
         if not busy:
             self._turns.rest()
             return None
-        lane = self._turns.next(busy)
-        if lane is not self._stepped:
-            lane.resume()
-            self._stepped = lane
+        model = self._turns.next(busy)
+        if model is not self._stepped:
+            model.resume()
+            self._stepped = model
         begin_s = time.perf_counter()
-        outcome = lane.decode()
-        self._turns.took(lane, time.perf_counter() - begin_s)
+        outcome = model.decode()
+        self._turns.took(model, time.perf_counter() - begin_s)
         return outcome
 
     def advance(self, outcome: Step | BaseException | None) -> None:
         """Give the answers the tokens of the step, fill free places, and remove models if due."""
-        if len(self._lanes) == 1:
-            self._lanes[0].hold(is_held=False)
-            self._lanes[0].advance(outcome)
+        if len(self._models) == 1:
+            self._models[0].advance(outcome, is_held=False)
             return
-        starved = [lane for lane in self._lanes if lane.is_starved]
-        for lane in self._lanes:
-            lane.hold(is_held=bool(starved) and lane not in starved)
-            if lane.waits_for_room:
-                lane.measure_again()
-            lane.advance(outcome if lane is self._stepped else None)
+        starved = [model for model in self._models if model.is_starved]
+        for model in self._models:
+            if model.waits_for_room:
+                model.measure_again()
+            is_held = bool(starved) and model not in starved
+            model.advance(outcome if model is self._stepped else None, is_held=is_held)
         if (now_s := time.monotonic()) >= self._look_due_s:
             self._look_due_s = now_s + _LOOK_EVERY_S
             self.unload_idle()
 
     def publish(self) -> None:
         """Publish the numbers of answers that changed."""
-        for lane in self._lanes:
-            lane.publish()
+        for model in self._models:
+            model.publish()
 
     # -- commands --------------------------------------------------------------------------
 
@@ -578,101 +388,181 @@ class Lanes:
         """Carry out a command, or let it wait until its model is loaded."""
         match command:
             case Rendered():
-                for lane in self._lanes:
-                    if lane.is_rendering(command.request):
-                        if len(self._lanes) > 1:
-                            lane.measure_again()
-                        lane.do(command)
+                for model in self._models:
+                    if model.is_rendering(command.request):
+                        if len(self._models) > 1:
+                            model.measure_again()
+                        model.do(command)
             case Cancel():
                 self.cancel([command.generation])
             case UnloadAfter():
                 self._unload_after(command)
             case ForgetPrompts():
-                dropped = [lane.forget_prompts(command.owner.name) for lane in self._lanes]
+                evicted = [model.forget_prompts(command.owner.name) for model in self._models]
                 self.publish()  # who gets the reply may ask for the numbers at once
-                command.reply.send((sum(n for n, _ in dropped), sum(size for _, size in dropped)))
-            case Load():
-                self._load(command)
-            case Unload(model=None) if self._register.default.slot.offered is not None:
-                removed = self._register.default
-                none = self._register.new(None)
-                none.slot.status.tell(EngineStatus())
-                self._register.choose(none)
+                command.reply.send((sum(n for n, _ in evicted), sum(size for _, size in evicted)))
+            case Unload(model=None) if self._default.offered is not None:
+                removed = self._default
+                none = self._new(None)
+                none.tell(EngineStatus())
+                self._choose(none)
                 removed.do(command)
             case Shutdown():
                 raise AssertionError("served by the loop")
             case _:
-                lane = self._register.lane_of(command.model)
-                lane.slot.idle.begin_anew()
-                lane.do(command)
+                model = self._find(command.model)
+                model.begin_idle_time()
+                model.do(command)
+                if isinstance(command, Load) and (
+                    model.backend is not None or self._default.source is None
+                ):
+                    self._loaded(model, command)
 
-    def _load(self, command: Load) -> None:
-        lane = self._register.lane_of(command.model)
-        lane.slot.idle.begin_anew()
-        lane.do(command)
-        if command.keeps_default:
-            return
-        if lane is not self._register.default and (
-            lane.slot.backend is not None or self._register.default.slot.source is None
-        ):
-            self._register.choose(lane)
+    def _loaded(self, model: LoadedModel, change: Command | None) -> None:
+        """Make a model the default one if it was loaded because somebody chose it."""
+        if isinstance(change, Load) and not change.keeps_default and model is not self._default:
+            self._choose(model)
 
     def _unload_after(self, command: UnloadAfter) -> None:
         if command.model is not None:
-            lane = self._register.lane_of(command.model)
-            lane.has_own_time = True
-            lane.do(command)
+            model = self._find(command.model)
+            model.has_own_time = True
+            model.do(command)
             return
-        self._idle_s = command.idle_s
-        for lane in self._lanes:
-            if not lane.has_own_time:
-                lane.do(command)
+        self._max_idle_s = command.idle_s
+        for model in self._models:
+            if not model.has_own_time:
+                model.do(command)
 
     def cancel(self, generations: Sequence[Generation]) -> None:
         """End answers; a request that was not accepted yet is dropped with all its choices."""
-        for lane in self._lanes:
-            lane.cancel(generations)
+        for model in self._models:
+            model.cancel(generations)
 
     # -- loading ---------------------------------------------------------------------------
 
     def load_next(self, meanwhile: Callable[[], None], turn: threading.Lock) -> None:
         """Load the first model in the line, if there is one and there is room for it."""
-        self._loading.load_next(partial(self._meanwhile, meanwhile), turn)
+        if not self._line and not self._wants_load:
+            return
+        given_up = [model for model in self._line if not model.wants_load]
+        if given_up:  # nobody waits for these any more, so the room for them is not needed either
+            self._line = [model for model in self._line if model.wants_load]
+            with turn:
+                for model in given_up:
+                    model.clear_message()
+                self._welcome_all()
+        self._line += [
+            model for model in self._models if model.wants_load and model not in self._line
+        ]
+        if not self._line:
+            self._is_blocked = False
+            return
+        model = self._line[0]
+        change = model.change
+        with turn:
+            try:
+                self._is_blocked = not self._has_room(model)
+            except ModelLoadFailed as error:
+                self._is_blocked = False
+                del self._line[0]
+                model.refuse_load(error)
+                self._welcome_all()
+                return
+        if self._is_blocked:
+            return
+        del self._line[0]
 
-    def _meanwhile(self, step_others: Callable[[], None]) -> None:
-        """Step the other models while one is loaded, if they have anything to do."""
-        if len(self._lanes) > 1:
-            step_others()
+        def step_others() -> None:
+            if len(self._models) > 1:
+                meanwhile()
 
-    def _loaded(self, lane: Lane, change: Command | None) -> None:
-        """Make a model the default one if it was loaded because somebody chose it."""
-        is_chosen = isinstance(change, Load) and not change.keeps_default
-        is_chosen = is_chosen and lane.slot.backend is not None
-        if is_chosen and lane is not self._register.default:
-            self._register.choose(lane)
+        model.load(step_others, turn)
+        with turn:
+            self._welcome_all()
+            if model.backend is not None:
+                self._loaded(model, change)
+
+    def _welcome_all(self) -> None:
+        for model in self._models:
+            model.measure_again()
+            model.stay()
+
+    def _has_room(self, model: LoadedModel) -> bool:
+        """Make room for a model that is to be loaded; return False if it must wait for room."""
+        change = model.change
+        source = Source(change.folder, change.draft) if isinstance(change, Load) else model.source
+        if source is None:
+            return True
+        budget, wanted, others = self._budget, self._budget.need_of(source), self._others(model)
+        if wanted is not None:
+            if model.offered is None:
+                budget.check_alone(source, wanted)
+            else:
+                budget.check(source, wanted, [one for one in others if one.is_pinned])
+            while others and not budget.has_room(wanted, others):
+                if not self._let_leave(model, others):
+                    # All others are pinned: it fits only if other programs give memory back.
+                    if all(one.is_pinned for one in others):
+                        break
+                    return False
+                others = self._others(model)
+        if model.offered is None:
+            model.need, model.cache_bytes = None, self._limits.prompt_cache_bytes
+        else:
+            model.need, model.cache_bytes = wanted, budget.cache_bytes(wanted)
+        return True
+
+    def _let_leave(self, model: LoadedModel, others: Sequence[LoadedModel]) -> bool:
+        """Unload a model without answers; return False if all models have answers.
+
+        In that case the least recently used model takes no more requests.
+        """
+        movable = _movable(others)
+        for one in movable:
+            if one.is_evictable:
+                one.unload_idle()
+                return True
+        if movable and not any(one.is_leaving for one in movable):
+            movable[0].is_leaving = True
+        if movable:
+            leaving = next(one for one in movable if one.is_leaving)
+            model.say(f"waits for memory: {leaving.name} is still answering")
+        return False
+
+    def _make_room(self, model: LoadedModel) -> bool | None:
+        """Unload another model for an answer of one that is in memory.
+
+        False if answers of others have to end first; None if no room can be made.
+        """
+        movable = _movable(self._others(model))
+        for one in movable:
+            if one.is_evictable:
+                one.unload_idle()
+                model.note_work()
+                return True
+        # Those that wait, too, wait for this one.
+        return False if any(one.has_rows for one in movable) else None
 
     # -- unloading while idle --------------------------------------------------------------
 
     def note_work(self) -> None:
         """Note that models are used now: their idle time begins again."""
-        if len(self._lanes) == 1:
-            self._lanes[0].slot.idle.begin_anew()
-            return
-        for lane in self._lanes:
-            if not lane.is_idle:
-                lane.slot.idle.begin_anew()
+        for model in self._models:
+            if len(self._models) == 1 or not model.is_idle:
+                model.begin_idle_time()
 
     @property
     def unload_due_s(self) -> float | None:
         """In how many seconds the memory of an idle model should be freed; None for never."""
-        waits_s = (lane.slot.unload_due_s for lane in self._lanes)
+        waits_s = (model.unload_due_s for model in self._models)
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def unload_idle(self) -> None:
         """Free the memory of the models that have been idle for long enough."""
-        for lane in self._lanes:
-            if lane.is_idle and lane.slot.unload_due_s == 0.0:
-                lane.unload_idle()
+        for model in self._models:
+            if model.is_idle and model.unload_due_s == 0.0:
+                model.unload_idle()
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -682,46 +572,46 @@ class Lanes:
 
     def hand_over(
         self, stuck: object | None, hang: Hang, *, is_touched: bool
-    ) -> tuple[list[LeftLane], list[Lane]]:
+    ) -> tuple[list[LeftModel], list[LoadedModel]]:
         """Give up all models with all that waits for them, for another thread. Any thread."""
         left = [
-            lane.hand_over(
-                is_default=lane is self._register.default,
-                hang=hang if lane is stuck else None,
+            model.hand_over(
+                is_default=model is self._default,
+                hang=hang if model is stuck else None,
                 is_touched=is_touched,
             )
-            for lane in self._lanes.copy()
+            for model in self._models.copy()
         ]
-        return left, [lane for lane in self._lanes if lane is not stuck]
+        return left, [model for model in self._models if model is not stuck]
 
-    def begin(self, left: Sequence[LeftLane]) -> None:
+    def begin(self, left: Sequence[LeftModel]) -> None:
         """Do what an earlier thread has left to be done for its models."""
-        for lane, one in zip(self._lanes.copy(), left, strict=False):
+        for model, one in zip(self._models.copy(), left, strict=False):
             for command in one.commands:
-                lane.do(command)
+                model.do(command)
 
     def end_all(self, kind: StopKind, cause: str | None) -> None:
         """End every answer, running or waiting, with what it has so far."""
-        for lane in self._lanes:
-            lane.abandon(kind, cause)
+        for model in self._models:
+            model.abandon(kind, cause)
 
     def fail_all(
         self, kind: StopKind, cause: str, why: EngineError, touched: object | None
     ) -> None:
         """End every answer, because the engine thread was given up. Any thread."""
-        for lane in self._lanes.copy():
-            if lane is touched:
-                lane.fail_readers(cause, why)
+        for model in self._models.copy():
+            if model is touched:
+                model.fail_readers(cause, why)
             else:
-                lane.abandon(kind, cause)
+                model.abandon(kind, cause)
 
     def refuse_the_rest(self, why: EngineError) -> None:
         """Drop requests that are being rendered, and refuse commands that were never carried out.
 
         Any thread, while the engine thread waits, is stuck, or has ended.
         """
-        for lane in self._lanes.copy():
-            lane.refuse_the_rest(why)
+        for model in self._models.copy():
+            model.refuse_the_rest(why)
         self.close_preparation(why)
 
     def close_preparation(self, why: EngineError) -> None:
@@ -730,6 +620,11 @@ class Lanes:
 
     def free(self) -> None:
         """Free the models, at the end of the thread."""
-        for lane in self._lanes:
+        for model in self._models:
             with contextlib.suppress(Exception):  # after a fault, this may fail as well
-                lane.slot.close()
+                model.close()
+
+
+def _movable(models: Sequence[LoadedModel]) -> list[LoadedModel]:
+    """Return the models that may leave for another one, the least recently used first."""
+    return sorted((one for one in models if not one.is_pinned), key=lambda one: one.used_s)

@@ -43,7 +43,7 @@ class Work(NamedTuple):
     """What the engine thread is working on."""
 
     number: int
-    lane: object | None
+    model: object | None
     is_load: bool
 
 
@@ -64,13 +64,13 @@ class Pulse:
         """The present piece of work; None while the thread waits for commands."""
         return self._work
 
-    def begin(self, lane: object | None = None, *, is_load: bool = False) -> None:
+    def begin(self, model: object | None = None, *, is_load: bool = False) -> None:
         """Note that a piece of work begins."""
         with self._lock:
             if self.is_given_up:
                 raise GivenUp
             self._number += 1
-            self._work = Work(self._number, lane, is_load)
+            self._work = Work(self._number, model, is_load)
 
     def end(self) -> None:
         """Note that the thread waits for commands."""

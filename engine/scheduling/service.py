@@ -121,9 +121,9 @@ class RestartingThread:
             )
             for command in [*self._said.values(), *commands]:
                 self._thread.send(command)
-        for lane in others:  # their memory; those that are needed are loaded again
+        for model in others:  # their memory; those that are needed are loaded again
             with contextlib.suppress(Exception):
-                lane.drop()
+                model.drop()
 
     @property
     def is_stuck(self) -> bool:

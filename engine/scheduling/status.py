@@ -78,14 +78,14 @@ class Posted:
 
 
 class StatusBoard:
-    """The statuses of the models, by the numbers of their lanes."""
+    """The statuses of the models, by their numbers."""
 
     def __init__(self) -> None:
         self.status = EngineStatus()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        # A lane that is not here posts nothing any more: its thread was given up.
-        self._by_lane: dict[int, tuple[OfferedModel | None, EngineStatus | None]] = {}
+        # A model that is not here posts nothing any more: its thread was given up.
+        self._by_number: dict[int, tuple[OfferedModel | None, EngineStatus | None]] = {}
         self._default = 0
 
     @property
@@ -94,53 +94,53 @@ class StatusBoard:
         with self._lock:
             return [
                 Posted(offered, status, number == self._default)
-                for number, (offered, status) in self._by_lane.items()
+                for number, (offered, status) in self._by_number.items()
                 if status is not None
             ]
 
-    def open_lane(self) -> int:
-        """Return the number of a new lane."""
+    def add(self) -> int:
+        """Return the number of a new model."""
         with self._lock:
             number = next(self._numbers)
-            self._by_lane[number] = None, None
+            self._by_number[number] = None, None
             return number
 
-    def post(self, lane: int, offered: OfferedModel | None, status: EngineStatus) -> None:
-        """Note what the model of a lane is doing."""
+    def post(self, number: int, offered: OfferedModel | None, status: EngineStatus) -> None:
+        """Note what a model is doing."""
         with self._lock:
-            if lane not in self._by_lane:
+            if number not in self._by_number:
                 return
-            self._by_lane[lane] = offered, status
-            if lane == self._default:
+            self._by_number[number] = offered, status
+            if number == self._default:
                 self.status = status
 
-    def begin(self, lane: int) -> None:
-        """Forget the lanes of an earlier thread, once those of the next one have been posted.
+    def begin(self, first: int) -> None:
+        """Forget the models of an earlier thread, once those of the next one have been posted.
 
         The status of the default model stays until another one is posted.
         """
         with self._lock:
-            for number in [number for number in self._by_lane if number < lane]:
-                del self._by_lane[number]
+            for number in [number for number in self._by_number if number < first]:
+                del self._by_number[number]
 
-    def choose(self, lane: int) -> None:
-        """Note the lane whose model answers requests that name no model."""
+    def choose(self, number: int) -> None:
+        """Note the model that answers requests that name no model."""
         with self._lock:
-            self._default = lane
-            _, status = self._by_lane.get(lane, (None, None))
+            self._default = number
+            _, status = self._by_number.get(number, (None, None))
             if status is not None:
                 self.status = status
 
-    def remove(self, lane: int) -> None:
-        """Forget a lane."""
+    def remove(self, number: int) -> None:
+        """Forget a model."""
         with self._lock:
-            self._by_lane.pop(lane, None)
+            self._by_number.pop(number, None)
 
     def clear(self, status: EngineStatus) -> None:
         """Note that no model is in memory any more, and the status of the default one."""
         with self._lock:
-            offered, _ = self._by_lane.get(self._default, (None, None))
-            self._by_lane = {self._default: (offered, status)}
+            offered, _ = self._by_number.get(self._default, (None, None))
+            self._by_number = {self._default: (offered, status)}
             self.status = status
 
 

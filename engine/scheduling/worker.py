@@ -20,8 +20,8 @@ from engine.processes.interpreter import return_freed_memory
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import Command, EngineStatus, Inbox, Rendered, refuse
 from engine.scheduling.limits import Limits
-from engine.scheduling.loaded_model import Hang, Lane, LeftLane
-from engine.scheduling.models import Lanes
+from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel
+from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox, cause_of, settle
 from engine.scheduling.prompt_rendering import Watch
 from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Work, gather
@@ -93,7 +93,7 @@ class EngineThread:
         board: StatusBoard,
         leave: Callable[[], None],
         on_stuck: Callable[["EngineThread", Work, str], None],
-        left: Sequence[LeftLane] = (),
+        left: Sequence[LeftModel] = (),
     ) -> None:
         self._limits = limits
         self._leave = leave
@@ -102,7 +102,7 @@ class EngineThread:
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._pulse = Pulse()
-        self._lanes = Lanes(limits, loader, self._inbox, self._outbox, board, self._pulse, left)
+        self._models = Models(limits, loader, self._inbox, self._outbox, board, self._pulse, left)
         self._left = left
         # The error of a step of another model while one was loaded.
         self._fault: BaseException | None = None
@@ -153,7 +153,7 @@ class EngineThread:
         self._inbox.close(EngineClosed(cause))
         self._inbox.is_ending.set()
         deadline_s = time.monotonic() + patience_s
-        while self._lanes.has_answers and time.monotonic() < deadline_s:
+        while self._models.has_answers and time.monotonic() < deadline_s:
             time.sleep(_GLANCE_S)
         work = self._pulse.give_up()
         has_turn = self._turn.acquire(timeout=_GLANCE_S)
@@ -161,7 +161,9 @@ class EngineThread:
             self._board.clear(EngineStatus("failed", message=cause))
             why = EngineClosed(cause)
             # Without the turn, the thread is stuck while it changes answers of that model.
-            self._lanes.fail_all(kind, cause, why, None if has_turn or work is None else work.lane)
+            self._models.fail_all(
+                kind, cause, why, None if has_turn or work is None else work.model
+            )
             self._outbox.flush(is_forced=True)
             self._refuse_the_rest(why)
             self._is_given_up.set()
@@ -172,7 +174,7 @@ class EngineThread:
 
     def hand_over(
         self, work: Work, cause: str
-    ) -> tuple[list[LeftLane], Sequence[Command], list[Lane]] | None:
+    ) -> tuple[list[LeftModel], Sequence[Command], list[LoadedModel]] | None:
         """Give up this thread, which is stuck in some work, for another one. Any thread.
 
         The answers of the model that it works for end with an error. What it holds is freed if it
@@ -185,19 +187,19 @@ class EngineThread:
         has_turn = not is_own and self._turn.acquire(timeout=_GLANCE_S)
         try:
             hang = Hang(cause, lambda: is_own or not self.is_alive)
-            left, others = self._lanes.hand_over(
-                work.lane, hang, is_touched=not has_turn and not is_own
+            left, others = self._models.hand_over(
+                work.model, hang, is_touched=not has_turn and not is_own
             )
             if has_turn or is_own:
                 self._outbox.flush(is_forced=True)
             why = EngineStuck(cause)
             self._inbox.close(why)
-            if self._inbox.at_hand is not None and work.lane is not None:
+            if self._inbox.at_hand is not None and work.model is not None:
                 refuse(self._inbox.at_hand, why)
             # Their requests are rendered again.
             commands = [one for one in self._inbox.take_all() if type(one) is not Rendered]
             self._watch.end()
-            self._lanes.close_preparation(why)
+            self._models.close_preparation(why)
             self._is_given_up.set()
         finally:
             if has_turn:
@@ -210,7 +212,7 @@ class EngineThread:
 
     def _look(self) -> None:
         """End renderings that take too long, and notice a stuck thread; the watch's thread."""
-        self._lanes.look()
+        self._models.look()
         now_s = time.monotonic()
         since_s, self._looked_s = now_s - self._looked_s, now_s
         work = self._pulse.work
@@ -227,10 +229,10 @@ class EngineThread:
         try:
             with self._turn:
                 left, self._left = self._left, ()
-                self._lanes.begin(left)
+                self._models.begin(left)
             while self._serve():
                 self._step()
-                self._lanes.load_next(self._go_on_meanwhile, self._turn)
+                self._models.load_next(self._go_on_meanwhile, self._turn)
         except GivenUp:
             _log.warning("an engine thread that was given up ends")
         except BaseException as error:
@@ -243,7 +245,7 @@ class EngineThread:
         _log.error("the engine thread died", exc_info=error)
         cause = f"the engine stopped: {cause_of(error)}"
         work = self._pulse.give_up()
-        if work is None or work.lane is None:
+        if work is None or work.model is None:
             return cause
         self._on_stuck(self, work, cause)
         return None if self._is_given_up.is_set() else cause
@@ -251,9 +253,9 @@ class EngineThread:
     def _step(self) -> None:
         """Step a model once and hand out its tokens."""
         begin_s = time.monotonic()
-        outcome = self._lanes.decode()
+        outcome = self._models.decode()
         with self._turn:
-            self._lanes.advance(outcome)
+            self._models.advance(outcome)
             self._publish()
         if self._freed.is_overdue(begin_s):
             self._freed.give_back()
@@ -273,9 +275,9 @@ class EngineThread:
                         return
                     self._cancel(self._inbox.take_cancels())
                     while (command := self._inbox.take_next()) is not None:
-                        self._lanes.do(command)
+                        self._models.do(command)
                 self._step()
-                if not self._lanes.has_rows or time.monotonic() > until_s:
+                if not self._models.has_rows or time.monotonic() > until_s:
                     return
         except GivenUp:
             raise
@@ -294,16 +296,16 @@ class EngineThread:
         takes longer. Cancels go first.
         """
         begin_s = time.monotonic()
-        inbox, lanes = self._inbox, self._lanes
+        inbox, models = self._inbox, self._models
         while True:
-            is_idle = lanes.is_idle and not inbox.has_line
-            is_waiting = is_idle or (lanes.waits_for_prompts and not inbox.has_line)
+            is_idle = models.is_idle and not inbox.has_line
+            is_waiting = is_idle or (models.waits_for_prompts and not inbox.has_line)
             if is_waiting:
                 # Readers must learn before the long wait which answers the last command ended.
                 with self._turn:
                     self._publish(is_forced=True)
             else:
-                lanes.note_work()
+                models.note_work()
                 if inbox.is_empty:
                     return True
             try:
@@ -317,10 +319,10 @@ class EngineThread:
                 with self._turn:
                     self._pulse.begin()
                     if (command := inbox.take_next()) is not None:
-                        lanes.do(command)
+                        models.do(command)
             self._freed.note()
-            lanes.note_work()
-            if lanes.has_rows and time.monotonic() - begin_s > _SERVING_S:
+            models.note_work()
+            if models.has_rows and time.monotonic() - begin_s > _SERVING_S:
                 return True
 
     def _collect(self, *, is_waiting: bool, is_idle: bool) -> bool:
@@ -341,26 +343,26 @@ class EngineThread:
         """End answers; a request that is still queued is dropped with all its choices."""
         if not generations:
             return
-        self._lanes.cancel(generations)
+        self._models.cancel(generations)
         for generation in generations:
             if (waiting := self._inbox.take_submit_of(generation)) is not None:
                 settle(waiting.generations, RequestCancelled("cancelled before it was taken"))
 
     def _rest_due_s(self) -> float | None:
         """Return in how many seconds ``_rest`` is due; None for never."""
-        waits_s = (self._lanes.unload_due_s, self._freed.wait_s)
+        waits_s = (self._models.unload_due_s, self._freed.wait_s)
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def _rest(self) -> None:
         """Return freed memory, or unload idle models, after a time without commands."""
         if not self._freed.give_back():
             with self._turn:
-                self._lanes.unload_idle()
+                self._models.unload_idle()
             self._freed.note()
 
     def _publish(self, *, is_forced: bool = False) -> None:
         """Publish changes, and cancel the answers that nobody can read any more."""
-        self._lanes.publish()
+        self._models.publish()
         self._cancel(self._outbox.flush(is_forced=is_forced))
 
     # -- the end ---------------------------------------------------------------------------
@@ -370,20 +372,20 @@ class EngineThread:
         self._inbox.close(EngineClosed(cause or "the engine has been shut down"))
         if not self._pulse.is_given_up or cause is not None:
             with self._turn:
-                self._lanes.end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
+                self._models.end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
                 self._outbox.flush(is_forced=True)
                 self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
             state: Literal["none", "failed"] = "none" if cause is None else "failed"
             self._board.clear(EngineStatus(state, message=cause or ""))
         self._is_leaving = True
         with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
-            self._lanes.free()
+            self._models.free()
         with contextlib.suppress(Exception):
             self._leave()  # even a cancelled load has used the libraries
 
     def _refuse_the_rest(self, why: EngineError) -> None:
         """Refuse the commands that were never carried out."""
         self._watch.end()
-        self._lanes.refuse_the_rest(why)
+        self._models.refuse_the_rest(why)
         for command in self._inbox.take_all():
             refuse(command, why)
