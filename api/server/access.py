@@ -67,7 +67,7 @@ _MAX_PORT = 65535
 # RFC 6762, and ICANN's reservation for private use; loopback names are checked separately.
 _PRIVATE = (".local", ".internal")
 # Longer host names are not repeated in errors.
-_MOST_REPEATED = 150
+_MAX_REPEATED = 150
 # Characters that an error can repeat without misleading its reader.
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,40}://[A-Za-z0-9.:\[\]_-]{1,150}")
 # What proxies add, and services that make a program on this computer reachable from elsewhere.
@@ -94,7 +94,7 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
     host = _host_of(host_header)
     if host and (_is_certain(host, config, local_host) or _is_private(host)):
         return
-    name = host if host and len(host) <= _MOST_REPEATED else "NAME"
+    name = host if host and len(host) <= _MAX_REPEATED else "NAME"
     remedy = f"--allow-host {name}"
     raise ApiError(
         ErrorKind.PERMISSION,

@@ -113,11 +113,11 @@ class BodyReader:
             ApiError: It is too large or too slow, or it is small and cannot be decompressed.
         """
         encoding = encoding_of(",".join(request.headers.getall("Content-Encoding", ())))
-        most_bytes = self._config.max_body_bytes
-        if (request.content_length or 0) > most_bytes:
+        max_bytes = self._config.max_body_bytes
+        if (request.content_length or 0) > max_bytes:
             request.protocol.close()  # refuse it before the rest arrives
-            raise too_large(most_bytes)
-        body = request[_BODY] = SentBody(encoding, most_bytes, self.helper)
+            raise too_large(max_bytes)
+        body = request[_BODY] = SentBody(encoding, max_bytes, self.helper)
         try:
             await self._receive(request, body)
             body.settle()
@@ -158,8 +158,8 @@ class BodyReader:
         body.on_drop = leave
         while part := await request.content.readany():
             body.add(part)
-            if body.size_bytes > body.most_bytes:
-                raise too_large(body.most_bytes)
+            if body.size_bytes > body.max_bytes:
+                raise too_large(body.max_bytes)
             counted = body.size_bytes - FREE_BYTES - held
             if counted > 0:
                 self._room.take(client, counted)

@@ -144,7 +144,7 @@ _log = logging.getLogger(__name__)
 _THEIRS = "opentelemetry"
 _HEADER_PARSER = "opentelemetry.util.re"
 _SILENCE_S = 60.0
-_MOST_CHARACTERS = 300
+_MAX_CHARACTERS = 300
 _IN_ADDRESS = re.compile(r"//[^/@\s]*@")
 
 
@@ -171,7 +171,7 @@ class Complaints(logging.Handler):
         text = " ".join(record.getMessage().split())
         for secret in self._secrets:
             text = text.replace(secret, "[hidden]")
-        return _IN_ADDRESS.sub("//", text)[:_MOST_CHARACTERS]
+        return _IN_ADDRESS.sub("//", text)[:_MAX_CHARACTERS]
 
 
 def listen(environment: Mapping[str, str]) -> None:
@@ -526,7 +526,7 @@ def _number(value: int | None) -> int:
 # there, in the SDK or at the collector, are logged and never reach an answer.
 
 
-_MOST_WAITING = 1000
+_MAX_WAITING = 1000
 _CLOSE_TIMEOUT_S = 3.0
 
 # The bucket boundaries that the conventions prescribe for each histogram.
@@ -616,7 +616,7 @@ class Telemetry:
         self._with_content = with_content
         self._secret = secret
         self._shutdowns = shutdowns
-        self._queue: Queue[RequestEnded | None] = Queue(_MOST_WAITING)
+        self._queue: Queue[RequestEnded | None] = Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._record_all, name="telemetry", daemon=True)
         self._thread.start()
 

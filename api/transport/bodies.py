@@ -51,13 +51,13 @@ def encoding_of(content_encoding: str) -> str | None:
     )
 
 
-def unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
+def unpacked(packed: bytes, encoding: str, max_bytes: int) -> bytes:
     """Return a body, decompressed.
 
     Args:
         packed: The body as it was sent; not empty.
         encoding: What ``encoding_of`` returned.
-        most_bytes: The limit.
+        max_bytes: The limit.
 
     Raises:
         ApiError: It is larger than the limit once decompressed, or damaged.
@@ -66,26 +66,26 @@ def unpacked(packed: bytes, encoding: str, most_bytes: int) -> bytes:
         # Decompress twice: the first pass only measures. A refused body then takes no memory, and
         # any other exactly its own size.
         window = _window(packed, encoding)
-        size = _size_unpacked(packed, zlib.decompressobj(window), encoding, most_bytes)
+        size = _size_unpacked(packed, zlib.decompressobj(window), encoding, max_bytes)
         return zlib.decompress(packed, window, max(size, 1))
     except zlib.error:
         raise _damaged(encoding, "the content-encoding names it, but the bytes are not") from None
 
 
-def beginning(packed: bytes, encoding: str, most_bytes: int) -> bytes:
+def beginning(packed: bytes, encoding: str, max_bytes: int) -> bytes:
     """Return the beginning of a body, decompressed; empty if the body is damaged there."""
     if not packed:
         return b""
     try:
-        return zlib.decompressobj(_window(packed, encoding)).decompress(packed, most_bytes)
+        return zlib.decompressobj(_window(packed, encoding)).decompress(packed, max_bytes)
     except zlib.error:
         return b""
 
 
-def too_large(most_bytes: int) -> ApiError:
+def too_large(max_bytes: int) -> ApiError:
     """Return the error for a body beyond the limit."""
     return ApiError(
-        ErrorKind.TOO_LARGE, f"the body exceeds the limit of {counted(most_bytes, 'byte')}"
+        ErrorKind.TOO_LARGE, f"the body exceeds the limit of {counted(max_bytes, 'byte')}"
     )
 
 
@@ -93,15 +93,15 @@ def _window(packed: bytes, encoding: str) -> int:
     return _GZIP if encoding != "deflate" else _ZLIB if packed[0] & 0xF == 8 else _BARE
 
 
-def _size_unpacked(packed: bytes, unpacking: Any, encoding: str, most_bytes: int) -> int:
+def _size_unpacked(packed: bytes, unpacking: Any, encoding: str, max_bytes: int) -> int:
     size = 0
     for start in range(0, len(packed), _PIECE_BYTES):
         piece = packed[start : start + _PIECE_BYTES]
         while not unpacking.eof:
             count = len(unpacking.decompress(piece, _PIECE_BYTES))
             size += count
-            if size > most_bytes:
-                raise too_large(most_bytes)
+            if size > max_bytes:
+                raise too_large(max_bytes)
             piece = unpacking.unconsumed_tail
             if not piece and count < _PIECE_BYTES:
                 break
@@ -124,14 +124,14 @@ def _damaged(encoding: str, why: str) -> ApiError:
 # times their size in memory. If memory runs out, only the helper process ends. It returns a small
 # error or a request that this server can answer.
 
-_MOST_WAITING = 64
+_MAX_WAITING = 64
 _PATIENCE_S = 60.0
 # After this long without a large body, the process is ended to free its memory.
 _REST_AFTER_S = 300.0
 
 # Memory that the process may keep, because Python seldom returns all that a large body took. A new
 # process takes less than half of it.
-_MOST_KEPT_BYTES = 128 << 20
+_MAX_KEPT_BYTES = 128 << 20
 
 _T = TypeVar("_T")
 
@@ -204,7 +204,7 @@ class LargeBodies:
         if not self._is_busy:
             self._is_busy = True
             return
-        if len(self._waiting) >= _MOST_WAITING:
+        if len(self._waiting) >= _MAX_WAITING:
             raise ApiError(
                 ErrorKind.RATE_LIMITED,
                 "too many large requests are waiting to be read; try again",
@@ -260,7 +260,7 @@ class LargeBodies:
         try:
             return understand(answer)
         finally:
-            if self.process.memory_bytes > _MOST_KEPT_BYTES:
+            if self.process.memory_bytes > _MAX_KEPT_BYTES:
                 self.process.rest()  # the next body gets a fresh process
 
 
@@ -299,15 +299,15 @@ _PART_BYTES = 256 * 1024
 class BodyRoom:
     """Limits the bytes of all bodies in memory, in total and for each client."""
 
-    def __init__(self, most: int, most_of_one: int = 0) -> None:
+    def __init__(self, most: int, max_of_client: int = 0) -> None:
         self._most = most
-        self._most_of_client = max(most // 2, most_of_one)
+        self._max_of_client = max(most // 2, max_of_client)
         self._total = 0
         self._of: Counter[str] = Counter()
 
     def take(self, client: str, size: int) -> None:
         """Count bytes that are now in memory."""
-        if self._total + size > self._most or self._of[client] + size > self._most_of_client:
+        if self._total + size > self._most or self._of[client] + size > self._max_of_client:
             raise ApiError(
                 ErrorKind.RATE_LIMITED,
                 "too many large requests are being sent at once; try again",
@@ -330,7 +330,7 @@ class SentBody:
 
     Attributes:
         encoding: How it is compressed; None if it is not.
-        most_bytes: Its largest permitted size once decompressed.
+        max_bytes: Its largest permitted size once decompressed.
         helper: Reads it if it is large.
         model: The loaded model; None if no model is loaded.
         small: The whole body, decompressed, if it is small; None if it is large.
@@ -340,7 +340,7 @@ class SentBody:
     """
 
     encoding: str | None
-    most_bytes: int
+    max_bytes: int
     helper: LargeBodies
     model: ModelInfo | None = None
     small: bytes | None = None
@@ -367,7 +367,7 @@ class SentBody:
         sent = b"".join(self._parts)
         if self.encoding is not None and sent:
             try:
-                sent = unpacked(sent, self.encoding, min(SMALL_BYTES, self.most_bytes))
+                sent = unpacked(sent, self.encoding, min(SMALL_BYTES, self.max_bytes))
             except ApiError as error:
                 if error.kind is ErrorKind.TOO_LARGE:
                     return
@@ -382,16 +382,16 @@ class SentBody:
         parts, self._parts = self._parts, []
         return sum(map(len, parts)), _used_up(parts)
 
-    def beginning(self, most_bytes: int) -> bytes:
+    def beginning(self, max_bytes: int) -> bytes:
         """Return the beginning of the body, decompressed."""
         if self.small is not None:
-            return self.small[:most_bytes]
+            return self.small[:max_bytes]
         first = b""
         for part in self._parts:
-            first += part[: most_bytes - len(first)]
-            if len(first) == most_bytes:
+            first += part[: max_bytes - len(first)]
+            if len(first) == max_bytes:
                 break
-        return first if self.encoding is None else beginning(first, self.encoding, most_bytes)
+        return first if self.encoding is None else beginning(first, self.encoding, max_bytes)
 
     def drop(self) -> None:
         """Free the body: it has been read, or nobody will read it."""

@@ -29,8 +29,8 @@ FieldPath = tuple[str | int, ...]
 
 
 # Most characters of an error's message, and of a part of a request that it repeats.
-_MOST_WORDS = 1000
-_MOST_REPEATED = 200
+_MAX_WORDS = 1000
+_MAX_REPEATED = 200
 # The engine's messages when it was ended on purpose.
 _CANCELLED = "the generation was cancelled on the server"
 _SHUT_DOWN = "the engine has been shut down"
@@ -42,8 +42,8 @@ _HELPER_RETRY_S = 1.0
 _STUCK_RETRY_S = 10.0
 # Most characters of one name in a path, and of the path: clients choose some names, and an error
 # may contain a path twice.
-_MOST_OF_NAME = 40
-_MOST_OF_PATH = 96
+_MAX_OF_NAME = 40
+_MAX_OF_PATH = 96
 
 
 class ErrorKind(StrEnum):
@@ -86,7 +86,7 @@ class ApiError(Exception):
         details: Mapping[str, object] | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        message = shown(message, _MOST_WORDS)
+        message = shown(message, _MAX_WORDS)
         super().__init__(message)
         self.kind = kind
         self.message = message
@@ -105,7 +105,7 @@ class ContextOverflow(ApiError):
     Attributes:
         prompt_tokens: Tokens of the whole prompt.
         context_length: Tokens that the context holds, the answer's included.
-        most_tokens: Tokens of the longest prompt that fits, as the vendors report it: the context's
+        max_tokens: Tokens of the longest prompt that fits, as the vendors report it: the context's
             length, or one less if the prompt is exactly as long as the context.
     """
 
@@ -120,22 +120,22 @@ class ContextOverflow(ApiError):
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
         # An answer has at least one token, so a prompt must not fill the context.
-        self.most_tokens = min(context_length, prompt_tokens - 1)
+        self.max_tokens = min(context_length, prompt_tokens - 1)
 
 
-def shown(text: str, most: int = _MOST_REPEATED) -> str:
+def shown(text: str, most: int = _MAX_REPEATED) -> str:
     """Return the beginning of a text of a request, as much as an error may repeat."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _short_path(path: FieldPath) -> FieldPath:
     """Return the beginning of a path, with long names shortened."""
-    left, parts = _MOST_OF_PATH, list[str | int]()
+    left, parts = _MAX_OF_PATH, list[str | int]()
     for part in path:
         if left < 2:
             break
         if isinstance(part, str):
-            part = shown(part, min(_MOST_OF_NAME, left))
+            part = shown(part, min(_MAX_OF_NAME, left))
             left -= len(part)
         parts.append(part)
     return tuple(parts)

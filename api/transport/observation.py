@@ -48,15 +48,15 @@ class Body:
 class KeptBytes:
     """The first bytes of a body that may be long."""
 
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._kept = bytearray()
         self.size_bytes = 0
 
     def add(self, data: bytes) -> None:
         """Add the next bytes of the body."""
         self.size_bytes += len(data)
-        room = self._most_bytes - len(self._kept)
+        room = self._max_bytes - len(self._kept)
         if room > 0:
             self._kept += data[:room]
 

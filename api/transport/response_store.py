@@ -38,12 +38,12 @@ _BROKEN = ".broken"
 _SET_ASIDE = re.compile(_NAME.pattern + re.escape(_BROKEN))
 _UNFINISHED = re.compile(r"\.response-[0-9a-f]{32}-[0-9a-f]{64}\.txt\..+")
 _ABANDONED_S = 60.0
-_MOST_FILE_BYTES = 1 << 30
+_MAX_FILE_BYTES = 1 << 30
 _TRIED_AGAIN_AFTER_S = 5.0
 # Disk space that is left free for others.
 _LEFT_FREE_BYTES = 512 << 20
 # Most changes that may wait for the disk; beyond that, answers are kept only in memory.
-_MOST_WAITING = 1_024
+_MAX_WAITING = 1_024
 # Memory overhead of a text, and of an id in the index.
 _TEXT_BYTES, _FOUND_BYTES = 72, 120
 
@@ -120,7 +120,7 @@ class ResponseFolder:
         except OSError:
             pass  # a file system without locks
         self._thread = ThreadPoolExecutor(1, "fullstop-kept-responses")
-        self._room = BoundedSemaphore(_MOST_WAITING)
+        self._room = BoundedSemaphore(_MAX_WAITING)
         # Paths by the ids of the answers; used only by the thread once they are read.
         self._names: dict[str, str] = {}
         self._was_told = False
@@ -128,7 +128,7 @@ class ResponseFolder:
         self._unwritten: dict[str, KeptResponse] = {}
         self._again = Later(_TRIED_AGAIN_AFTER_S, self._try_again)
 
-    def read(self, most_s: float) -> list[tuple[float, KeptResponse]]:
+    def read(self, max_s: float) -> list[tuple[float, KeptResponse]]:
         """Return the answers that earlier servers kept, least recently used first.
 
         Damaged files are renamed. Answers that were not used for too long are deleted. Called once,
@@ -143,7 +143,7 @@ class ResponseFolder:
                     if unused_s > _ABANDONED_S:
                         path.unlink()
                     continue
-                if unused_s > most_s:
+                if unused_s > max_s:
                     path.unlink()
                     continue
                 if _SET_ASIDE.fullmatch(path.name):
@@ -271,7 +271,7 @@ def _written(response: KeptResponse) -> str:
 def _read(path: Path) -> KeptResponse | None:
     """Return the answer in a file; None if it is damaged."""
     try:
-        text = read_bounded(path, _MOST_FILE_BYTES).decode()
+        text = read_bounded(path, _MAX_FILE_BYTES).decode()
         facts, answer, *sent = text.split("\n")
         # Earlier versions wrote no owner: these answers belong to the clients without a key.
         its_id, previous, sent_ids, output_ids, owner = [*json.loads(facts), ""][:5]
@@ -296,21 +296,21 @@ class KeptResponses:
     """The kept answers of one server.
 
     Args:
-        most_bytes: Memory for all of them; 0 keeps none.
-        most_s: How long each is kept after it was last used.
+        max_bytes: Memory for all of them; 0 keeps none.
+        max_s: How long each is kept after it was last used.
         clock: Returns seconds that never go back.
         folder: Where they are also kept on disk; answers already there are read again.
     """
 
     def __init__(
         self,
-        most_bytes: int,
-        most_s: float,
+        max_bytes: int,
+        max_s: float,
         clock: Callable[[], float] = time.monotonic,
         folder: ResponseFolder | None = None,
     ) -> None:
-        self._most_bytes = most_bytes
-        self._most_s = most_s
+        self._max_bytes = max_bytes
+        self._max_s = max_s
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, KeptResponse] = OrderedDict()
@@ -318,14 +318,14 @@ class KeptResponses:
         self._response_of_item: dict[str, str] = {}
         self._bytes = 0
         self._folder = folder
-        for unused_s, response in [] if folder is None else folder.read(most_s):
+        for unused_s, response in [] if folder is None else folder.read(max_s):
             self._add(response, self._clock() - unused_s)
         self._tidy()
 
     @property
     def is_on(self) -> bool:
         """Whether answers are kept at all."""
-        return self._most_bytes > 0
+        return self._max_bytes > 0
 
     @property
     def size_bytes(self) -> int:
@@ -396,10 +396,10 @@ class KeptResponses:
         return found
 
     def _tidy(self) -> None:
-        oldest_s = self._clock() - self._most_s
+        oldest_s = self._clock() - self._max_s
         while self._kept:
             first = next(iter(self._kept))
-            if self._bytes <= self._most_bytes and self._used_s[first] >= oldest_s:
+            if self._bytes <= self._max_bytes and self._used_s[first] >= oldest_s:
                 return
             self._forget(first)
 

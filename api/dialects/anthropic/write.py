@@ -323,6 +323,6 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, MessageErrorAn
 def _error_message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
         # Clients look for exactly these words.
-        return f"prompt is too long: {error.prompt_tokens} tokens > {error.most_tokens} maximum"
+        return f"prompt is too long: {error.prompt_tokens} tokens > {error.max_tokens} maximum"
     path = ".".join(str(part) for part in error.field)
     return f"{path}: {error.message}" if path else error.message

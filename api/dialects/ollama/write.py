@@ -350,6 +350,6 @@ def error_to_wire(error: ApiError, request_id: str) -> tuple[int, OllamaErrorAns
 def _message(error: ApiError) -> str:
     if isinstance(error, ContextOverflow):
         # Clients look for exactly these words.
-        excess = error.prompt_tokens - error.most_tokens
+        excess = error.prompt_tokens - error.max_tokens
         return f"prompt too long; exceeded max context length by {excess} tokens"
     return with_field(error)

@@ -158,7 +158,7 @@ def _message(error: ApiError) -> str:
         # Clients look for exactly these words. Some also look for the code in them, which the
         # vendor's own library no longer adds since version 3.
         return (
-            f"This model's maximum context length is {error.most_tokens} tokens. However, your "
+            f"This model's maximum context length is {error.max_tokens} tokens. However, your "
             f"messages resulted in {error.prompt_tokens} tokens. Please reduce the length of the "
             f"messages. ({error.code})"
         )

@@ -352,6 +352,6 @@ def _message(error: ApiError) -> str:
         # Clients look for exactly these words.
         return (
             f"The input ({error.prompt_tokens} tokens) is longer than the model's context length "
-            f"({error.most_tokens} tokens)."
+            f"({error.max_tokens} tokens)."
         )
     return with_field(error)

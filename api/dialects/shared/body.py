@@ -328,9 +328,9 @@ def examined(
     return params
 
 
-def check_text_memory(raw: bytes, most_bytes: int) -> None:
+def check_text_memory(raw: bytes, max_bytes: int) -> None:
     """Refuse a body whose text takes more memory than the largest body of ASCII would."""
-    if len(raw) * WIDEST > most_bytes and (why := text_memory(raw).excess(most_bytes)):
+    if len(raw) * WIDEST > max_bytes and (why := text_memory(raw).excess(max_bytes)):
         raise ApiError(ErrorKind.TOO_LARGE, f"the body takes too much memory: {why}")
 
 

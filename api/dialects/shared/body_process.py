@@ -4,7 +4,7 @@ Started as ``python -m api.dialects.shared.body_process``. Reads frames from its
 answers each on its standard output; ends with its input. A question is a line of JSON, then the
 body as it was sent:
 
-    {"model": "module:class", "encoding": null, "most_bytes": n, "context": n or null,
+    {"model": "module:class", "encoding": null, "max_bytes": n, "context": n or null,
      "longest": n or null, "read": "module:function", "strict": true,
      "images": "note"}
 
@@ -89,8 +89,8 @@ def _read(asked: dict[str, Any], bodies: list[bytes]) -> bytes:
     model: type[WireModel] = _named(asked["model"])
     raw = bodies.pop()
     if asked["encoding"] is not None:
-        raw = unpacked(raw, asked["encoding"], asked["most_bytes"])
-    check_text_memory(raw, asked["most_bytes"])
+        raw = unpacked(raw, asked["encoding"], asked["max_bytes"])
+    check_text_memory(raw, asked["max_bytes"])
     size = len(raw)
     params = examined(raw, model, asked["context"], asked["longest"])
     del raw

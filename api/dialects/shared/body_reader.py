@@ -114,7 +114,7 @@ async def _read_apart(body: SentBody, model: type[WireModel], more: dict[str, An
     question = {
         "model": _place_of(model),
         "encoding": body.encoding,
-        "most_bytes": body.most_bytes,
+        "max_bytes": body.max_bytes,
         "context": None if body.model is None else body.model.context_length,
         "longest": None if body.model is None else body.model.longest_token_bytes,
         **more,

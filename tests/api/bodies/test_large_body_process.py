@@ -60,11 +60,11 @@ def test_a_dead_process_is_reported_in_words_and_the_next_body_gets_a_new_one(
     assert site.send("POST", "/v1/messages", padded(ASK)).status == 200
 
 
-def question(most_bytes: int = 1 << 25) -> bytes:
+def question(max_bytes: int = 1 << 25) -> bytes:
     asked = {
         "model": f"{CompletionParams.__module__}:{CompletionParams.__qualname__}",
         "encoding": None,
-        "most_bytes": most_bytes,
+        "max_bytes": max_bytes,
         "context": 1000,
         "longest": 16,
     }
@@ -128,7 +128,7 @@ def test_a_client_that_leaves_while_its_body_is_read_delays_nobody(
 def test_a_body_beyond_the_length_of_the_queue_is_refused(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.transport.bodies._MOST_WAITING", 2)
+    monkeypatch.setattr("api.transport.bodies._MAX_WAITING", 2)
     helper = bodies()
 
     async def run() -> list[Any]:
@@ -242,7 +242,7 @@ def test_a_process_that_keeps_much_memory_is_replaced_before_the_next_body(
     async def run() -> list[int]:
         starts = []
         for most in (1 << 30, 1 << 30, 1, 1):
-            monkeypatch.setattr("api.transport.bodies._MOST_KEPT_BYTES", most)
+            monkeypatch.setattr("api.transport.bodies._MAX_KEPT_BYTES", most)
             assert (await asked(helper, "x")).prompt == ["x"]
             starts.append(helper.process.starts)
         assert helper.process.pid is None

@@ -71,7 +71,7 @@ def test_only_lists_of_ids_that_are_prompts_count_as_tokens() -> None:
     ids = list(range(1000))
     error = refused({"model": "m", "prompt": ids})
     assert isinstance(error, ContextOverflow)
-    assert (error.field, error.prompt_tokens, error.most_tokens) == (("prompt",), 1000, 999)
+    assert (error.field, error.prompt_tokens, error.max_tokens) == (("prompt",), 1000, 999)
     error = refused({"model": "m", "prompt": [[1], [*ids, 5], ids]})
     assert isinstance(error, ContextOverflow)
     assert error.prompt_tokens == 1001

@@ -268,7 +268,7 @@ def test_an_observer_gets_an_end_for_each_of_several_choices(engine: Engine) -> 
 
 
 def test_an_observer_gets_the_first_part_of_a_long_body_and_its_size() -> None:
-    kept = KeptBytes(most_bytes=5)
+    kept = KeptBytes(max_bytes=5)
     kept.add("aé".encode())
     kept.add("éb".encode())
     body = kept.body(str.upper)

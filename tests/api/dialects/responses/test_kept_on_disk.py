@@ -24,8 +24,8 @@ def made(its_id: str, previous: str = "", text: str = "“x”\u2028") -> KeptRe
     )
 
 
-def opened(folder: Path, most_bytes: int = 10**6, most_s: float = 60) -> KeptResponses:
-    return KeptResponses(most_bytes, most_s, folder=ResponseFolder(folder))
+def opened(folder: Path, max_bytes: int = 10**6, max_s: float = 60) -> KeptResponses:
+    return KeptResponses(max_bytes, max_s, folder=ResponseFolder(folder))
 
 
 def written(folder: Path, responses: Sequence[KeptResponse]) -> list[Path]:
@@ -71,7 +71,7 @@ def test_foreign_files_with_our_names_neither_stop_nor_break_a_server(
 
 
 def test_a_forgotten_response_is_deleted_on_disk(tmp_path: Path) -> None:
-    kept = opened(tmp_path, most_bytes=2 * made("a").size_bytes)
+    kept = opened(tmp_path, max_bytes=2 * made("a").size_bytes)
     for its_id in "abc":  # the first is dropped because there is no room
         kept.keep(made(its_id))
     kept.forget("c")
@@ -85,7 +85,7 @@ def test_a_smaller_limit_applies_to_the_responses_of_an_earlier_server(tmp_path:
     files = written(tmp_path, [made("a"), made("b"), made("c")])
     for age_s, file in zip((30, 10, 20), files, strict=True):
         os.utime(file, (time.time() - age_s,) * 2)
-    kept = opened(tmp_path, most_bytes=2 * made("a").size_bytes)
+    kept = opened(tmp_path, max_bytes=2 * made("a").size_bytes)
     kept.close()
     # The least recently used response is gone.
     assert [file.exists() for file in files] == [False, True, True]
@@ -95,7 +95,7 @@ def test_a_response_that_was_not_used_for_too_long_is_deleted(tmp_path: Path) ->
     old, new = written(tmp_path, [made("a"), made("b")])
     os.utime(old, (time.time() - 10_000,) * 2)
     os.utime(new, (time.time() - 1_000,) * 2)
-    kept = opened(tmp_path, most_s=5_000)
+    kept = opened(tmp_path, max_s=5_000)
     assert kept.get("", "a") is None
     assert kept.get("", "b") is not None
     kept.close()
@@ -130,7 +130,7 @@ def test_a_damaged_file_is_set_aside_and_the_others_are_read(tmp_path: Path, dam
     opened(tmp_path).close()
     assert aside.exists()
     os.utime(aside, (time.time() - 1_000,) * 2)
-    opened(tmp_path, most_s=60).close()
+    opened(tmp_path, max_s=60).close()
     assert not aside.exists(), "it is kept as long as any other file"
 
 
