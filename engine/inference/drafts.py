@@ -16,10 +16,6 @@ from engine.inference.speculation.verification import Checked, Rounding, can_rew
 from engine.values.events import CheckedGuesses
 from engine.values.tokens import TokenOrigin
 
-# Decides at each step whether to verify draft tokens.
-
-# Decides at each step whether to check guesses, and tells their sources the answers' tokens.
-#
 # Without guesses, mlx-lm's plain loop runs unchanged: it computes one pass ahead of the tokens
 # that it returns. Guessing has to wait for that pass, so it begins only where the hit rates of
 # the sources and the measured costs say that it pays. Belongs to the thread of the batch.

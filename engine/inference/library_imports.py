@@ -9,8 +9,6 @@ from engine.inference.transformers_internals import names_of_models_read_later
 from engine.library.hub import client_imported_later
 from engine.processes.interpreter import collector_paused
 
-# Imports mlx-lm, and with it transformers, without their side effects and in half the time.
-#
 # No MLX until the block of ``importing_mlx_lm`` imports it.
 
 _ONE_AT_A_TIME = threading.Lock()

@@ -97,8 +97,6 @@ def _has_nan(weight: mx.array) -> bool:
     )
 
 
-# Loads model folders with mlx-lm, and explains why one cannot be loaded.
-#
 # Never runs code from a folder. Engine thread, except for ``check``.
 
 _MOST_SAID_CHARS = 600

@@ -6,8 +6,6 @@ import os
 import sys
 from functools import cache
 
-# Settings of the system, its C library and the interpreter for threads and memory.
-#
 # Where the system refuses a setting, the engine works, only slower.
 
 _ARENA_MAX = -8  # M_ARENA_MAX of glibc's <malloc.h>

@@ -1,5 +1,11 @@
-"""Decides why an answer ends, and makes the record."""
+"""Decides why an answer ends, and makes the record: no other module decides about an answer.
 
+The engine thread feeds an answer one token id at a time and forwards its events. A reader asks what
+each id means, splits the text into channels and looks for stops in it. At the end, everything held
+is released the same way, the open call is closed, and the reason is chosen by precedence.
+"""
+
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +22,7 @@ from engine.stopping.rules import StopRules, StopScope
 from engine.values.events import Event, TextDelta, ThinkingDelta, TokenTrace
 from engine.values.tokens import TokenOrigin, TokenStats
 
-# The settings with which an answer is read.
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,17 +376,6 @@ class TokenReader:
         return "".join(self._rest) + self.splitter.finish()
 
 
-# Decides why an answer ends, and makes the record.
-#
-# The only place where a ``StopInfo`` is made. The engine thread feeds an answer one token id at a
-# time and forwards its events.
-#
-# Tokens are read by ``engine.output.answer``. It asks ``engine.output.answer`` what an id means,
-# ``engine.output.channels`` for tags, and ``engine.output.channel_text`` for stops in the text.
-# At the end, everything held is released the same way, the open call is closed, and the reason is
-# chosen by precedence.
-
-
 class AnswerBuilder:
     """One answer, from its tokens to its events and its record.
 
@@ -415,17 +410,26 @@ class AnswerBuilder:
 
     def end(self, kind: StopKind) -> StopInfo:
         """End the answer by a cancel or an error (``CANCELLED``, ``ERROR``); return the record."""
-        held = self.reader.release()
-        if self._text.channel is Channel.TOOL:
-            self._text.cut_call()
-        match = self._kept(self._text.match) if self._text.match is not None else None
+        held = dropped = ""
+        length = 0
+        try:
+            held = self.reader.release()
+            if self._text.channel is Channel.TOOL:
+                self._text.cut_call()
+            if self._text.match is not None:
+                dropped = self._kept(self._text.match).dropped
+            length = self._text.length
+        except Exception:
+            # What ended the answer may happen again; its reader must get an end in any case.
+            _log.exception("held text could not be released")
+            held = dropped = ""
         return StopInfo(
             kind,
             channel=self._text.channel,
-            text_offset=self._text.length,
+            text_offset=length,
             token_index=self.count - 1 if self.count else None,
             held=held,
-            dropped=match.dropped if match is not None else "",
+            dropped=dropped,
         )
 
     @property

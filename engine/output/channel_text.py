@@ -204,8 +204,6 @@ def _characters(held: _Shares) -> tuple[list[_Shares], _Shares]:
     return characters[:-1], characters[-1]
 
 
-# Writes the text of one answer by channel: strips white space, matches stops, makes events.
-#
 # Text that arrives here belongs to the open channel; tags have been removed.
 
 # Read at every token: looking up a name is faster than a member of an enumeration.

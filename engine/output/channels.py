@@ -11,8 +11,6 @@ from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
-# Channels of a model's output: what a splitter returns, and where an answer begins.
-#
 # Types only; ``engine.output.families`` makes the splitters.
 
 

@@ -1,6 +1,5 @@
 """One answer on the engine thread: its text pipeline, its times, its reader."""
 
-import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,6 @@ from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
 # The state of one answer on the engine thread: its text pipeline, its times, its reader.
 
-_log = logging.getLogger(__name__)
 # The tokens that an answer without ``max_tokens`` is expected to need.
 _USUAL_ANSWER = 2048
 
@@ -220,15 +218,7 @@ class Row:
         """End the answer for a reason outside its text; return its last events,
         ``Finished`` last.
         """
-        builder = self.builder
-        try:
-            stop = builder.end(kind)
-        except Exception:
-            # The error that ended the answer may occur again; the reader must get an end in any
-            # case.
-            _log.exception("held text could not be released")
-            last = builder.count - 1 if builder.count else None
-            stop = StopInfo(kind, channel=builder.channel, token_index=last)
+        stop = self.builder.end(kind)
         last_event = self.finish(stop, now, error, is_request_at_fault=is_request_at_fault)
         return [*self.take_events(), last_event]
 

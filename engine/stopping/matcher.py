@@ -204,8 +204,6 @@ def automaton(strings: tuple[str, ...]) -> Automaton:
     return _automata.of(strings)
 
 
-# The stop matcher of one channel: text goes in piece by piece, safe text comes out.
-#
 # Holds back exactly what could still become a stop and decides the earliest match to complete
 # (the longest of those that complete together, then list order). Its result does not depend on
 # how the text is cut into pieces.

@@ -13,8 +13,6 @@ from engine.errors import InvalidRequest
 from engine.files.json_fields import Fields
 from engine.stopping.record import Channel
 
-# The stops of a request, and their limits, which are the same everywhere.
-
 MAX_STOPS = 64
 MAX_STOP_CHARS = 4096
 # No list may cost the engine thread more than 5 ms.

@@ -9,8 +9,6 @@ from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
 from engine.values.tokens import PromptScores, TokenOrigin, TokenSpan, TokenStats
 
-# The events of a generation: a closed union, whose last event is always one ``Finished``.
-
 
 @dataclass(frozen=True, slots=True)
 class PromptProgress:

@@ -11,8 +11,6 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message, Tool
 from engine.values.tokens import PromptScoring
 
-# The request for an answer, in the engine's own terms.
-
 
 @dataclass(frozen=True, slots=True)
 class SamplingOption:

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from engine.stopping.record import Channel
 
-# What is known about a single token of an answer: its text, its likelihood, its origin.
-
 
 @dataclass(frozen=True, slots=True)
 class TokenStats:

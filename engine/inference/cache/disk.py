@@ -35,8 +35,6 @@ from engine.inference.cache.segments import (
 )
 from engine.values.request import CacheOwner
 
-# Finds, reads and writes the caches on disk of one loaded model. Uses MLX on disk threads.
-#
 # ``find`` is called where prompts are rendered, ``keep`` on the engine thread.
 
 _log = logging.getLogger(__name__)

@@ -108,8 +108,6 @@ class Segment:
         return found
 
 
-# Finds the files that hold the beginning of a prompt, and what a new cache adds to them.
-#
 # Segments form chains, and chains form trees: an edited question begins a branch. A new segment
 # replaces those before it that are not longer, so that a chain of n turns has about log n files,
 # and each token is written about log n times. Not thread-safe.

@@ -14,8 +14,6 @@ from engine.inference.cache.index import TOKEN_BYTES, LoadedBeginning, common_to
 from engine.inference.cache.segments import Snapshot, Stretch, joined, tail, taken_apart, view_of
 from engine.values.request import CacheOwner
 
-# Keeps the model's caches of earlier turns, so that the next turn reads only what is new.
-#
 # A tree of stretches of tokens: prompts that begin with the same tokens hold them once. A path
 # from the root to an end is the kept cache of one answer. Each owner has a root: what one asked
 # is never found by another, neither as a number nor as time saved.

@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-# How many tokens one forward pass should check, from costs measured on the running machine.
-#
 # A pass over several tokens takes longer than a pass over one. How much longer depends on the
 # machine, the model and the number of rows: on a CPU with two cores, eight tokens of one row took
 # almost three times as long as one; on a GPU they take hardly longer. So the time of each pass is

@@ -17,8 +17,6 @@ from engine.library.models import DraftInfo
 from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
 
-# A draft model: a smaller one with the same vocabulary, loaded beside the one that answers.
-#
 # It guesses a few tokens ahead, and the other model checks them in one pass. Here each answer has
 # a cache of its own, cut back to the tokens that the other model accepts. Engine thread.
 

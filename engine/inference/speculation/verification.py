@@ -117,8 +117,6 @@ class Rounding:
         return found is not None and bool(found.item())
 
 
-# Checks guessed tokens of the running rows in one forward pass. Engine thread.
-#
 # The pass gives the model's logits after each guess. From them each row draws one token per
 # position with its own processors and sampler, and goes on as long as the token is the guessed
 # one. So the tokens are those that the plain loop would draw, whatever the sampling settings: the

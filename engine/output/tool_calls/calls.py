@@ -77,9 +77,6 @@ def readers(call_style: str, parse: CallParser) -> NewReader:
     return new_reader
 
 
-# Follows tool calls while they are written, and parses each when it is complete.
-
-
 class _StartedCall:
     """A call of which parts were sent before it was complete."""
 

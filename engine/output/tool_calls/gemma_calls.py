@@ -16,8 +16,6 @@ from engine.output.tool_calls.call_text import (
 )
 from engine.output.tool_calls.parameters import Conversions, ParameterWriter
 
-# Gemma's calls: ``call:f{key:value}`` with strings between marks.
-
 _WORD_NAME = re.compile(r"\w+")
 _TOOL_NAME = re.compile(r"[\w-]+")
 _WORD = re.compile(r'[^,\[\]{}<"]*')

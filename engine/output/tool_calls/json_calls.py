@@ -16,8 +16,6 @@ from engine.output.tool_calls.call_text import (
     whole_string,
 )
 
-# Calls whose arguments are JSON.
-
 _KIMI_HEAD = re.compile(r"\s*(?:functions\.)?(.+?):\d+\s*", re.DOTALL)
 _MISTRAL_HEAD = re.compile(r"([\w-]+)\s*$")
 

@@ -21,8 +21,6 @@ from engine.output.tool_calls.call_text import (
     json_value,
 )
 
-# Nested values of formats that are not JSON, written as JSON while they arrive.
-#
 # Only the parser knows the right value, and only when the value is complete: irregular text
 # becomes a string, for example. A string may also begin with a bracket, so nothing is written
 # before the first text or number inside the value. At the end the written text is compared with

@@ -17,8 +17,6 @@ from engine.output.tool_calls.call_text import (
 )
 from engine.output.tool_calls.parameters import Conversions, NestedValue, ParameterWriter, ReadValue
 
-# Calls that are written as Python: ``[f(a="x", b=2), g()]``.
-#
 # Strings without a prefix are written while they arrive, also in lists and dictionaries. The
 # model's parser converts every other value when it is complete, and also lists and dictionaries
 # that contain anything but strings, plain words, lists and dictionaries.

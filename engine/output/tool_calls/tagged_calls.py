@@ -15,8 +15,6 @@ from engine.output.tool_calls.call_text import (
 from engine.output.tool_calls.json_calls import json_calls
 from engine.output.tool_calls.parameters import Conversions, ParameterWriter, Trim
 
-# Calls whose parameters are between tags.
-
 _PLAIN_NAME = re.compile(r"[^\s<>]+")
 
 
