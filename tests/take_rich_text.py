@@ -37,11 +37,9 @@ class Column(QScrollArea):
         inner.setObjectName("scrolled")
         layout = QVBoxLayout(inner)
         layout.setContentsMargins(26, 24, 26, 18)
-        question = QuestionView(theme, ConversationMessage("user", "Show me everything"))
+        question = QuestionView(ConversationMessage("user", "Show me everything"))
         run = finished_run("" if is_live else text, thinking="", tool_calls=[])
-        self.answer = AnswerView(
-            theme, ConversationMessage("assistant", run=run), QButtonGroup(self)
-        )
+        self.answer = AnswerView(ConversationMessage("assistant", run=run), QButtonGroup(self))
         self.answer.text_view.link_chosen.connect(lambda url: print(QUrl.toString(url)))
         layout.addWidget(question)
         layout.addWidget(self.answer)

@@ -228,7 +228,7 @@ class Tour:
     async def dialogs(self) -> None:
         """Preferences and shortcuts."""
         for name, dialog in (
-            ("preferences", PreferencesDialog(self.theme, self.preferences, self.window)),
+            ("preferences", PreferencesDialog(self.preferences, self.window)),
             ("shortcuts", ShortcutsDialog(self.window.menuBar(), self.window)),
         ):
             dialog.show()

@@ -37,8 +37,6 @@ from engine import (
 )
 from engine.files.causes import os_cause
 
-# The tone of a state, such as success or fault.
-
 
 class Tone(StrEnum):
     """The tone of a state; the theme has a color for each tone."""
@@ -52,8 +50,6 @@ class Tone(StrEnum):
     BUSY = "busy"
 
 
-# Shows why an answer ended: an icon and a tone for each stop kind, with the engine's words.
-#
 # Renders the engine's record and decides nothing.
 
 _LOOKS = {
@@ -103,8 +99,6 @@ def verdict(finished: Finished, context: AnswerContext) -> Verdict:
     return Verdict(*_LOOKS[finished.stop.kind], verdict_words(finished, context))
 
 
-# Says in words for a person why something failed.
-#
 # The text of an exception is written for logs; only our own errors carry sentences.
 
 # The names of a request's fields in the window.
@@ -159,8 +153,6 @@ def _invalid(error: InvalidRequest) -> str:
     field = error.field.partition("[")[0]
     return f"{_NAMES.get(field, f'the setting {field}')} {error.reason}"
 
-
-# Makes control characters visible in text that keeps its white space; reads escape sequences.
 
 # Characters that turn the direction of the text around them, and so may show it as another one.
 _DIRECTIONS = {
@@ -251,8 +243,6 @@ def _character(name: str, digits: str) -> str:
     return chr(code)
 
 
-# Says in words which tokens were guessed, and how many guesses were right.
-
 ORIGIN_NAMES = {
     TokenOrigin.SAMPLED: "",
     TokenOrigin.LOOKUP: "Guessed: repetition",
@@ -304,8 +294,6 @@ def guess_words(found: Speculation, output_tokens: int) -> str:
     return " ".join(said)
 
 
-# Finds where two texts differ, word by word.
-
 Spans = list[tuple[int, int]]
 """Where something begins and ends, in characters."""
 
@@ -352,9 +340,6 @@ def _whole(words: list[tuple[str, int]]) -> Spans:
         return []
     word, at = seen[-1]
     return [(seen[0][1], at + len(word))]
-
-
-# Days as a person reads them.
 
 
 def day_words(unix_s: float, now: datetime | None = None) -> str:

@@ -43,7 +43,7 @@ from engine.files.safe_files import write_whole
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import BoxButton, ask, report_failure
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
@@ -127,7 +127,6 @@ class RescuedText:
     def __init__(self, window: MainWindow, store: ConversationStore) -> None:
         self._window = window
         self._store = store
-        self._tasks = Tasks()
 
     def offer(self) -> None:
         """Ask whether to import the files, if there are any."""
@@ -145,10 +144,10 @@ class RescuedText:
 
     async def finish(self) -> None:
         """Wait until running imports have ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _start(self, found: list[Path]) -> None:
-        self._tasks.start(self._import(found), "import rescued conversations")
+        start_task(self, self._import(found), "import rescued conversations")
 
     async def _import(self, found: list[Path]) -> None:
         files = self._window.workspace.files
@@ -238,7 +237,6 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
             yield
         return
     tray = Tray(
-        window.theme,
         switch,
         window,
         show=window.come_forward,
@@ -493,7 +491,6 @@ def server_window(
 
     window = MainWindow(
         engine,
-        theme,
         server=server,
         store=store,
         preferences=preferences,

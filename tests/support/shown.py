@@ -73,7 +73,6 @@ def main_window(
 
     return MainWindow(
         engine,
-        theme,
         server=server or SilentServer(),
         store=store or MemoryConversationStore(),
         preferences=chosen,

@@ -27,6 +27,7 @@ def shared_theme(qapp: QApplication) -> Theme:
 
 @pytest.fixture
 def theme(shared_theme: Theme) -> Theme:
+    Theme.current = shared_theme
     if shared_theme.mode != "light":
         shared_theme.set_mode("light")
     return shared_theme

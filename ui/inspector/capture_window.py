@@ -43,8 +43,8 @@ from ui.kit.html import (
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copied_text, copy_from
-from ui.kit.tasks import FileRefused, Tasks, read_text
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task
+from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import OwnWindow
 from ui.words import unescaped
 
@@ -302,14 +302,13 @@ class CaptureWindow(OwnWindow):
     """The captured text at the left, the answer and its faults at the right.
 
     Args:
-        theme: The look.
         parent: The window that it belongs to.
     """
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(theme, "Captured Answer", (1080, 720), parent, self.open_file)
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("Captured Answer", (1080, 720), parent, self.open_file)
+        theme = current_theme()
         self._theme = theme
-        self._tasks = Tasks()
         self.view: CapturedAnswers | None = None
         self.title = label("", "title", 1.08, is_wrapped=True)
         self._asked = 0
@@ -348,11 +347,11 @@ class CaptureWindow(OwnWindow):
 
     def open_file(self, path: Path) -> None:
         """Read a file."""
-        self._tasks.start(self._open(path), "open a capture")
+        start_task(self, self._open(path), "open a capture")
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _lay_out(self) -> None:
         left = QWidget()
@@ -395,7 +394,7 @@ class CaptureWindow(OwnWindow):
             return
         if len(text) > SHOWN_CHARS:
             self.title.setText(f"Reading {counted(len(text), 'character')}…")
-        self._tasks.start(self._judge(text, stops, self._asked), "read a capture")
+        start_task(self, self._judge(text, stops, self._asked), "read a capture")
 
     async def _judge(self, text: str, stops: list[str], asked: int) -> None:
         view = await asyncio.to_thread(read_capture, text, stops)

@@ -13,7 +13,7 @@ from ui.kit.buttons import Choice
 from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.records.runs import Run
 
 _AROUND_CHARS = 160
@@ -114,14 +114,15 @@ def _first_token(left: ShownRun, right: ShownRun) -> int | None:
 class CompareTab(InspectorTab):
     """The shown run compared with another one of the conversation."""
 
-    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._inspector = inspector
         self._others: list[ShownRun] = []
         self._picked: ShownRun | None = None
         self._looked_for: set[str] = set()
-        self.choice = Choice(theme, "Run to compare with")
+        self.choice = Choice("Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
         self.page = ReadingPage("The two runs from their first difference on")
         column(

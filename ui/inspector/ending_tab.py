@@ -22,7 +22,7 @@ from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import percent
 from ui.kit.labels import label
 from ui.kit.layouts import Stretch, column
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 
 LIKELY = 0.2
 MAX_PLACES = 50
@@ -100,11 +100,11 @@ _END_PX = 3.5
 class EndingTab(InspectorTab):
     """A sentence and a curve."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
-        self.curve = OddsCurve(theme)
+        self.curve = OddsCurve()
         column(self.note, (self.curve, 1), Stretch(0), spacing=10, margins=(0, 12, 0, 0), on=self)
 
     def show_run(self, shown: ShownRun | None) -> None:
@@ -141,8 +141,9 @@ class OddsCurve(QWidget):
 
     token_chosen = Signal(int)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._odds: EndingOdds | None = None
         self.setMinimumHeight(120)

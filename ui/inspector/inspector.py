@@ -34,7 +34,7 @@ from ui.inspector.shown_run import (
     shown_answer,
     shown_recording,
 )
-from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
+from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
 from ui.records.conversations import StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -104,7 +104,6 @@ class ShownPrompt(QObject):
     def __init__(self, engine: Engine, parent: QObject) -> None:
         super().__init__(parent)
         self._engine = engine
-        self._tasks = Tasks()
         self._shown: ShownRun | None = None
         self.pieces: tuple[tuple[int, str], ...] | None = None
         self.problem = ""
@@ -118,11 +117,11 @@ class ShownPrompt(QObject):
         """Ask the engine for the prompt's tokens, if they are not known yet."""
         shown = self._shown
         if self.pieces is None and shown is not None and shown.request is not None:
-            self._tasks.start(self._read(shown, shown.request), "read a prompt")
+            start_task(self, self._read(shown, shown.request), "read a prompt")
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _read(self, shown: ShownRun, request: GenerationRequest) -> None:
         try:
@@ -169,7 +168,6 @@ class WhatIf(QObject):
         self._typed = ""
         self._played: Replayed | None = None
         self._asked = 0
-        self._tasks = Tasks()
         self._delay = QTimer(self, singleShot=True, interval=DELAY_MS)
         self._delay.timeout.connect(self._start)
         self.stops.edited.connect(self._delay.start)
@@ -209,7 +207,7 @@ class WhatIf(QObject):
     async def finish(self) -> None:
         """Wait until a running replay has ended."""
         self._delay.stop()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _strings(self) -> tuple[str, ...]:
         enabled = [entry.sequence for entry in self.stops.entries() if entry.is_enabled]
@@ -232,7 +230,7 @@ class WhatIf(QObject):
         strings = self._strings()
         rules = self._rules(self.recording, strings)
         work = self._play(self._asked, self.recording, rules, strings)
-        self._tasks.start(work, "replay of a run")
+        start_task(self, work, "replay of a run")
 
     async def _play(
         self, asked: int, recording: Recording, rules: StopRules, strings: tuple[str, ...]
@@ -334,7 +332,6 @@ class Inspector(QObject):
         self._request: RequestEntry | None = None
         self._session: ConversationSession | None = None
         self._is_tried = False
-        self._tasks = Tasks()
         self._growth = QTimer(self, singleShot=True, interval=GROWTH_MS)
         self._growth.timeout.connect(self.grew)
         workspace.opened.connect(self._follow_session)
@@ -353,14 +350,14 @@ class Inspector(QObject):
         self.what_if.set_recording(None)
         self.run_shown.emit(shown)
         if shown is not None and shown.trace is None and shown.run.is_over:
-            self._tasks.start(self._find_trace(shown), "look for the trace of a run")
+            start_task(self, self._find_trace(shown), "look for the trace of a run")
 
     def try_lists(self) -> None:
         """Let other stop lists be tried on the shown run; its tokens are gathered only now."""
         shown = self.shown
         if not self._is_tried and shown is not None and shown.can_be_replayed:
             self._is_tried = True
-            self._tasks.start(self._try_lists(shown), "gather the tokens of a run")
+            start_task(self, self._try_lists(shown), "gather the tokens of a run")
 
     def slow_down(self, duration_ms: float) -> None:
         """Announce growth less often for a while, because showing it took long."""
@@ -394,7 +391,7 @@ class Inspector(QObject):
 
     def open_file(self, path: Path) -> None:
         """Show the saved run in a file, or say why the file is not a saved run."""
-        self._tasks.start(self._open(path), "open a saved run")
+        start_task(self, self._open(path), "open a saved run")
 
     def open_run(self, shown: ShownRun) -> None:
         """Show a run of the list."""
@@ -410,7 +407,7 @@ class Inspector(QObject):
         async def look() -> None:
             take(await self.known.traced(shown))
 
-        self._tasks.start(look(), "look for the trace of a run")
+        start_task(self, look(), "look for the trace of a run")
 
     @property
     def can_answer_again(self) -> bool:
@@ -444,19 +441,19 @@ class Inspector(QObject):
         question = "" if self.shown is None else self.shown.question
         render = self.what_if.case(question)
         if render is not None:
-            self._tasks.start(self._save(path, render), "save a case")
+            start_task(self, self._save(path, render), "save a case")
 
     def save_run(self, path: Path) -> None:
         """Write the run to a file, with the stop list that it had."""
         shown = self.shown
         if shown is not None and shown.can_be_replayed:
-            self._tasks.start(self._save(path, lambda: saved_run(shown)), "save a run")
+            start_task(self, self._save(path, lambda: saved_run(shown)), "save a run")
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
         await self.what_if.finish()
         await self.prompt.finish()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -43,7 +43,6 @@ from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
-from ui.kit.theme import Theme
 from ui.kit.windows import OwnWindow
 from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.words import Tone
@@ -59,12 +58,12 @@ _OPENED = "Saved runs (*.json *.fullstop-run)"
 class RunBar(QWidget):
     """Says which run is shown, and offers what can be done with it and with the next ones."""
 
-    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
         self.source = label("", "muted", 0.95)
-        self.choice = Choice(theme, "Which of the answers is shown")
-        self.level = Choice(theme, "How much of the next answers is recorded")
+        self.choice = Choice("Which of the answers is shown")
+        self.level = Choice("How much of the next answers is recorded")
         self.open = QPushButton("Open…")
         self.open.setAccessibleName("Open a saved run")
         self.save = QPushButton("Save Run…")
@@ -138,10 +137,10 @@ class RunBar(QWidget):
 class VerdictHead(QWidget):
     """Says why a run ended, or what it is doing; each state has its own text."""
 
-    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self._badge = IconBadge(theme, 32)
+        self._badge = IconBadge(32)
         self.sentence = label("", "title", 1.2, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.steps = label("", "muted", 0.98, is_wrapped=True)
         self.figures = label("", "muted", 0.95)
@@ -290,25 +289,25 @@ class _Tab(NamedTuple):
     """
 
     title: str
-    make: Callable[[Theme, Inspector, InspectorTools], InspectorTab]
+    make: Callable[[Inspector, InspectorTools], InspectorTab]
     without_trace: str = ""
     has_odds: bool = False
 
 
 TABS = (
     _Tab("Tokens", lambda *_: TokensTab(), _NO_TOKENS, has_odds=True),
-    _Tab("Stops", lambda theme, *_: MatcherTab(theme), _NO_TOKENS),
-    _Tab("Ending", lambda theme, *_: EndingTab(theme), _NO_TOKENS, has_odds=True),
+    _Tab("Stops", lambda *_: MatcherTab(), _NO_TOKENS),
+    _Tab("Ending", lambda *_: EndingTab(), _NO_TOKENS, has_odds=True),
     _Tab(
         "Prompt",
-        lambda theme, inspector, _: PromptTab(theme, inspector),
+        lambda inspector, _: PromptTab(inspector),
         "The prompt of this run was not recorded.",
     ),
     _Tab("API", ApiTab),
-    _Tab("Timing", lambda theme, *_: TimingTab(theme)),
-    _Tab("Compare", lambda theme, inspector, _: CompareTab(theme, inspector)),
-    _Tab("What If", lambda theme, inspector, _: WhatIfTab(theme, inspector), _NO_TOKENS),
-    _Tab("Runs", lambda theme, inspector, _: RunsTab(inspector)),
+    _Tab("Timing", lambda *_: TimingTab()),
+    _Tab("Compare", lambda inspector, _: CompareTab(inspector)),
+    _Tab("What If", lambda inspector, _: WhatIfTab(inspector), _NO_TOKENS),
+    _Tab("Runs", lambda inspector, _: RunsTab(inspector)),
 )
 
 _HINT = "Point at a token, or use the arrow keys, to see its details."
@@ -318,7 +317,6 @@ class InspectorWindow(OwnWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do.
 
     Args:
-        theme: The look.
         inspector: The shown run.
         tools: The API's part of the inspector.
         parent: The window that it belongs to.
@@ -326,20 +324,19 @@ class InspectorWindow(OwnWindow):
 
     def __init__(
         self,
-        theme: Theme,
         inspector: Inspector,
         tools: InspectorTools,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(theme, "Stop Inspector", (1080, 820), parent, inspector.open_file)
+        super().__init__("Stop Inspector", (1080, 820), parent, inspector.open_file)
         self.inspector = inspector
-        self.bar = RunBar(theme, inspector)
-        self.head = VerdictHead(theme, inspector)
-        self.tape = TapeView(theme)
-        self.legend = TapeLegend(theme)
+        self.bar = RunBar(inspector)
+        self.head = VerdictHead(inspector)
+        self.tape = TapeView()
+        self.legend = TapeLegend()
         self.token = ElidedLabel("")
         self.others = ElidedLabel("")
-        self._tabs = [tab.make(theme, inspector, tools) for tab in TABS]
+        self._tabs = [tab.make(inspector, tools) for tab in TABS]
         self.tokens, self.ending = self.tab(TokensTab), self.tab(EndingTab)
         self.compare, self.runs = self.tab(CompareTab), self.tab(RunsTab)
         self.lacking = label("", "muted", 0.95, is_wrapped=True)

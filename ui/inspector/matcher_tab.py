@@ -14,8 +14,8 @@ from ui.inspector.tape import CHANNEL_NAMES, Tape
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label
 from ui.kit.layouts import column
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme
 
 # The text is searched, not the matcher's recorded states: that also finds a beginning that
 # appeared and was ruled out within one token.
@@ -179,13 +179,13 @@ _AT_ONCE = 20_000
 class MatcherTab(InspectorTab):
     """A block for each stop: how far it came, and where it nearly matched."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._shown: ShownRun | None = None
         self._is_stale = False
         self._asked = 0
-        self._tasks = Tasks()
         self.page = ReadingPage("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
@@ -200,7 +200,7 @@ class MatcherTab(InspectorTab):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Compute what has changed while the tab was hidden."""
@@ -227,7 +227,7 @@ class MatcherTab(InspectorTab):
                 self._fill(trace, rule_reports(tape))
                 return
             self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")
-            self._tasks.start(self._look_through(trace, tape, self._asked), "look for near misses")
+            start_task(self, self._look_through(trace, tape, self._asked), "look for near misses")
 
     async def _look_through(self, trace: RunTrace, tape: Tape, asked: int) -> None:
         reports = await asyncio.to_thread(rule_reports, tape)

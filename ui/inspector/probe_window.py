@@ -48,8 +48,8 @@ from ui.kit.html import (
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.tasks import FileRefused, Tasks, write_text
-from ui.kit.theme import Theme
+from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
+from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.preferences.preferences import DEFAULT_PORT
 
@@ -112,7 +112,6 @@ class Probing(QObject):
     def __init__(self, tools: InspectorTools, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._tools = tools
-        self._tasks = Tasks()
         self._task: asyncio.Task[None] | None = None
         self.stage: Stage = "idle"
         self.message = ""
@@ -132,7 +131,7 @@ class Probing(QObject):
         self.done = self.total = 0
         self.rows, self.report = [], None
         self.changed.emit()
-        self._task = self._tasks.start(self._run(options), "probe")
+        self._task = start_task(self, self._run(options), "probe")
 
     def cancel(self) -> None:
         """Cancel the running probe; its results so far stay."""
@@ -142,7 +141,7 @@ class Probing(QObject):
     async def finish(self) -> None:
         """Cancel the background work and wait for its end."""
         self.cancel()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _run(self, options: ProbeOptions) -> None:
         try:
@@ -180,19 +179,18 @@ class ProbeWindow(OwnWindow):
     """Address, dialect, model and key above; progress and results below.
 
     Args:
-        theme: The look.
         tools: The API's part of the inspector.
         parent: The window that it belongs to.
     """
 
-    def __init__(self, theme: Theme, tools: InspectorTools, parent: QWidget | None = None) -> None:
-        super().__init__(theme, "Probe a Server", (860, 760), parent)
+    def __init__(self, tools: InspectorTools, parent: QWidget | None = None) -> None:
+        super().__init__("Probe a Server", (860, 760), parent)
+        theme = current_theme()
         self._theme = theme
         self.probing = Probing(tools, self)
-        self._tasks = Tasks()
         self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
         dialects = [(dialect.value, dialect.value) for dialect in DRIVERS]
-        self.dialect = Choice(theme, "API", [("", "Detect Automatically"), *dialects])
+        self.dialect = Choice("API", [("", "Detect Automatically"), *dialects])
         self.model = QLineEdit()
         self.model.setPlaceholderText("The first model that the server lists")
         self.key = QLineEdit()
@@ -224,7 +222,7 @@ class ProbeWindow(OwnWindow):
     async def finish(self) -> None:
         """Cancel the running probe, and wait for its end."""
         await self.probing.finish()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _lay_out(self) -> None:
         form = QFormLayout()
@@ -284,7 +282,7 @@ class ProbeWindow(OwnWindow):
         choose_target(self, "Save the Report", self._save, name="probe.html", filters=kinds)
 
     def _save(self, path: Path) -> None:
-        self._tasks.start(self._write(path), "save a probe's report")
+        start_task(self, self._write(path), "save a probe's report")
 
     async def _write(self, path: Path) -> None:
         report = self.probing.report

@@ -21,8 +21,8 @@ from ui.kit.buttons import Choice
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme, fixed_font
 from ui.words import failure_words
 
 MAX_TOKENS = 20_000
@@ -39,8 +39,9 @@ def _reused(usage: Usage | None) -> str:
 class PromptTab(InspectorTab):
     """The rendered template: special tokens marked, what came from the cache in gray."""
 
-    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._inspector = inspector
         self.note = label("", "muted", 0.95, is_wrapped=True)
@@ -129,15 +130,14 @@ PARTS = (
 class ApiTab(InspectorTab):
     """Which API, which part of the request or answer, and its text."""
 
-    def __init__(self, theme: Theme, inspector: Inspector, tools: InspectorTools) -> None:
+    def __init__(self, inspector: Inspector, tools: InspectorTools) -> None:
         super().__init__()
         self._inspector = inspector
         self._tools = tools
-        self._tasks = Tasks()
         self._views: list[WireView] = []
         self._rendered: ShownRun | None = None
-        self.api = Choice(theme, "API")
-        self.part = Choice(theme, "Part of the request or answer")
+        self.api = Choice("API")
+        self.part = Choice("Part of the request or answer")
         self.part.addItems([words for words, _ in PARTS])
         for choice in (self.api, self.part):
             choice.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
@@ -176,7 +176,7 @@ class ApiTab(InspectorTab):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _ask(self) -> None:
         shown = self._inspector.shown
@@ -187,7 +187,7 @@ class ApiTab(InspectorTab):
         elif shown is not self._rendered:
             self._rendered = shown
             self.note.setText("Asking the server…")
-            self._tasks.start(self._render(shown), "render a run for the APIs")
+            start_task(self, self._render(shown), "render a run for the APIs")
 
     async def _render(self, shown: ShownRun) -> None:
         try:

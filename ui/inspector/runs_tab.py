@@ -21,7 +21,7 @@ from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 
 Index = QModelIndex | QPersistentModelIndex
 _HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
@@ -115,7 +115,6 @@ class RunsTab(InspectorTab):
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self._tasks = Tasks()
         self.model = RunTable(self)
         self.table = RowsView(self.model, "Runs", widths=_WIDTHS)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -158,10 +157,10 @@ class RunsTab(InspectorTab):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _ask(self) -> None:
-        self._tasks.start(self._list(), "list runs")
+        start_task(self, self._list(), "list runs")
 
     async def _list(self) -> None:
         runs = await self._inspector.known.every()

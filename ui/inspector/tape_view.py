@@ -32,7 +32,7 @@ from ui.inspector.tape import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.kit.colors import Colors
 from ui.kit.labels import rescale
 from ui.kit.layouts import FlowLayout
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font
 from ui.words import ORIGIN_WORDS
 
 # Marks: bars, hatching, outlines, and lines above the letters. Nothing lies behind or over a
@@ -230,10 +230,10 @@ _GAP_CHARS = 0.7
 class TapeLegend(QWidget):
     """A sample and a word for each kind of mark; hidden if there are no marks."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._kinds: list[MarkKind] = []
-        self._entries = {kind: _Entry(theme, kind) for kind in MarkKind}
+        self._entries = {kind: _Entry(kind) for kind in MarkKind}
         layout = FlowLayout(self)
         for entry in self._entries.values():
             layout.addWidget(entry)
@@ -259,8 +259,9 @@ class TapeLegend(QWidget):
 class _Entry(QWidget):
     """A few letters with a mark, and what the mark means."""
 
-    def __init__(self, theme: Theme, kind: MarkKind) -> None:
+    def __init__(self, kind: MarkKind) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._kind = kind
         word, about = _WORDS[kind]
@@ -312,8 +313,9 @@ class TapeView(QTextEdit):
 
     token_chosen = Signal(int)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._trace: RunTrace | None = None
         self._tape: Tape | None = None

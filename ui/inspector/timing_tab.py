@@ -10,7 +10,7 @@ from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font
 from ui.words import guess_words
 
 _LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
@@ -22,11 +22,11 @@ _UNKNOWN = "The times of this answer are not known."
 class TimingTab(InspectorTab):
     """A bar for each phase, the result of guessing, and how long text was held back."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._shown: ShownRun | None = None
         self.note = label("", "", 0.98, is_wrapped=True)
-        self.bars = PhaseBars(theme)
+        self.bars = PhaseBars()
         self.guesses = label("", "", 0.95, is_wrapped=True)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
         column(
@@ -76,8 +76,9 @@ class TimingTab(InspectorTab):
 class PhaseBars(QWidget):
     """Rows of name, bar and time; each bar begins when its phase began."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._phases: list[RunPhase] = []
         theme.changed.connect(self.update)

@@ -15,7 +15,7 @@ from ui.inspector.shown_run import ShownRun
 from ui.kit.dialogs import choose_target
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
 
 MAX_SHOWN_CHARS = 20_000
@@ -25,12 +25,13 @@ _REPLAYING = "Replaying the run…"
 class WhatIfTab(InspectorTab):
     """A copy of the list at the left, what it would have done at the right."""
 
-    def __init__(self, theme: Theme, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._inspector = inspector
         self._what_if = inspector.what_if
-        self.editor = StopListEditor(theme)
+        self.editor = StopListEditor()
         self.editor.show_model(self._what_if.stops)
         self.sentence = label("", "title", 1.02, is_wrapped=True)
         self.kept = QTextEdit()

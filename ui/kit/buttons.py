@@ -34,10 +34,8 @@ from ui.kit import icons
 from ui.kit.labels import ElidedLabel
 from ui.kit.layouts import column, row
 from ui.kit.menus import SAID_MS, copy_text
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.words import Tone
-
-# Buttons with our icons, which take the colors of the theme. Main thread.
 
 _CHIP_ICON = 16
 _SWITCH = 38, 22
@@ -49,17 +47,15 @@ class IconButton(QToolButton):
     """A small button with an icon; its tool tip is also its accessible name.
 
     Args:
-        theme: The look.
         name: The name of the icon.
         says: What it does, in a few words.
         color: The icon's color in the theme.
         size: The icon's size in pixels.
     """
 
-    def __init__(
-        self, theme: Theme, name: str, says: str, color: IconColor = "muted", size: int = 18
-    ) -> None:
+    def __init__(self, name: str, says: str, color: IconColor = "muted", size: int = 18) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._name = name
         self._color = color
@@ -88,14 +84,14 @@ class ChipButton(QPushButton):
     """A rounded button with an icon and a few words; may be a toggle.
 
     Args:
-        theme: The look.
         name: The name of the icon.
         text: The words.
         is_toggle: Whether it stays pressed.
     """
 
-    def __init__(self, theme: Theme, name: str, text: str, is_toggle: bool = False) -> None:
+    def __init__(self, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._name = name
         self._words = ""
@@ -135,8 +131,9 @@ class ChipButton(QPushButton):
 class IconBadge(QLabel):
     """An icon in a soft square of its tone."""
 
-    def __init__(self, theme: Theme, size: int = 36) -> None:
+    def __init__(self, size: int = 36) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._size = size
         self._name = "chat"
@@ -173,13 +170,13 @@ class ToggleSwitch(QAbstractButton):
     """An on/off switch.
 
     Args:
-        theme: The look.
         says: Its accessible name.
         parent: Owns this object.
     """
 
-    def __init__(self, theme: Theme, says: str, parent: QWidget | None = None) -> None:
+    def __init__(self, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        theme = current_theme()
         self._theme = theme
         self.setCheckable(True)
         self.setAccessibleName(says)
@@ -212,20 +209,16 @@ class ToggleSwitch(QAbstractButton):
         painter.end()
 
 
-# A button that copies a text and then shows "Copied". Main thread.
-
-
 class CopyButton(IconButton):
     """Copies what ``text`` returns when it is pressed; None and empty text are not copied.
 
     Args:
-        theme: The look.
         says: Its accessible name.
         text: Returns the text to copy.
     """
 
-    def __init__(self, theme: Theme, says: str, text: Callable[[], str | None]) -> None:
-        super().__init__(theme, "copy", says)
+    def __init__(self, says: str, text: Callable[[], str | None]) -> None:
+        super().__init__("copy", says)
         self._says = says
         self._text = text
         self.clicked.connect(self._copy)
@@ -239,8 +232,6 @@ class CopyButton(IconButton):
         QTimer.singleShot(SAID_MS, self, lambda: self.show_icon("copy", self._says))
 
 
-# Check boxes in the colors of the theme, alone and in lists. Main thread.
-#
 # The style sheet draws the boxes; it cannot draw the ticks.
 
 _TICK = 13
@@ -249,9 +240,9 @@ _TICK = 13
 class CheckBox(QCheckBox):
     """A check box with a tick."""
 
-    def __init__(self, theme: Theme, text: str) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__(text)
-        self._theme = theme
+        theme = current_theme()
         self.setAccessibleName(text)
         theme.changed.connect(self.update)
 
@@ -264,16 +255,15 @@ class CheckBox(QCheckBox):
         self.initStyleOption(option)
         box = self.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, self)
         painter = QPainter(self)
-        _draw_tick(painter, self._theme, box, is_enabled=self.isEnabled())
+        _draw_tick(painter, box, is_enabled=self.isEnabled())
         painter.end()
 
 
 class CheckDelegate(QStyledItemDelegate):
     """Draws the items of a list with check boxes that have ticks."""
 
-    def __init__(self, theme: Theme, parent: QObject) -> None:
+    def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._theme = theme
 
     def paint(
         self,
@@ -291,19 +281,18 @@ class CheckDelegate(QStyledItemDelegate):
         style = drawn.widget.style() if drawn.widget is not None else QApplication.style()
         element = QStyle.SubElement.SE_ItemViewItemCheckIndicator
         box = style.subElementRect(element, drawn, drawn.widget)
-        _draw_tick(painter, self._theme, box, is_enabled=True)
+        _draw_tick(painter, box, is_enabled=True)
 
 
-def _draw_tick(painter: QPainter, theme: Theme, box: QRect, *, is_enabled: bool) -> None:
+def _draw_tick(painter: QPainter, box: QRect, *, is_enabled: bool) -> None:
     """Draw a tick into a box."""
+    theme = current_theme()
     color = theme.colors.on_accent if is_enabled else theme.colors.muted
     size = theme.px(_TICK)
     place = QRectF(0, 0, size, size)
     place.moveCenter(QRectF(box).center())
     icons.draw(painter, place, "tick", color)
 
-
-# A drop-down list with an arrow in the colors of the theme. Main thread.
 
 _ARROW = 14
 _EDGE = 9
@@ -313,13 +302,13 @@ class Choice(QComboBox):
     """Lets a person choose one of several values, each shown as a few words.
 
     Args:
-        theme: The look.
         says: Its accessible name.
         choices: The values, each with its words.
     """
 
-    def __init__(self, theme: Theme, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self.setProperty("kind", "choice")
         self.setAccessibleName(says)
@@ -340,8 +329,6 @@ class Choice(QComboBox):
         icons.draw(painter, place, "chevron-down", self._theme.colors.muted)
         painter.end()
 
-
-# A bar that names the last action, and offers for a while to undo it. Main thread.
 
 _SHOWN_MS = 10_000
 

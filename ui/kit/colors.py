@@ -8,12 +8,9 @@ from typing import Literal
 
 from ui.words import Tone
 
-# The choice between the two palettes. A plain value without Qt, for settings files and tables.
+# A plain value without Qt, for settings files and tables.
 
 ThemeMode = Literal["system", "light", "dark"]
-
-
-# The two palettes of the window, by role.
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +179,6 @@ def strengthened(colors: Colors) -> Colors:
     )
 
 
-# Computes how icons, controls and gaps grow with the text size.
-#
 # Icons, switches, boxes and rows keep their proportion to the letters beside them. Gaps grow half
 # as fast, so that large text leaves room for words. With smaller text both stay nearly the same,
 # so that controls do not become too small to click.

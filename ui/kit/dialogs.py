@@ -9,10 +9,8 @@ from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QLabel, QMessageBox, QWidget
 
-# Boxes that show a message, report a failure, or ask a question.
-#
 # All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share
-# one loop), and are deleted when they are closed. Main thread.
+# one loop), and are deleted when they are closed.
 
 _PROGRAM = "Fullstop"
 _INPUT_CHARACTERS = 50
@@ -176,10 +174,8 @@ def _open_box(box: QMessageBox) -> QMessageBox:
     return box
 
 
-# Dialogs that choose files and folders.
-#
 # Each function opens a dialog, returns it at once and calls ``then`` when a person has chosen. A
-# dialog never blocks: ``exec`` inside a task hangs if Qt and asyncio share one loop. Main thread.
+# dialog never blocks: ``exec`` inside a task hangs if Qt and asyncio share one loop.
 
 _ALL_FILES = "All files (*)"
 _LAST_FOLDER = "last_chosen_folder"
@@ -284,8 +280,6 @@ def _suffix(kind: str) -> str:
     return kind.partition("*.")[2].strip(")").partition(" ")[0]
 
 
-# Shows a folder in the system's own file manager. Main thread.
-
 _NAMES = {"darwin": "Finder", "win32": "Explorer"}
 
 
@@ -300,8 +294,6 @@ def show_in_files(parent: QWidget, folder: Path) -> None:
         words = "No program could show this folder."
         tell(parent, words, str(folder), title=show_in_files_words())
 
-
-# Links and pictures that lead out of the program. Main thread.
 
 _OPENED = ("http", "https", "mailto")
 _TITLE = "Open Link"

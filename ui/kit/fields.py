@@ -26,9 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit import icons
-from ui.kit.theme import Theme
-
-# Distinguishes typed text from other keys. Main thread.
+from ui.kit.theme import current_theme
 
 _HARMLESS = (
     Qt.KeyboardModifier.ShiftModifier
@@ -44,9 +42,6 @@ def is_typed_text(event: QKeyEvent) -> bool:
     text = event.text()
     is_plain = not event.modifiers() & ~_WRITES
     return is_plain and bool(text) and text.isprintable() and not text.isspace()
-
-
-# Accepts files that are dropped on a widget or anywhere inside it. Main thread.
 
 
 class FileDrops(QObject):
@@ -89,8 +84,6 @@ def local_paths(source: QMimeData) -> list[Path]:
     """Return the local files among dragged or copied data."""
     return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
 
-
-# A text field that grows with its text and emits when it should be sent. Main thread.
 
 _MOST_LINES = 10
 
@@ -233,8 +226,6 @@ class GrowingInput(QPlainTextEdit):
         return lines * self.fontMetrics().lineSpacing() + 8
 
 
-# A field for a number that may be unset. Main thread.
-
 # More decimals than anybody types; a number with fewer is shown as it is.
 _DECIMALS = 12
 
@@ -309,22 +300,20 @@ class NumberField(QDoubleSpinBox):
         self.number_edited.emit(self._number)
 
 
-# Adds icons to text fields, in the theme's colors and in proportion to the text.
-#
-# Qt's own icons in fields have a fixed size, and its clear button has a fixed color. Main thread.
+# Qt's own icons in fields have a fixed size, and its clear button has a fixed color.
 
 _SIZE, _EDGE_PX, _GAP_PX = 16, 7, 4
 _FRAME_PX = 8  # padding and border of a field and of a tool button, from the style sheet
 
 
-def add_clear_button(theme: Theme, field: QLineEdit, says: str) -> QToolButton:
+def add_clear_button(field: QLineEdit, says: str) -> QToolButton:
     """Give a field a button that empties it, shown while there is text.
 
     Args:
-        theme: The look.
         field: The field.
         says: The button's accessible name.
     """
+    theme = current_theme()
     button = QToolButton(field)
     button.setAccessibleName(says)
     button.setToolTip(says)
@@ -339,18 +328,18 @@ def add_clear_button(theme: Theme, field: QLineEdit, says: str) -> QToolButton:
         button.setIconSize(QSize(size, size))
         button.setIcon(icons.icon("close", theme.colors.muted, size))
 
-    _InField(theme, field, button, tint, is_at_end=True)
+    _InField(field, button, tint, is_at_end=True)
     return button
 
 
-def add_leading_icon(theme: Theme, field: QLineEdit, name: str) -> QLabel:
+def add_leading_icon(field: QLineEdit, name: str) -> QLabel:
     """Show an icon before a field's text.
 
     Args:
-        theme: The look.
         field: The field.
         name: The name of the icon.
     """
+    theme = current_theme()
     picture = QLabel(field)
     picture.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
 
@@ -359,7 +348,7 @@ def add_leading_icon(theme: Theme, field: QLineEdit, name: str) -> QLabel:
         icon = icons.icon(name, theme.colors.faint, size)
         picture.setPixmap(icon.pixmap(QSize(size, size), field.devicePixelRatioF()))
 
-    _InField(theme, field, picture, tint, is_at_end=False)
+    _InField(field, picture, tint, is_at_end=False)
     return picture
 
 
@@ -368,7 +357,6 @@ class _InField(QObject):
 
     def __init__(
         self,
-        theme: Theme,
         field: QLineEdit,
         inner: QWidget,
         tint: Callable[[], None],
@@ -376,6 +364,7 @@ class _InField(QObject):
         is_at_end: bool,
     ) -> None:
         super().__init__(field)
+        theme = current_theme()
         self._theme, self._field, self._inner = theme, field, inner
         self._tint, self._is_at_end = tint, is_at_end
         field.installEventFilter(self)

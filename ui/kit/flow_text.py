@@ -31,8 +31,6 @@ from PySide6.QtWidgets import (
 
 from ui.kit.labels import ElidedLabel
 
-# Finds places in a document: links, anchors, and searched words. Main thread.
-
 
 def link_targets(document: QTextDocument) -> list[str]:
     """Return the targets of a document's links, in their order."""
@@ -96,9 +94,7 @@ def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-# A text widget as high as its content, for use in a scrolling column.
-#
-# Main thread. It loads no resources; choosing a link only emits a signal.
+# It loads no resources; choosing a link only emits a signal.
 
 # Each highlight follows the text when that changes: thousands of them would be slow.
 _MOST_MARKS = 1_000
@@ -281,8 +277,6 @@ class FlowText(QTextBrowser):
             self.setFixedHeight(height)
 
 
-# The parts of a page that can be searched: texts, which may be folded, and labels. Main thread.
-#
 # A folded part counts its places as if it were unfolded; ``show_place`` unfolds it.
 
 
@@ -432,8 +426,6 @@ def _divided(
             left = -1
     return divided
 
-
-# Edits and reads text fields and other text widgets of any kind. Main thread.
 
 TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
 

@@ -6,9 +6,6 @@ from html import escape
 
 from engine import visible
 
-# Builds HTML for Qt's text widgets, and escapes text so that it is never read as markup.
-#
-# A plain ``str`` is escaped when it becomes part of an element; ``Html`` is inserted unchanged.
 # Qt supports a subset of HTML and CSS: https://doc.qt.io/qt-6/richtext-html-subset.html.
 
 

@@ -19,10 +19,8 @@ from PySide6.QtWidgets import (
 
 from ui.kit import icons
 from ui.kit.layouts import column
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.words import Tone
-
-# Labels in the window's text sizes. Main thread.
 
 _BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{25,}")
@@ -173,10 +171,6 @@ class ElidedLabel(QLabel):
         painter.end()
 
 
-# Buttons and chips that cut long text and show all of it in the tool tip.
-#
-# Main thread.
-
 _LEAST_CHARACTERS = 4
 
 
@@ -293,8 +287,6 @@ class ElidedChip(QLabel):
 _LONGEST_CHIP = 400
 
 
-# A pill that shows a state: an icon, a word and a color. Main thread.
-
 _ICON = 14
 _PAD = 9
 _GAP = 5
@@ -304,13 +296,13 @@ class StatusPill(QWidget):
     """Shows one state; its accessible name contains the state.
 
     Args:
-        theme: The look.
         says: The first part of its accessible name.
         parent: The widget that it belongs to.
     """
 
-    def __init__(self, theme: Theme, says: str, parent: QWidget | None = None) -> None:
+    def __init__(self, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        theme = current_theme()
         self._theme = theme
         self._says = says
         self._word = ""
@@ -371,9 +363,6 @@ class StatusPill(QWidget):
     def _fit(self) -> None:
         self.updateGeometry()
         self.update()
-
-
-# Rows of a name and a value, and tiles with one figure each. Main thread.
 
 
 class FactTable(QWidget):

@@ -14,13 +14,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-# Columns, rows and forms: what is in them, with the spacing and the margins as arguments.
-#
-# column( heading, row(field, button, spacing=8), (table, 1), STRETCH, spacing=12, margins=(18,
-# 16, 18, 16), on=self, )
-#
 # An item is a widget, a layout, a number of pixels to leave free, ``STRETCH``, or a tuple of a
-# widget or a layout, its stretch factor and, if it has one, its alignment. Main thread.
+# widget or a layout, its stretch factor and, if it has one, its alignment.
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +135,6 @@ def _shape(
         layout.setSpacing(spacing)
     return layout
 
-
-# A layout that places items side by side and wraps them into lines. Main thread.
 
 # The gap between items and between lines.
 _GAP_PX = 6

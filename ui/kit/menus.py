@@ -6,8 +6,6 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QAbstractButton, QMenu, QWidget
 
-# Menus and their entries. Main thread.
-
 Keys = QKeySequence.StandardKey | str
 
 
@@ -61,8 +59,6 @@ def literal(words: str) -> str:
     """Return a person's words as a label in which ``&`` is an ampersand."""
     return words.replace("&", "&&")
 
-
-# Text on the system's clipboard. Main thread.
 
 SAID_MS = 1_500  # how long a button says "Copied"
 _COPIED = "Copied"

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, Signal
 
-# Reads text aloud with the system's own program, if there is one. Main thread.
-#
 # The text goes to the program's standard input, so that it is never read as an option.
 
 # The system's own voice comes first. Each program reads standard input and ends after speaking.

@@ -6,8 +6,6 @@ from string import Template
 
 from ui.kit.colors import Colors, of_gaps, of_glyphs
 
-# The style sheet of the application, filled with a palette.
-
 _LENGTH = re.compile(r"([a-z-]+):([^;{}]*?\d+px[^;{}]*);")
 _PIXELS = re.compile(r"(\d+)px")
 _GAPS = {"padding", "margin", "margin-right", "spacing", "left", "padding-right"}

@@ -10,40 +10,33 @@ from engine.files.causes import os_cause
 from engine.files.json_items import text_memory
 from engine.files.safe_files import read_bounded, write_whole
 
-# Background tasks of view-models on the running loop: kept until they end, failures logged.
-#
-# Main thread. Under qasync the running loop is Qt's own, so that slots may start tasks.
-
 _log = logging.getLogger(__name__)
 
 
-class Tasks:
-    """The unfinished tasks of one owner. asyncio itself keeps only weak references to tasks."""
-
-    def __init__(self) -> None:
-        self._open: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start work on the running loop and return its task; failures are logged."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._open.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    async def finish(self) -> None:
-        """Wait until all tasks have ended."""
-        while self._open:
-            await asyncio.gather(*self._open, return_exceptions=True)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._open.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s failed", task.get_name(), exc_info=error)
+# Every unfinished task, with the object that started it: asyncio itself keeps only weak references.
+_open: dict[asyncio.Task[None], object] = {}
 
 
-# Reads and writes small files that a person chooses, on another thread, with readable errors.
-#
-# Main thread.
+def start_task(owner: object, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """Start work of an object on the running loop and return its task; failures are logged."""
+    for task in [task for task in _open if task.get_loop().is_closed()]:
+        del _open[task]
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    _open[task] = owner
+    task.add_done_callback(_end)
+    return task
+
+
+async def finish_tasks(owner: object) -> None:
+    """Wait until all tasks that an object has started have ended."""
+    while own := [task for task, starter in _open.items() if starter is owner]:
+        await asyncio.gather(*own, return_exceptions=True)
+
+
+def _end(task: asyncio.Task[None]) -> None:
+    _open.pop(task, None)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("%s failed", task.get_name(), exc_info=error)
 
 
 class FileRefused(Exception):

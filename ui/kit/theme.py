@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import ClassVar
 
 import shiboken6
 from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
@@ -10,10 +11,6 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, of_gaps, of_glyphs, strengthened
 from ui.kit.stylesheet import stylesheet
-
-# The theme: colors and fonts, as the system has them or as a person chose.
-#
-# Main thread.
 
 HEAD_PX = 52  # the height of the three columns' heads
 # Rounds of the event loop: scroll areas need one, and columns that are then hidden another one.
@@ -40,6 +37,15 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
     return font
 
 
+def current_theme() -> "Theme":
+    """Return the application's theme, which is the one made last.
+
+    Whoever draws asks for it where it is needed; nobody is given it.
+    """
+    assert Theme.current is not None, "no theme was made yet"
+    return Theme.current
+
+
 class Theme(QObject):
     """The colors and text size of the application; follows the system unless a mode is chosen.
 
@@ -50,9 +56,11 @@ class Theme(QObject):
 
     changing = Signal()
     changed = Signal()
+    current: "ClassVar[Theme | None]" = None
 
     def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:
         super().__init__(app)
+        Theme.current = self
         self._app = app
         self._mode: ThemeMode = mode
         self._has_high_contrast = False

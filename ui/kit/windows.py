@@ -28,13 +28,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 
-# Lets Tab visit controls in reading order: group by group, top to bottom, left to right.
-#
-# Main thread. Qt's own order is the order in which widgets were created: widgets that a
-# conversation adds later would come after all others. Here the order is computed when a key is
-# pressed.
+# Qt's own order is the order in which widgets were created: widgets that a conversation adds
+# later would come after all others. Here the order is computed when a key is pressed.
 
 # The widgets inside these belong to them, not to the window.
 _WHOLE = (
@@ -125,11 +122,6 @@ def _as_read(widgets: list[QWidget]) -> list[QWidget]:
     return [widget for _, members in lines for _, widget in sorted(members, key=lambda m: m[0])]
 
 
-# The base of the windows beside the main one: size, shortcuts, and files dropped on it.
-#
-# Main thread.
-
-
 def bring_forward(window: QWidget) -> None:
     """Show a window in front of the others, with the keyboard; a minimized one opens again."""
     window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
@@ -142,7 +134,6 @@ class OwnWindow(QWidget):
     """A window that the system's shortcut closes; Tab follows the reading order.
 
     Args:
-        theme: The look.
         title: The window's title.
         size: Its initial width and height, in pixels; they grow with the text size.
         parent: The window that it belongs to.
@@ -151,7 +142,6 @@ class OwnWindow(QWidget):
 
     def __init__(
         self,
-        theme: Theme,
         title: str,
         size: tuple[int, int],
         parent: QWidget | None,
@@ -163,7 +153,7 @@ class OwnWindow(QWidget):
         self.setWindowTitle(title)
         self.setAcceptDrops(opens is not None)
         self._opens = opens
-        theme.open_size(self, *size)
+        current_theme().open_size(self, *size)
         QShortcut(QKeySequence.StandardKey.Close, self, self.close)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
@@ -181,8 +171,6 @@ class OwnWindow(QWidget):
         if self._opens is not None and files:
             self._opens(Path(files[0]))
 
-
-# Places cards above or below the widgets that open them, within the screen. Main thread.
 
 _GAP_PX = 8
 
@@ -210,9 +198,7 @@ def move_within_screen(card: QWidget, corner: QPoint, size: QSize, anchor: QWidg
     card.move(x, y)
 
 
-# Paints the rows of a short list: a name, and a description below it.
-#
-# Main thread. The text of an item is the name, a line break, and the description.
+# The text of an item is the name, a line break, and the description.
 
 _SIDE_PX, _ABOVE_PX, _BETWEEN_PX = 9, 6, 1
 _WRAPPED = Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop
@@ -223,8 +209,9 @@ _Index = QModelIndex | QPersistentModelIndex
 class TwoLinesDelegate(QStyledItemDelegate):
     """Draws the name in medium weight, and the description muted and wrapped."""
 
-    def __init__(self, theme: Theme, view: QListWidget) -> None:
+    def __init__(self, view: QListWidget) -> None:
         super().__init__(view)
+        theme = current_theme()
         self._theme = theme
         self._view = view
         view.setResizeMode(QListWidget.ResizeMode.Adjust)

@@ -22,12 +22,10 @@ from engine.library.hub import DownloadCancelled, DownloadFailed, DownloadProgre
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import column, row
-from ui.kit.theme import Theme, restyle
+from ui.kit.theme import restyle
 from ui.models.model_words import download_words, percent
 
-# Downloads of models: progress, rate and time left. Main thread.
-#
-# Each has a thread of its own, which ends with the program; partial downloads are kept.
+# Downloads of models: progress, rate and time left.
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
@@ -228,13 +226,10 @@ class Downloads(QObject):
         self.progressed.emit()
 
 
-# One download in the list: progress, rate and time left; cancel and resume. Main thread.
-
-
 class DownloadRow(QFrame):
     """One download."""
 
-    def __init__(self, theme: Theme, downloads: Downloads, one: Download) -> None:
+    def __init__(self, downloads: Downloads, one: Download) -> None:
         super().__init__()
         self.setObjectName("card")
         self._one = one
@@ -249,7 +244,7 @@ class DownloadRow(QFrame):
         self.resume = QPushButton("Resume")
         self.resume.setAccessibleName(f"Resume the download of {one.repository}")
         self.resume.clicked.connect(lambda: downloads.resume(one))
-        self.close_button = IconButton(theme, "close", f"Dismiss {one.repository}", size=16)
+        self.close_button = IconButton("close", f"Dismiss {one.repository}", size=16)
         self.close_button.clicked.connect(lambda: downloads.forget(one))
         name = ElidedLabel(one.repository)
         rescale(name, 1.0, QFont.Weight.DemiBold)

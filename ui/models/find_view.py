@@ -54,7 +54,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
-from ui.kit.theme import Theme, restyle
+from ui.kit.theme import current_theme, restyle
 from ui.models.downloads import DownloadRow, Downloads
 from ui.models.finder import (
     Finder,
@@ -67,8 +67,6 @@ from ui.models.finder import (
     row_words,
 )
 from ui.models.model_library import ModelLibrary
-
-# The list of models that a hub offers: a row of two lines each. Main thread.
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -141,21 +139,21 @@ class OfferList(QListView):
     picked = Signal(str)
     wanted = Signal()
 
-    def __init__(self, theme: Theme, finder: Finder, possession: Possession) -> None:
+    def __init__(self, finder: Finder, possession: Possession) -> None:
         super().__init__()
         self._picked = ""
         self.offers = OfferModel(finder, possession, self)
         self.setObjectName("offer_list")
         self.setAccessibleName("Models on the hub")
         self.setModel(self.offers)
-        self.setItemDelegate(_OfferDelegate(theme, finder, self))
+        self.setItemDelegate(_OfferDelegate(finder, self))
         self.setMouseTracking(True)
         self.setUniformItemSizes(True)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.offers.modelReset.connect(self._pick_again)
-        theme.changed.connect(self.doItemsLayout)
+        current_theme().changed.connect(self.doItemsLayout)
 
     @property
     def current(self) -> Offer | None:
@@ -196,9 +194,9 @@ class OfferList(QListView):
 class _OfferDelegate(QStyledItemDelegate):
     """Name and fit above, facts and what is here below."""
 
-    def __init__(self, theme: Theme, finder: Finder, view: OfferList) -> None:
+    def __init__(self, finder: Finder, view: OfferList) -> None:
         super().__init__(view)
-        self._theme = theme
+        self._theme = current_theme()
         self._finder = finder
         self._view = view
 
@@ -282,8 +280,6 @@ class _OfferDelegate(QStyledItemDelegate):
         return small
 
 
-# One model of the hub: what it is, whether it fits, its download, and its card. Main thread.
-
 _GATED = (
     "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
     "(or set HF_TOKEN)."
@@ -305,11 +301,9 @@ class OfferDetails(QScrollArea):
     download_wanted = Signal(object)
     load_wanted = Signal(object)
 
-    def __init__(
-        self, theme: Theme, finder: Finder, possession: Possession, downloads: Downloads
-    ) -> None:
+    def __init__(self, finder: Finder, possession: Possession, downloads: Downloads) -> None:
         super().__init__()
-        self._theme = theme
+        theme = current_theme()
         self._finder = finder
         self._possession = possession
         self._downloads = downloads
@@ -328,7 +322,7 @@ class OfferDetails(QScrollArea):
         self.primary.setProperty("kind", "primary")
         self.page = QPushButton("Open Its Page")
         self.then = label("", "faint", 0.95, is_wrapped=True)
-        self.card = MarkdownView(markdown_style(theme, self.font()))
+        self.card = MarkdownView(markdown_style(self.font()))
         self.card.setObjectName("answer_text")
         self.card.setAccessibleName("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
@@ -469,7 +463,7 @@ class OfferDetails(QScrollArea):
                 self.primary.setFocus()
         one = None if self._offer is None else self._possession.download(self._offer.name)
         if one is not None:
-            self.row = DownloadRow(self._theme, self._downloads, one)
+            self.row = DownloadRow(self._downloads, one)
             self._place.addWidget(self.row)
 
     def _show_card(self) -> None:
@@ -504,7 +498,7 @@ class OfferDetails(QScrollArea):
             self.show_offer(offer)
 
     def _restyle(self) -> None:
-        self.card.set_style(markdown_style(self._theme, self.font()))
+        self.card.set_style(markdown_style(self.font()))
 
     # -- links -----------------------------------------------------------------------------
 
@@ -524,10 +518,6 @@ class OfferDetails(QScrollArea):
         ask_about_link(self, url)
 
 
-# The view that finds models: a search field, the list, and the chosen model beside it.
-#
-# Main thread.
-
 # Milliseconds without typing after which a search begins, and without moving through the list
 # after which a card is read.
 _TYPING_MS, _WALKING_MS = 250, 200
@@ -538,17 +528,17 @@ _MOST_CHARS = 200
 class FindView(QWidget):
     """Finds models on the hub."""
 
-    def __init__(self, theme: Theme, library: ModelLibrary) -> None:
+    def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
-        self._theme = theme
+        self._theme = current_theme()
         self.finder = Finder(library, self)
         possession = Possession(library, self)
         self.field = _SearchField()
         self.field.setMaxLength(_MOST_CHARS)
         self.field.setPlaceholderText("Search Hugging Face for MLX models, or paste owner/name")
         self.field.setAccessibleName("Search for models")
-        add_leading_icon(theme, self.field, "search")
-        add_clear_button(theme, self.field, "Clear the search")
+        add_leading_icon(self.field, "search")
+        add_clear_button(self.field, "Clear the search")
         self.bar = QProgressBar()
         self.bar.setRange(0, 0)
         self.bar.setTextVisible(False)
@@ -561,10 +551,10 @@ class FindView(QWidget):
         self.problem = label("", "", is_wrapped=True)
         self.again = QPushButton("Try Again")
         self.empty = label("", "muted", is_wrapped=True)
-        self.list = OfferList(theme, self.finder, possession)
+        self.list = OfferList(self.finder, possession)
         self.more = QPushButton("Show More")
         self.more.setAccessibleName("Show more models")
-        self.details = OfferDetails(theme, self.finder, possession, library.downloads)
+        self.details = OfferDetails(self.finder, possession, library.downloads)
         self._typing = QTimer(self, singleShot=True, interval=_TYPING_MS)
         self._walking = QTimer(self, singleShot=True, interval=_WALKING_MS)
         self._lay_out()

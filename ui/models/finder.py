@@ -33,13 +33,11 @@ from engine.library.hub_models import (
     with_needs,
 )
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Download
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import fit_words, percent
 from ui.words import Tone
-
-# A model that a hub offers, and what the window says about it.
 
 # A line breaks after the dot, not before it.
 _GAP = "\u00a0\u00a0·  "
@@ -160,8 +158,6 @@ def _roomy(need: MemoryNeed, memory: Memory) -> str:
     )
 
 
-# Searches a hub for what a person typed: words, or the name or address of one repository.
-#
 # Waits for the hub, so never call it on the main thread.
 
 
@@ -193,8 +189,6 @@ def _repository(text: str) -> str:
         return ""
 
 
-# Prepares a model card for the preview: converts or removes HTML, and shortens the text.
-#
 # Cards are Markdown with HTML, as https://huggingface.co/docs/hub/model-cards describes them. The
 # window's Markdown view shows HTML tags as text: that is right for an answer, but unreadable
 # here.
@@ -284,7 +278,7 @@ def _one_line(text: str) -> str:
     return " ".join(_TAG.sub("", text).split())
 
 
-# The model card that the preview shows. Main thread; the hub is asked on another.
+# Main thread; the hub is asked on another.
 
 CardStage = Literal["none", "reading", "shown", "missing"]
 
@@ -314,7 +308,6 @@ class Cards(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._tasks = Tasks()
         self._hub = Hub()
         self._kept: dict[str, Card] = {}
         self.wanted = ""
@@ -330,7 +323,7 @@ class Cards(QObject):
         self.card = known or Card("reading" if self.wanted else "none")
         self.changed.emit()
         if self.wanted and known is None:
-            self._tasks.start(self._read(name, self._hub), "read a model card")
+            start_task(self, self._read(name, self._hub), "read a model card")
 
     def try_again(self) -> None:
         """Retry a card that could not be read."""
@@ -340,7 +333,7 @@ class Cards(QObject):
     async def finish(self) -> None:
         """Stop reading."""
         self._hub.gives_up.set()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _read(self, name: str, hub: Hub) -> None:
         try:
@@ -364,11 +357,6 @@ class Cards(QObject):
 
 def _card(hub: Hub, name: str) -> tuple[str, bool]:
     return card_text(card(hub, name), _MOST_CHARS)
-
-
-# Which of a hub's models are on this computer: on the disk, loaded, or being downloaded.
-#
-# Main thread.
 
 
 class Possession(QObject):
@@ -444,12 +432,6 @@ class Possession(QObject):
         self.changed.emit()
 
 
-# The models of a hub: suggestions, a search, and details of one of them.
-#
-# Main thread. Requests to the hub, the import of its library and the reading of memory sizes run
-# on other threads. A request that is no longer wanted is cancelled there, and its result is
-# ignored.
-
 FindStage = Literal["idle", "asking", "listed", "failed"]
 
 _SLOW_MS = 3000
@@ -473,7 +455,6 @@ class Finder(QObject):
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._library = library
-        self._tasks = Tasks()
         self.stage: FindStage = "idle"
         self.query = ""
         self.offers: list[Offer] = []
@@ -538,7 +519,7 @@ class Finder(QObject):
         self._size_hub = Hub()
         offer = self.offer(name)
         if offer is not None and offer.model.size_bytes is None:
-            self._tasks.start(self._read_size(name, self._size_hub), "ask for a model's size")
+            start_task(self, self._read_size(name, self._size_hub), "ask for a model's size")
 
     def offer(self, name: str) -> Offer | None:
         """Return the offer with a name."""
@@ -550,7 +531,7 @@ class Finder(QObject):
         self._hub.gives_up.set()
         self._size_hub.gives_up.set()
         await self.cards.finish()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     # -- asking ----------------------------------------------------------------------------
 
@@ -562,7 +543,7 @@ class Finder(QObject):
         self._slow.start()
         self.changed.emit()
         work = self._search(hub, text, self._most) if text else self._suggest(hub)
-        self._tasks.start(self._guarded(work, hub), "search the hub")
+        start_task(self, self._guarded(work, hub), "search the hub")
 
     async def _guarded(self, work: Coroutine[Any, Any, None], hub: Hub) -> None:
         try:

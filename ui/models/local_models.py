@@ -26,14 +26,11 @@ from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_words
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, copy_text, literal
-from ui.kit.theme import Theme
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words, removal_words
 from ui.models.upkeep import Upkeep
 from ui.words import Tone
-
-# One model of the list: its facts, whether it fits, and its actions. Main thread.
 
 # Only these can be deleted: others come with the program, or are a person's own files.
 DELETED = (Origin.HUGGING_FACE, Origin.LM_STUDIO)
@@ -66,7 +63,6 @@ class ModelCard(QFrame):
 
     def __init__(
         self,
-        theme: Theme,
         model: LibraryModel,
         memory: Memory,
         *,
@@ -112,7 +108,7 @@ class ModelCard(QFrame):
         if self.button is not None:
             bar.addWidget(self.button)
         if self.button is None or stuck_why:
-            pill = StatusPill(theme, found.name)
+            pill = StatusPill(found.name)
             if stuck_why:
                 pill.show_state(STUCK, "fault", Tone.FAULT)
             elif is_loading:
@@ -122,7 +118,7 @@ class ModelCard(QFrame):
             else:
                 pill.show_state("Loaded", "check", Tone.DONE)
             bar.insertWidget(1, pill)
-        bar.addWidget(self._more(theme, can_unload=is_loaded and not is_unloaded))
+        bar.addWidget(self._more(can_unload=is_loaded and not is_unloaded))
 
     def _trouble(self, memory: Memory) -> str:
         found = self.model.found
@@ -161,10 +157,10 @@ class ModelCard(QFrame):
         button.clicked.connect(lambda: self.update_wanted.emit(self.model.found))
         return button
 
-    def _more(self, theme: Theme, *, can_unload: bool) -> QToolButton:
+    def _more(self, *, can_unload: bool) -> QToolButton:
         found = self.model.found
         folder = str(found.folder)
-        more = IconButton(theme, "chevron-down", f"More about {self.model.found.name}", size=16)
+        more = IconButton("chevron-down", f"More about {self.model.found.name}", size=16)
         menu = QMenu(more)
         if can_unload:
             add_entry(menu, "Unload", lambda: self.unload_wanted.emit(self.model))
@@ -200,9 +196,6 @@ class ModelCard(QFrame):
             group.addAction(entry)
 
 
-# The view of the models on this computer: downloads, then a card for each. Main thread.
-
-
 class LocalModels(QWidget):
     """Lists the downloads and the models on this computer.
 
@@ -223,9 +216,8 @@ class LocalModels(QWidget):
     deletion_wanted = Signal(object)
     removal_wanted = Signal(object)
 
-    def __init__(self, theme: Theme, library: ModelLibrary, upkeep: Upkeep) -> None:
+    def __init__(self, library: ModelLibrary, upkeep: Upkeep) -> None:
         super().__init__()
-        self._theme = theme
         self._library = library
         self._upkeep = upkeep
         self.rows: list[DownloadRow] = []
@@ -302,7 +294,6 @@ class LocalModels(QWidget):
             is_listed = model not in unlisted
             added = library.added_folder_of(model.found) if is_listed else None
             card = ModelCard(
-                self._theme,
                 model,
                 library.memory,
                 is_loaded=library.is_loaded(model.found),
@@ -348,7 +339,7 @@ class LocalModels(QWidget):
         _clear(self._downloads)
         self.rows = []
         for one in self._library.downloads.items:
-            row = DownloadRow(self._theme, self._library.downloads, one)
+            row = DownloadRow(self._library.downloads, one)
             self._downloads.addWidget(row)
             self.rows.append(row)
 

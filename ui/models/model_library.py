@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from engine import ModelLoadFailed
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
 from ui.models.model_state import ModelState
 from ui.preferences.preferences_state import PreferencesState
@@ -71,7 +71,6 @@ class ModelLibrary(QObject):
         self.model = model
         self._preferences = preferences
         self._model_folders = model_folders
-        self._tasks = Tasks()
         self.models: list[LibraryModel] = []
         self.memory = Memory(0, 0)
         self.is_looking = self.has_looked = False
@@ -106,7 +105,7 @@ class ModelLibrary(QObject):
             return
         self.is_looking = True
         self.changed.emit()
-        self._tasks.start(self._look(), "look for models")
+        start_task(self, self._look(), "look for models")
 
     def add_folder(self, folder: Path, place: int | None = None) -> None:
         """Look for models in one more folder, now and from now on.
@@ -257,7 +256,7 @@ class ModelLibrary(QObject):
     async def finish(self) -> None:
         """Cancel downloads, keeping partial files, and wait for the end of the scan."""
         self.downloads.cancel_all()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _look(self) -> None:
         try:

@@ -25,10 +25,8 @@ from engine import (
     plain_cause,
 )
 from engine.library.models import model_name
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.words import failure_words
-
-# The models that the engine holds in memory, by their folders. Main thread.
 
 
 class ModelsInMemory:
@@ -103,10 +101,6 @@ class ModelsInMemory:
         return {one for one in used if one is not None}
 
 
-# The state of the engine's model, for the window: none, loading, ready, failed.
-#
-# Main thread.
-
 _log = logging.getLogger(__name__)
 
 ModelStage = Literal["none", "loading", "ready", "failed"]
@@ -143,7 +137,6 @@ class ModelState(QObject):
         super().__init__(parent)
         self._engine = engine
         self.in_memory = ModelsInMemory(engine)
-        self._tasks = Tasks()
         self.stage: ModelStage = "none" if engine.model is None else "ready"
         self.name = "" if engine.model is None else engine.model.id
         self.message = ""
@@ -227,7 +220,7 @@ class ModelState(QObject):
         self._begin(model_name(path))
         self._load_number += 1
         work = self._load(path, self._load_number, cancels_running, keeps_default)
-        self._tasks.start(work, f"load {path.name}")
+        start_task(self, work, f"load {path.name}")
 
     def load_again(self, folder: Path | None = None) -> None:
         """Load a model again that failed or got stuck; each chat keeps its model.
@@ -305,7 +298,7 @@ class ModelState(QObject):
     def unload(self, *, cancels_running: bool = False) -> None:
         """Unload the model after the running answers, or end them first."""
         if self.stage == "ready":
-            self._tasks.start(self._unload(cancels_running), "unload")
+            start_task(self, self._unload(cancels_running), "unload")
 
     def unload_at(self, folder: Path, *, cancels_running: bool = False) -> None:
         """Unload the model of a folder; others that are in memory stay.
@@ -318,7 +311,7 @@ class ModelState(QObject):
         if status is None or status.is_default:
             self.unload(cancels_running=cancels_running)
         else:
-            self._tasks.start(self._unload_other(status.id, cancels_running), "unload")
+            start_task(self, self._unload_other(status.id, cancels_running), "unload")
 
     def unload_after(self, idle_s: float | None) -> None:
         """Unload a model that was idle for this many seconds; None never unloads it."""
@@ -328,7 +321,7 @@ class ModelState(QObject):
         """Wait until nothing is loading."""
         self.cancel_load()
         self._look.stop()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _load(
         self, path: Path, number: int, cancels_running: bool, keeps_default: bool

@@ -24,8 +24,7 @@ from engine.library.memory import Fit, Memory, need
 from ui.kit.buttons import Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme
+from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.windows import OwnWindow
 from ui.models.find_view import FindView
 from ui.models.finder import Offer, fit_sentence
@@ -43,8 +42,6 @@ from ui.models.model_words import (
 from ui.models.upkeep import Upkeep
 from ui.preferences.preferences import declaration
 from ui.words import Tone
-
-# A question inside a window, with its answers as buttons. Main thread.
 
 
 class QuestionBar(QFrame):
@@ -98,17 +95,14 @@ def _nothing() -> None:
     pass
 
 
-# The loaded model, or the one being loaded: state, progress, actions. Main thread.
-
-
 class LoadedModel(QFrame):
     """The top of the models window."""
 
-    def __init__(self, theme: Theme, library: ModelLibrary) -> None:
+    def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
         self.setObjectName("chat_header")
         self._library = library
-        self.pill = StatusPill(theme, "Model")
+        self.pill = StatusPill("Model")
         self.name = ElidedLabel()
         font = QFont(self.name.font())
         font.setWeight(QFont.Weight.DemiBold)
@@ -126,7 +120,7 @@ class LoadedModel(QFrame):
         idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
         offered = {minutes: f"Unload After {minutes} min"} | dict(idle.choices)
         choices = [(str(after), offered[after]) for after in sorted(offered)]
-        self.idle_unload = Choice(theme, idle.label, choices)
+        self.idle_unload = Choice(idle.label, choices)
         self.idle_unload.choose(str(minutes))
         self.idle_unload.setToolTip("The next request loads it again")
         self._lay_out()
@@ -203,9 +197,6 @@ class LoadedModel(QFrame):
         )
 
 
-# Loads a model after its download, if a person asked for that. Main thread.
-
-
 class LoadingAfter(QObject):
     """Waits for the newest download that a person wants to chat with.
 
@@ -222,7 +213,6 @@ class LoadingAfter(QObject):
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._library = library
-        self._tasks = Tasks()
         self._wanted = ""
         self._asked_before: Path | None = None
         self._loading: tuple[Path, str] | None = None
@@ -237,7 +227,7 @@ class LoadingAfter(QObject):
     async def finish(self) -> None:
         """Wait until the background work has ended."""
         self._wanted = ""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _arrive(self, folder: Path) -> None:
         repository = next(
@@ -245,7 +235,7 @@ class LoadingAfter(QObject):
         )
         if repository and repository == self._wanted:
             self._wanted = ""
-            self._tasks.start(self._load(folder, repository), "load what was downloaded")
+            start_task(self, self._load(folder, repository), "load what was downloaded")
 
     async def _load(self, folder: Path, repository: str) -> None:
         memory = await self._library.memory_now()
@@ -279,11 +269,6 @@ def _trouble(folder: Path, memory: Memory) -> str:
     return fit_words(wanted, fit, memory) if fit is Fit.TOO_LARGE else ""
 
 
-# The window of models: the loaded one above, those that are here, and those to find. Main thread.
-#
-# The window is created when it is first opened; it scans the disks each time it is shown.
-
-
 class ModelsWindow(OwnWindow):
     """Everything about models.
 
@@ -291,7 +276,6 @@ class ModelsWindow(OwnWindow):
         chat_wanted: A downloaded model is ready; the main window should show an empty chat.
 
     Args:
-        theme: The look.
         library: The models on this computer.
         parent: The window that it belongs to.
 
@@ -305,14 +289,14 @@ class ModelsWindow(OwnWindow):
 
     chat_wanted = Signal()
 
-    def __init__(self, theme: Theme, library: ModelLibrary, parent: QWidget | None = None) -> None:
-        super().__init__(theme, "Models", (980, 800), parent)
+    def __init__(self, library: ModelLibrary, parent: QWidget | None = None) -> None:
+        super().__init__("Models", (980, 800), parent)
         self._library = library
-        self.loaded = LoadedModel(theme, library)
+        self.loaded = LoadedModel(library)
         self.question = QuestionBar()
         self._upkeep = Upkeep(library, self)
-        self.local = LocalModels(theme, library, self._upkeep)
-        self.finding = FindView(theme, library)
+        self.local = LocalModels(library, self._upkeep)
+        self.finding = FindView(library)
         self._loading_after = LoadingAfter(library, self)
         self._has_searched_since = False
         self.tabs = QTabWidget()

@@ -20,7 +20,7 @@ from engine.library.local_models import (
     remove,
     remove_replaced_revision,
 )
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.words import failure_words
 
@@ -44,7 +44,6 @@ class Upkeep(QObject):
     def __init__(self, library: ModelLibrary, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._library = library
-        self._tasks = Tasks()
         self._hub = Hub()
         self.updates: dict[str, HubModel] = {}
         self.is_checking = False
@@ -73,11 +72,11 @@ class Upkeep(QObject):
 
     def ask_deletion(self, found: FoundModel) -> None:
         """Measure what deleting a model would free; ``deletion_ready`` follows."""
-        self._tasks.start(self._measure(found), "measure a model")
+        start_task(self, self._measure(found), "measure a model")
 
     def delete(self, found: FoundModel, removal: Removal) -> None:
         """Delete a model's files."""
-        self._tasks.start(self._delete(found, removal), "delete a model")
+        start_task(self, self._delete(found, removal), "delete a model")
 
     async def _measure(self, found: FoundModel) -> None:
         try:
@@ -111,7 +110,7 @@ class Upkeep(QObject):
             self.is_checking, self.outcome = True, ""
             self.changed.emit()
             self._hub = Hub()
-            self._tasks.start(self._check(self._hub), "look for updates")
+            start_task(self, self._check(self._hub), "look for updates")
 
     def update(self, found: FoundModel) -> None:
         """Download the newest revision of a model; the present one is deleted afterwards."""
@@ -121,7 +120,7 @@ class Upkeep(QObject):
     async def finish(self) -> None:
         """Cancel the requests to the hub, and wait for the work on the disk."""
         self._hub.gives_up.set()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _downloaded(self) -> list[FoundModel]:
         found = [one.found for one in self._library.models]
@@ -180,11 +179,11 @@ class Upkeep(QObject):
             loaded = self._library.load_in_place(old, folder)
             self._freed_later[loaded] = repository, old
         else:
-            self._tasks.start(self._free(repository, old), "delete an old revision")
+            start_task(self, self._free(repository, old), "delete an old revision")
 
     def _free_after_load(self, folder: Path) -> None:
         if (waiting := self._freed_later.pop(folder, None)) is not None:
-            self._tasks.start(self._free(*waiting), "delete an old revision")
+            start_task(self, self._free(*waiting), "delete an old revision")
 
     async def _free(self, repository: str, old: Path) -> None:
         if self._library.is_in_use(old):

@@ -12,8 +12,6 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from ui.kit.colors import ThemeMode
 from ui.records.conversations import ConversationSettings
 
-# Where preferences are changed: the pages of the dialog, and other windows.
-
 # Where a preference is changed: a page of the dialog, or another window.
 GENERAL, SERVER, NEW_CONVERSATIONS = "General", "Server", "New Conversations"
 STORAGE = "Storage"
@@ -35,8 +33,6 @@ KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
 SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"
 
 
-# Declares each setting once: its field gives name, type and default; ``Declaration`` the rest.
-#
 # Files, dialogs, command lines and tables of documentation are made from the declarations.
 
 T = TypeVar("T")
@@ -120,8 +116,6 @@ def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
             setting = one.metadata.get(_KEY, Declaration())
             yield Declared(f"{prefix}{one.name}", inner, getattr(usual, one.name), setting)
 
-
-# The preferences that belong together: the server's, the models', the tools', new conversations'.
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
 KeyPlace = Literal["none", "keychain", "file"]
@@ -326,11 +320,6 @@ class NewConversation:
         """Return the settings of a new conversation."""
         return ConversationSettings(**asdict(self))
 
-
-# The preferences of the whole program, each declared once.
-#
-# The settings file, the dialog, the defaults, some command-line options and the table in
-# ``.github/OPTIONS.md`` are made from these declarations.
 
 # The values of ``ui.records.conversations.ListOrder``.
 ListOrderName = Literal["recent", "created", "oldest", "title"]

@@ -26,8 +26,8 @@ from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import ElidedLabel, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme
+from ui.kit.tasks import start_task
+from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
 from ui.preferences.preferences import (
     KEPT_PROMPTS,
@@ -40,8 +40,6 @@ from ui.preferences.preferences import (
     declared,
 )
 from ui.preferences.preferences_state import PreferencesState
-
-# A list whose entries can be removed, each by a button. Main thread.
 
 
 class RemovableRows(QWidget):
@@ -88,9 +86,6 @@ class RemovableRows(QWidget):
             self.buttons[0].setFocus()
 
 
-# Shows how much disk space cached prompts or recorded tokens take. Main thread.
-
-
 class KeptPrompts(Protocol):
     """The files that are kept on disk: cached prompts, or recorded tokens."""
 
@@ -114,7 +109,6 @@ class KeptPromptsRow(QWidget):
     ) -> None:
         super().__init__()
         self._kept = kept
-        self._tasks = Tasks()
         self._looking: asyncio.Task[None] | None = None
         self.said = label("…", "muted")
         self._what = what.replace("&", "")
@@ -145,7 +139,7 @@ class KeptPromptsRow(QWidget):
             return
         if self._looking is not None:
             self._looking.cancel()
-        self._looking = self._tasks.start(self._look(), "look at what is kept on disk")
+        self._looking = start_task(self, self._look(), "look at what is kept on disk")
 
     async def _look(self) -> None:
         self.forget.setEnabled(False)
@@ -155,9 +149,7 @@ class KeptPromptsRow(QWidget):
         self.forget.setEnabled(size > 0)
 
 
-# The dialog of the preferences: a page for each group, a control for each preference.
-#
-# It is made from the declarations. Main thread.
+# It is made from the declarations.
 
 _NAMES_PX = 150
 _FIELD_PX = 190
@@ -168,7 +160,6 @@ class PreferencesDialog(QDialog):
     """Appearance, server, and what new conversations begin with; changes act at once.
 
     Args:
-        theme: The look.
         preferences: The preferences to show and change.
         parent: The window that it belongs to.
         kept: The cached prompts on disk, which the dialog can delete; None if none are kept.
@@ -182,13 +173,13 @@ class PreferencesDialog(QDialog):
 
     def __init__(
         self,
-        theme: Theme,
         preferences: PreferencesState,
         parent: QWidget,
         kept: KeptPrompts | None = None,
         traces: KeptPrompts | None = None,
     ) -> None:
         super().__init__(parent)
+        theme = current_theme()
         self.setWindowTitle("Preferences")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._theme = theme
@@ -234,7 +225,7 @@ class PreferencesDialog(QDialog):
             take()
 
     def _page(self, title: str, hint: str) -> QWidget:
-        page = _Page(self._theme)
+        page = _Page()
         for one in declared(Preferences):
             if one.setting.place == title:
                 control = self.controls[one.path] = self._control(one)
@@ -272,7 +263,7 @@ class PreferencesDialog(QDialog):
         says = one.setting.says or one.setting.label
         values = {str(value): value for value in one.setting.choices}
         words = [(str(value), said) for value, said in one.setting.choices.items()]
-        control = Choice(self._theme, says, words)
+        control = Choice(says, words)
         control.choose(str(now))
         control.currentIndexChanged.connect(
             lambda row: self._change(one, values[control.itemData(row)])
@@ -280,7 +271,7 @@ class PreferencesDialog(QDialog):
         return control
 
     def _check_box(self, one: Declared, now: bool) -> CheckBox:
-        control = CheckBox(self._theme, one.setting.says or one.setting.label)
+        control = CheckBox(one.setting.says or one.setting.label)
         control.setChecked(now)
         control.toggled.connect(lambda is_on: self._change(one, is_on))
         return control
@@ -330,9 +321,9 @@ class PreferencesDialog(QDialog):
 class _Page(QWidget):
     """Rows of a name and a control."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
+        self._theme = current_theme()
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(11)
@@ -360,20 +351,17 @@ class _Page(QWidget):
         self._grid.addWidget(label(words, "faint", 0.92, is_wrapped=True), row, 0, 1, 2)
 
 
-# The menu for the appearance (light, dark, or as the system) and the text size. Main thread.
-
-
 class AppearanceMenu(QObject):
     """Fills a menu, and keeps the check mark at the present choice.
 
     Args:
         menu: The menu.
-        theme: The look.
         preferences: What a person chose for the whole program.
     """
 
-    def __init__(self, menu: QMenu, theme: Theme, preferences: PreferencesState) -> None:
+    def __init__(self, menu: QMenu, preferences: PreferencesState) -> None:
         super().__init__(menu)
+        theme = current_theme()
         self._theme = theme
         self._preferences = preferences
         self._actions: dict[ThemeMode, QAction] = {}

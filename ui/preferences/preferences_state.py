@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from PySide6.QtCore import QObject, Signal
 
 from engine.files.causes import os_cause
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.preferences.preferences import TEXT_PERCENTS, Preferences
 
 _TRIED_AGAIN_AFTER_S = 5.0
@@ -38,7 +38,6 @@ class PreferencesState(QObject):
         super().__init__()
         self._now = preferences
         self._store = store
-        self._tasks = Tasks()
         self._keeping: asyncio.Task[None] | None = None
         self._is_unkept = False
         # Saving is retried until it succeeds.
@@ -55,7 +54,7 @@ class PreferencesState(QObject):
         self._is_ending = True
         if self._again is not None:
             self._try_again()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def change(self, **fields: Any) -> None:
         """Change fields of ``Preferences``."""
@@ -111,7 +110,7 @@ class PreferencesState(QObject):
             self._again.cancel()
             self._again = None
         if self._keeping is None:
-            self._keeping = self._tasks.start(self._keep(is_again), "keep the preferences")
+            self._keeping = start_task(self, self._keep(is_again), "keep the preferences")
 
     def _try_again(self) -> None:
         self._is_unkept = True

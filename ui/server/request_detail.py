@@ -19,7 +19,7 @@ from ui.kit.buttons import CopyButton, IconButton
 from ui.kit.labels import ElidedLabel, FactTable, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.theme import fixed_font
 from ui.server.requests import (
     CLIENT_LEFT,
     Headers,
@@ -46,7 +46,7 @@ class RequestDetail(QFrame):
     replay_wanted = Signal(object)
     inspector_wanted = Signal(object)
 
-    def __init__(self, theme: Theme, url: Callable[[], str]) -> None:
+    def __init__(self, url: Callable[[], str]) -> None:
         super().__init__()
         self.setObjectName("card")
         self._url = url
@@ -61,10 +61,10 @@ class RequestDetail(QFrame):
         self.inspect.setAccessibleName("Open the answer in the Stop Inspector")
         self.curl = QPushButton("Copy as curl")
         self.curl.setAccessibleName("Copy the request as a curl command")
-        self.close_button = IconButton(theme, "close", "Close the request")
+        self.close_button = IconButton("close", "Close the request")
         self.facts = FactTable(fixed_font(self.font(), 0.92))
-        self.asked = _MessageView(theme, "request")
-        self.answered = _MessageView(theme, "response")
+        self.asked = _MessageView("request")
+        self.answered = _MessageView("response")
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.setAccessibleName("Parts of the request")
@@ -144,7 +144,7 @@ class RequestDetail(QFrame):
 class _MessageView(QWidget):
     """Headers and body."""
 
-    def __init__(self, theme: Theme, name: str) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
         self._body = RequestBody()
         self.text = QPlainTextEdit()
@@ -153,7 +153,7 @@ class _MessageView(QWidget):
         self.text.setAccessibleName(f"Headers and body of the {name}")
         self.text.setFont(fixed_font(self.text.font(), 0.92))
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
-        self._copy = CopyButton(theme, f"Copy the body of the {name}", lambda: self._body.text)
+        self._copy = CopyButton(f"Copy the body of the {name}", lambda: self._body.text)
         self._note = label("", "faint", 0.92)
         column(
             (self.text, 1),

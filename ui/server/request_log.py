@@ -36,8 +36,8 @@ from ui.kit.dialogs import choose_target
 from ui.kit.fields import add_clear_button
 from ui.kit.labels import label, rescale
 from ui.kit.layouts import column
-from ui.kit.tasks import FileRefused, Tasks, write_text
-from ui.kit.theme import Theme
+from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
+from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, stop_words
 
 # It computes nothing while no view shows it.
@@ -320,14 +320,14 @@ _WIDTHS = {
 class RequestView(QTableView):
     """The table; it follows the newest row as long as that row is in sight."""
 
-    def __init__(self, theme: Theme, model: RequestTable) -> None:
+    def __init__(self, model: RequestTable) -> None:
         super().__init__()
-        self._theme = theme
+        self._theme = current_theme()
         self.setProperty("kind", "rows")
         rescale(self, 0.95)
         self.setAccessibleName("Requests")
         self.setModel(model)
-        tones = _ToneDelegate(theme, self)
+        tones = _ToneDelegate(self)
         for toned in (RequestColumn.STATUS, RequestColumn.STOP):
             self.setItemDelegateForColumn(toned, tones)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -372,9 +372,9 @@ class RequestView(QTableView):
 class _ToneDelegate(QStyledItemDelegate):
     """Colors status and stop by the request's outcome, which the words also say."""
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._theme = theme
+        self._theme = current_theme()
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """Give the text its color."""
@@ -415,25 +415,24 @@ class RequestLogPanel(QWidget):
     entry_changed = Signal(object)
     export_failed = Signal(str)
 
-    def __init__(self, theme: Theme, log: RequestLog) -> None:
+    def __init__(self, log: RequestLog) -> None:
         super().__init__()
-        self._theme = theme
+        self._theme = current_theme()
         self._log = log
-        self._tasks = Tasks()
         self._chosen = ""
         self._is_choosing_again = False
         self.table = RequestTable(log, self)
         self.search = QLineEdit()
         self.search.setPlaceholderText("Filter by client, path, model, status or stop")
         self.search.setAccessibleName("Filter requests")
-        add_clear_button(theme, self.search, "Clear the filter")
-        self.dialects = Choice(theme, "Routes to show", [("", _ALL)])
+        add_clear_button(self.search, "Clear the filter")
+        self.dialects = Choice("Routes to show", [("", _ALL)])
         self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
-        self.errors_only = ChipButton(theme, "fault", "Errors Only", is_toggle=True)
-        self.pause = ChipButton(theme, "clock", "Pause", is_toggle=True)
-        self.export = IconButton(theme, "report", "Save the shown requests as JSON Lines")
-        self.clear = IconButton(theme, "trash", "Clear the list of requests")
-        self.view = RequestView(theme, self.table)
+        self.errors_only = ChipButton("fault", "Errors Only", is_toggle=True)
+        self.pause = ChipButton("clock", "Pause", is_toggle=True)
+        self.export = IconButton("report", "Save the shown requests as JSON Lines")
+        self.clear = IconButton("trash", "Clear the list of requests")
+        self.view = RequestView(self.table)
         self._empty = label("", "muted", 1.0, is_wrapped=True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._status = label("", "faint", 0.92)
@@ -445,7 +444,7 @@ class RequestLogPanel(QWidget):
 
     async def finish(self) -> None:
         """Wait for an export that is being written."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Follow the log while it is visible."""
@@ -548,7 +547,7 @@ class RequestLogPanel(QWidget):
 
     def export_to(self, path: Path) -> None:
         """Write the shown requests to a file, in the background."""
-        self._tasks.start(self._export(path, tuple(self.table.entries())), "export of requests")
+        start_task(self, self._export(path, tuple(self.table.entries())), "export of requests")
 
     async def _export(self, path: Path, entries: tuple[RequestEntry, ...]) -> None:
         try:

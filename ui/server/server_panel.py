@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QMenu, QWidget
 from engine import ModelInfo
 from ui.kit.dialogs import report_failure, tell
 from ui.kit.menus import add_entry, copy_text, literal
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.preferences.preferences import KeyPlace, Preferences
 from ui.preferences.preferences_state import PreferencesState
 from ui.server.requests import RequestEntry, RequestLog
@@ -51,7 +51,6 @@ class ApiKeyState(QObject):
     def __init__(self, keeper: KeyKeeper, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._keeper = keeper
-        self._tasks = Tasks()
         self.place: KeyPlace = "none"
         self.is_busy = False
         self.fresh_key = ""
@@ -64,7 +63,7 @@ class ApiKeyState(QObject):
 
     def look(self) -> None:
         """Find out, in the background, whether there is a key."""
-        self._tasks.start(self._look(), "look for the API key")
+        start_task(self, self._look(), "look for the API key")
 
     def renew(self) -> None:
         """Create a key; ``fresh_key`` shows it until ``hide_key`` is called."""
@@ -82,7 +81,7 @@ class ApiKeyState(QObject):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         if self.is_busy:
@@ -91,7 +90,7 @@ class ApiKeyState(QObject):
         self.is_busy = True
         self.message = ""
         self.changed.emit()
-        self._tasks.start(self._while_busy(work), name)
+        start_task(self, self._while_busy(work), name)
 
     async def _while_busy(self, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -14,8 +14,8 @@ from PySide6.QtWidgets import QFrame, QPushButton
 from ui.kit.buttons import CopyButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme, fixed_font, restyle
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import fixed_font, restyle
 from ui.words import Tone, failure_words
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,6 @@ class ServerSwitch(QObject):
     def __init__(self, control: ServerControl, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._control = control
-        self._tasks = Tasks()
         self._is_wanted = False
         self._is_stale = False
         self._is_following = False
@@ -91,12 +90,12 @@ class ServerSwitch(QObject):
     async def finish(self) -> None:
         """Stop the server and wait for it."""
         self.turn(False)
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _start_following(self) -> None:
         # Set before the task begins: two tasks would stop and start the server at the same time.
         self._is_following = True
-        self._tasks.start(self._follow(), "server switch")
+        start_task(self, self._follow(), "server switch")
 
     async def _follow(self) -> None:
         try:
@@ -171,16 +170,16 @@ class ServerCard(QFrame):
         details: The button that shows the server's own window.
     """
 
-    def __init__(self, theme: Theme, server: ServerSwitch) -> None:
+    def __init__(self, server: ServerSwitch) -> None:
         super().__init__()
         self._server = server
         card = QFrame()
         card.setObjectName("card")
-        self.switch = ToggleSwitch(theme, "Local server")
+        self.switch = ToggleSwitch("Local server")
         self._state = label("", "muted", 0.92, is_wrapped=True)
         self.address = ElidedLabel()
         self.address.setFont(fixed_font(self.address.font(), 0.88))
-        self.copy = CopyButton(theme, "Copy the server’s address", lambda: server.url)
+        self.copy = CopyButton("Copy the server’s address", lambda: server.url)
         self.details = QPushButton("Requests and Settings…")
         self.details.setProperty("kind", "link")
         self.details.setProperty("is_flush", True)

@@ -24,8 +24,8 @@ from engine.files.causes import os_cause
 from ui.kit.buttons import CheckBox, CopyButton, IconButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, StatusPill, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme, fixed_font, restyle
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.preferences.preferences import declaration
 from ui.server.request_detail import RequestDetail
@@ -44,9 +44,8 @@ class OriginsEditor(QWidget):
 
     edited = Signal(object)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
         self._origins: tuple[str, ...] = ()
         self._rows = QWidget()
         column(spacing=2, on=self._rows)
@@ -88,7 +87,7 @@ class OriginsEditor(QWidget):
         name.setFont(fixed_font(name.font(), 0.92))
         name.setToolTip(words)
         name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        remove = IconButton(self._theme, "close", f"Remove {words}", size=14)
+        remove = IconButton("close", f"Remove {words}", size=14)
         remove.clicked.connect(
             lambda: self._take(tuple(one for one in self._origins if one != origin))
         )
@@ -140,8 +139,9 @@ def origin_problem(text: str) -> str | None:
 class ServerSettings(QWidget):
     """Every change acts at once; a running server restarts with it."""
 
-    def __init__(self, theme: Theme, panel: ServerPanel) -> None:
+    def __init__(self, panel: ServerPanel) -> None:
         super().__init__()
+        theme = current_theme()
         self._panel = panel
         self.this_computer = _radio("This computer only")
         self.network = _radio(declaration("server.is_on_network").label)
@@ -166,14 +166,14 @@ class ServerSettings(QWidget):
         self.port.setKeyboardTracking(False)
         self.port.lineEdit().setTextMargins(8, 0, 8, 0)
         theme.follow(self.port, lambda: self.port.setFixedWidth(theme.px(96)))
-        self.requires_key = CheckBox(theme, declaration("server.is_key_required").label)
-        self.chooses_model = CheckBox(theme, declaration("server.is_model_chosen").label)
+        self.requires_key = CheckBox(declaration("server.is_key_required").label)
+        self.chooses_model = CheckBox(declaration("server.is_model_chosen").label)
         self._key_state = label("", "muted", 0.95, is_wrapped=True)
         self.key_field = QLineEdit()
         self.key_field.setReadOnly(True)
         self.key_field.setAccessibleName("The new API key")
         self.key_field.setFont(fixed_font(self.key_field.font(), 0.9))
-        self._copy_key = CopyButton(theme, "Copy the key", lambda: panel.key.fresh_key)
+        self._copy_key = CopyButton("Copy the key", lambda: panel.key.fresh_key)
         self._once = label(
             "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
@@ -181,16 +181,14 @@ class ServerSettings(QWidget):
         self.renew.setAccessibleName("Create an API key")
         self.forget = QPushButton("Remove")
         self.forget.setAccessibleName("Remove the API key")
-        self.origins = OriginsEditor(theme)
+        self.origins = OriginsEditor()
         self._lay_out()
         self._connect_signals()
         self._show_preferences()
         self._show_key()
 
     def _lay_out(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(12)
+        layout = column(spacing=12, on=self)
         inner = _card(layout, "Who can use it")
         inner.addWidget(self.this_computer)
         inner.addWidget(self.network)
@@ -310,28 +308,26 @@ class ServerWindow(OwnWindow):
     """Everything about serving other programs.
 
     Args:
-        theme: The look.
         panel: The server's state.
         parent: The window that it belongs to.
     """
 
-    def __init__(self, theme: Theme, panel: ServerPanel, parent: QWidget | None = None) -> None:
-        super().__init__(theme, "Server", (1420, 800), parent)
-        self._theme = theme
+    def __init__(self, panel: ServerPanel, parent: QWidget | None = None) -> None:
+        super().__init__("Server", (1420, 800), parent)
+        self._theme = current_theme()
         self._panel = panel
-        self._tasks = Tasks()
         self._replaying: set[asyncio.Task[None]] = set()
-        self.switch = ToggleSwitch(theme, "Server")
-        self.pill = StatusPill(theme, "Server")
+        self.switch = ToggleSwitch("Server")
+        self.pill = StatusPill("Server")
         self.address = label("", "", 1.0)
         self.address.setFont(fixed_font(self.address.font(), 0.98))
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.copy = CopyButton(theme, "Copy the server’s address", lambda: panel.switch.url)
+        self.copy = CopyButton("Copy the server’s address", lambda: panel.switch.url)
         self._reach = label("", "muted", 0.95)
         self.notice = label("", "fault", 0.95, is_wrapped=True)
-        self.settings = ServerSettings(theme, panel)
-        self.log = RequestLogPanel(theme, panel.log)
-        self.detail = RequestDetail(theme, lambda: panel.switch.url or self._usual_url())
+        self.settings = ServerSettings(panel)
+        self.log = RequestLogPanel(panel.log)
+        self.detail = RequestDetail(lambda: panel.switch.url or self._usual_url())
         self.detail.hide()
         self._lay_out()
         self._connect_signals()
@@ -341,7 +337,7 @@ class ServerWindow(OwnWindow):
         """Cancel the background work and wait for its end."""
         for task in list(self._replaying):
             task.cancel()
-        await self._tasks.finish()
+        await finish_tasks(self)
         await self.log.finish()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -380,9 +376,20 @@ class ServerWindow(OwnWindow):
         right.addWidget(self.log)
         right.addWidget(self.detail)
         right.setSizes([380, 300])
-        log = column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
-        body = row(self._settings_column(), (log, 1), spacing=6, margins=(0, 0, 20, 14))
-        column(bar, (body, 1), spacing=0, on=self)
+        column(
+            bar,
+            (
+                row(
+                    self._settings_column(),
+                    (column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0)), 1),
+                    spacing=6,
+                    margins=(0, 0, 20, 14),
+                ),
+                1,
+            ),
+            spacing=0,
+            on=self,
+        )
 
     def _settings_column(self) -> QScrollArea:
         holder = QWidget()
@@ -415,7 +422,7 @@ class ServerWindow(OwnWindow):
     # -- intents ---------------------------------------------------------------------------
 
     def _replay(self, entry: RequestEntry) -> None:
-        task = self._tasks.start(self._send(entry), "request sent again")
+        task = start_task(self, self._send(entry), "request sent again")
         self._replaying.add(task)
         task.add_done_callback(self._replaying.discard)
 

@@ -8,12 +8,10 @@ from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QMenu,
     QPushButton,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -21,9 +19,10 @@ from engine import ModelInfo, visible
 from ui.kit.buttons import ChipButton, IconButton
 from ui.kit.dialogs import ask_number, choose_file, choose_target
 from ui.kit.labels import ElidedButton, ElidedChip, ElidedLabel, clear_layout_of, label, rescale
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, copied_text, copy_text
-from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
-from ui.kit.theme import Theme, fixed_font, restyle
+from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
+from ui.kit.theme import fixed_font, restyle
 from ui.stops.stop_list import (
     MOST_BYTES,
     StopListModel,
@@ -46,13 +45,10 @@ class EndTokens(QWidget):
     added = Signal(int)
     removed = Signal(int)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
         self._shown: tuple[str, ModelInfo | None, tuple[int, ...]] = "", None, ()
-        self._rows = QVBoxLayout(self)
-        self._rows.setContentsMargins(0, 0, 0, 0)
-        self._rows.setSpacing(5)
+        self._rows = column(spacing=5, on=self)
 
     def show_tokens(self, info: ModelInfo | None, added: Sequence[int], name: str = "") -> None:
         """List the end tokens: the model's, and those that a person added."""
@@ -69,8 +65,8 @@ class EndTokens(QWidget):
         if name:
             self._list(name, info, added)
         # Qt would show them a frame later than it makes room for them.
-        for row in range(self._rows.count()):
-            item = self._rows.itemAt(row)
+        for line in range(self._rows.count()):
+            item = self._rows.itemAt(line)
             if item is not None and (widget := item.widget()) is not None:
                 widget.show()
 
@@ -88,7 +84,7 @@ class EndTokens(QWidget):
         for token_id in added:
             is_known = info is None or token_id < info.vocabulary_size
             row = _end_token(str(token_id), "added by you" if is_known else "not in this model")
-            remove = IconButton(self._theme, "close", f"Remove end token {token_id}", size=14)
+            remove = IconButton("close", f"Remove end token {token_id}", size=14)
             remove.clicked.connect(lambda _=False, one=token_id: self.removed.emit(one))
             inner = row.layout()
             assert inner is not None
@@ -112,18 +108,15 @@ class EndTokens(QWidget):
 
 def _end_token(text: str, words: str) -> QWidget:
     """Return a line that shows a token and says where it comes from."""
-    row = QWidget()
-    line = QHBoxLayout(row)
-    line.setContentsMargins(0, 0, 0, 0)
+    line = QWidget()
     chip = ElidedChip(text)
     chip.setFont(fixed_font(chip.font(), 0.92))
     source = ElidedLabel(words)
     source.setProperty("role", "faint")
     source.setToolTip(words)
-    row.setAccessibleName(f"End token {text}, {words}")
-    line.addWidget(chip)
-    line.addWidget(source, 1)
-    return row
+    line.setAccessibleName(f"End token {text}, {words}")
+    row(chip, (source, 1), on=line)
+    return line
 
 
 _FILTERS = ["Stop list (*.json)"]
@@ -142,7 +135,6 @@ class ImportExportMenu(QMenu):
         super().__init__(parent)
         self._dialogs_on = parent
         self._model: StopListModel | None = None
-        self._tasks = Tasks()
         self.paste_list = add_entry(self, "Paste a List", self._paste_list)
         self.paste_lines = add_entry(self, "Paste Lines, One Sequence Each", self._paste_lines)
         self.copy_list = add_entry(self, "Copy the List", self._copy)
@@ -157,15 +149,15 @@ class ImportExportMenu(QMenu):
 
     async def finish(self) -> None:
         """Wait until reading and writing have ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def import_from(self, path: Path) -> None:
         """Add the sequences of a file."""
-        self._tasks.start(self._import(path), "import a stop list")
+        start_task(self, self._import(path), "import a stop list")
 
     def export_to(self, path: Path) -> None:
         """Write the enabled sequences to a file."""
-        self._tasks.start(self._export(path, self._counting()), "export a stop list")
+        start_task(self, self._export(path, self._counting()), "export a stop list")
 
     async def _import(self, path: Path) -> None:
         model = self._model
@@ -234,10 +226,10 @@ class StopListEditor(QWidget):
         apply_now: The button that applies the edited list to the running answer.
     """
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._model: StopListModel | None = None
-        self.table = StopTable(theme)
+        self.table = StopTable()
         self.input = _Input()
         self.input.setAccessibleName("New stop sequence")
         self.input.setFont(fixed_font(self.input.font(), 1.0))
@@ -262,20 +254,20 @@ class StopListEditor(QWidget):
             0.95,
             is_wrapped=True,
         )
-        self.undo = IconButton(theme, "undo", "Undo the last change of the stop list")
-        self.redo = IconButton(theme, "redo", "Redo the last change of the stop list")
-        self.up = IconButton(theme, "up", "Move the selected sequence up (Alt+Up)")
-        self.down = IconButton(theme, "down", "Move the selected sequence down (Alt+Down)")
-        self.remove = IconButton(theme, "trash", "Remove the selected sequence (Delete)")
-        self.more = IconButton(theme, "copy", "Paste, copy, import or export the stop list")
+        self.undo = IconButton("undo", "Undo the last change of the stop list")
+        self.redo = IconButton("redo", "Redo the last change of the stop list")
+        self.up = IconButton("up", "Move the selected sequence up (Alt+Up)")
+        self.down = IconButton("down", "Move the selected sequence down (Alt+Down)")
+        self.remove = IconButton("trash", "Remove the selected sequence (Delete)")
+        self.more = IconButton("copy", "Paste, copy, import or export the stop list")
         self.import_export = ImportExportMenu(self)
         self.more.setMenu(self.import_export)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.as_typed = ChipButton(theme, "pencil", "As Typed", is_toggle=True)
+        self.as_typed = ChipButton("pencil", "As Typed", is_toggle=True)
         self.as_typed.setToolTip("Every character counts as it is; \\n is two characters")
-        self.with_escapes = ChipButton(theme, "sparkle", "With Escapes", is_toggle=True)
+        self.with_escapes = ChipButton("sparkle", "With Escapes", is_toggle=True)
         self.with_escapes.setToolTip("\\n is a line break, \\t a tab, \\\\ a backslash")
-        self.end_tokens = EndTokens(theme)
+        self.end_tokens = EndTokens()
         self._lay_out()
         self._connect_signals()
 
@@ -308,44 +300,38 @@ class StopListEditor(QWidget):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(1)
-        head.addWidget(label("Stop sequences", "title", weight=QFont.Weight.DemiBold))
-        head.addStretch(1)
-        for button in (self.undo, self.redo, self.up, self.down, self.remove, self.more):
-            head.addWidget(button)
-        entry = QHBoxLayout()
-        entry.setSpacing(6)
-        entry.addWidget(self.input, 1)
-        entry.addWidget(self.add)
-        modes = QHBoxLayout()
-        modes.setSpacing(6)
-        modes.addWidget(label("Input", "faint", 0.92))
-        modes.addWidget(self.with_escapes)
-        modes.addWidget(self.as_typed)
-        modes.addStretch(1)
         group = QButtonGroup(self)
         group.addButton(self.with_escapes)
         group.addButton(self.as_typed)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        layout.addLayout(head)
-        layout.addWidget(self._empty)
-        layout.addWidget(self.table)
-        layout.addWidget(self.remark)
-        layout.addWidget(self.fix, 0, Qt.AlignmentFlag.AlignLeft)
-        bar = QHBoxLayout(self.apply_bar)
-        bar.setContentsMargins(10, 6, 6, 6)
         words = label("Changes apply from the next answer.", "muted", 0.93, True)
-        bar.addWidget(words, 1)
-        bar.addWidget(self.apply_now)
-        layout.addWidget(self.apply_bar)
-        layout.addLayout(entry)
-        layout.addWidget(self.message)
-        layout.addLayout(modes)
-        layout.addSpacing(4)
-        layout.addWidget(self.end_tokens)
+        row((words, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
+        column(
+            row(
+                label("Stop sequences", "title", weight=QFont.Weight.DemiBold),
+                STRETCH,
+                self.undo,
+                self.redo,
+                self.up,
+                self.down,
+                self.remove,
+                self.more,
+                spacing=1,
+            ),
+            self._empty,
+            self.table,
+            self.remark,
+            (self.fix, 0, Qt.AlignmentFlag.AlignLeft),
+            self.apply_bar,
+            row((self.input, 1), self.add, spacing=6),
+            self.message,
+            row(
+                label("Input", "faint", 0.92), self.with_escapes, self.as_typed, STRETCH, spacing=6
+            ),
+            4,
+            self.end_tokens,
+            spacing=8,
+            on=self,
+        )
 
     def _connect_signals(self) -> None:
         self.input.textChanged.connect(self._keep_typed)

@@ -18,7 +18,7 @@ from PySide6.QtCore import (
 )
 
 from engine import EngineError, StopKind, StopScope, counted, escaped, quoted, visible
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.runs import Run
 from ui.words import needs_escapes, unescaped
@@ -109,7 +109,6 @@ class StopTokens(QObject):
         super().__init__(parent)
         self._tokenize: Tokenize | None = None
         self._pieces: dict[str, Pieces] = {}
-        self._tasks = Tasks()
 
     def use(self, tokenize: Tokenize | None, sequences: Sequence[str]) -> None:
         """Set the function that tokenizes; None while no model is loaded."""
@@ -122,7 +121,7 @@ class StopTokens(QObject):
         """Compute the tokens of these sequences, in the background."""
         if self._tokenize is not None and any(one not in self._pieces for one in sequences):
             work = self._fetch(self._tokenize, list(sequences))
-            self._tasks.start(work, "tokens of stop sequences")
+            start_task(self, work, "tokens of stop sequences")
 
     def count(self, sequence: str) -> str:
         """Return the number of tokens, or a dash while it is not known."""

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 from engine import StopScope, counted
 from ui.kit import icons
 from ui.kit.menus import add_entry, passing_menu
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import SCOPE_WORDS, StopColumn
 
@@ -52,8 +52,9 @@ class StopDelegate(QStyledItemDelegate):
 
     scope_wanted = Signal(QModelIndex)
 
-    def __init__(self, theme: Theme, table: QTableView) -> None:
+    def __init__(self, table: QTableView) -> None:
         super().__init__(table)
+        theme = current_theme()
         self._theme = theme
         self._table = table
         theme.changed.connect(self._repaint)
@@ -217,12 +218,13 @@ class StopTable(QTableView):
     remove_wanted = Signal()
     move_wanted = Signal(int)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self.setObjectName("stop_table")
         self.setAccessibleName("Stop sequences")
-        delegate = StopDelegate(theme, self)
+        delegate = StopDelegate(self)
         delegate.scope_wanted.connect(self.choose_scope)
         self.setItemDelegate(delegate)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)

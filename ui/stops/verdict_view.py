@@ -4,7 +4,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
@@ -27,8 +26,9 @@ from engine import (
 from ui.kit.buttons import IconBadge
 from ui.kit.html import colored, element, joined
 from ui.kit.labels import FactTable, FigureTile, breakable, clear_layout_of, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font
 from ui.models.model_state import ModelState
 from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.words import Tone
@@ -47,14 +47,15 @@ class VerdictView(QWidget):
         copy_report: The button that copies a report of the run.
     """
 
-    def __init__(self, theme: Theme, model: ModelState) -> None:
+    def __init__(self, model: ModelState) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._model = model
         self._run: Run | None = None
         self._shown_end: Finished | None = None
         self._question = ""
-        self._badge = IconBadge(theme, 38)
+        self._badge = IconBadge(38)
         self.sentence = label("", "title", 1.08, is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label("", "muted", 0.96, is_wrapped=True)
         self._bar = QProgressBar()
@@ -226,39 +227,38 @@ class VerdictView(QWidget):
         facts.show()
 
     def _lay_out(self) -> None:
-        head = QHBoxLayout()
-        head.setSpacing(11)
-        head.addWidget(self._badge, 0, Qt.AlignmentFlag.AlignTop)
-        words = QVBoxLayout()
-        words.setSpacing(3)
-        words.addWidget(self.sentence)
-        words.addWidget(self.detail)
-        words.addStretch(1)
-        head.addLayout(words, 1)
+        head = row(
+            (self._badge, 0, Qt.AlignmentFlag.AlignTop),
+            (column(self.sentence, self.detail, STRETCH, spacing=3), 1),
+            spacing=11,
+        )
         self._tail_card.setObjectName("sunken")
-        tail = QVBoxLayout(self._tail_card)
-        tail.setContentsMargins(11, 8, 11, 9)
-        tail.setSpacing(4)
-        tail.addWidget(label("Where it ended", "muted", 0.88))
-        tail.addWidget(self._tail)
-        tiles = QHBoxLayout(self._tiles_row)
-        tiles.setContentsMargins(0, 0, 0, 0)
-        tiles.setSpacing(8)
+        column(
+            label("Where it ended", "muted", 0.88),
+            self._tail,
+            spacing=4,
+            margins=(11, 8, 11, 9),
+            on=self._tail_card,
+        )
+        tiles = row(spacing=8, on=self._tiles_row)
         for tile in self._tiles:
             tiles.addWidget(tile, 1)
-        title = QHBoxLayout()
-        title.addWidget(label("Why it stopped", "title", weight=QFont.Weight.DemiBold))
-        title.addStretch(1)
-        title.addWidget(self.inspect)
-        title.addWidget(self.copy_report)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(11)
-        layout.addLayout(title)
-        layout.addLayout(head)
-        for part in (self._bar, self._tail_card, self._tiles_row, self._facts):
-            layout.addWidget(part)
-        layout.addStretch(1)
+        column(
+            row(
+                label("Why it stopped", "title", weight=QFont.Weight.DemiBold),
+                STRETCH,
+                self.inspect,
+                self.copy_report,
+            ),
+            head,
+            self._bar,
+            self._tail_card,
+            self._tiles_row,
+            self._facts,
+            STRETCH,
+            spacing=11,
+            on=self,
+        )
 
     def _copy(self) -> None:
         if self._run is not None:

@@ -20,23 +20,18 @@ from PySide6.QtWidgets import (
 from ui.kit.buttons import CheckBox, Choice, IconButton
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.tasks import start_task
+from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import move_focus
 from ui.records.tools import NamedValue, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
-
-# Edits environment variables or headers: a name, a value, and whether the value is a secret.
-#
-# Main thread.
 
 
 class NamedValueRows(QWidget):
     """A row for each value, and a button that adds one."""
 
-    def __init__(self, theme: Theme, noun: str) -> None:
+    def __init__(self, noun: str) -> None:
         super().__init__()
-        self._theme = theme
         self._noun = noun
         self.rows: list[_Row] = []
         self.more = QPushButton(f"Add {noun.capitalize()}")
@@ -55,7 +50,7 @@ class NamedValueRows(QWidget):
         return tuple(row.value() for row in self.rows if row.name.text().strip())
 
     def _add(self, value: NamedValue) -> "_Row":
-        row = _Row(self._theme, self._noun, value)
+        row = _Row(self._noun, value)
         row.remove.clicked.connect(lambda: self._remove(row))
         self.rows.append(row)
         self._column.insertWidget(len(self.rows) - 1, row)
@@ -71,7 +66,7 @@ class NamedValueRows(QWidget):
 class _Row(QWidget):
     """One name and value."""
 
-    def __init__(self, theme: Theme, noun: str, value: NamedValue) -> None:
+    def __init__(self, noun: str, value: NamedValue) -> None:
         super().__init__()
         self._is_kept = value.is_secret and not value.value
         self.name = QLineEdit(value.name)
@@ -79,10 +74,10 @@ class _Row(QWidget):
         self.name.setAccessibleName(f"Name of the {noun}")
         self.text = QLineEdit(value.value)
         self.text.setAccessibleName(f"Value of {value.name or f'the {noun}'}")
-        self.secret = CheckBox(theme, "Secret")
+        self.secret = CheckBox("Secret")
         self.secret.setToolTip("Secrets are kept in the keychain, not in the file")
         self.secret.setAccessibleName(f"{value.name or 'It'} is a secret")
-        self.remove = IconButton(theme, "close", f"Remove {value.name or f'the {noun}'}")
+        self.remove = IconButton("close", f"Remove {value.name or f'the {noun}'}")
         self.secret.toggled.connect(self._show_kind)
         self.secret.setChecked(value.is_secret)
         self._show_kind(value.is_secret)
@@ -99,8 +94,6 @@ class _Row(QWidget):
         self.text.setPlaceholderText("Leave empty to keep the saved value" if kept else "Value")
 
 
-# The dialogs of tool servers: a form for one, and a field for pasted JSON. Main thread.
-
 _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
 
 
@@ -110,7 +103,6 @@ class _KeptDialog(QDialog):
     def __init__(self, title: str, done: str, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
-        self._tasks = Tasks()
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
         kinds = QDialogButtonBox.StandardButton
@@ -127,7 +119,7 @@ class _KeptDialog(QDialog):
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self.save.setEnabled(False)
-        self._tasks.start(self._do(work), "keep a tool server")
+        start_task(self, self._do(work), "keep a tool server")
 
     async def _do(self, work: Coroutine[Any, Any, object]) -> None:
         try:
@@ -145,7 +137,6 @@ class PasteDialog(_KeptDialog):
 
     def __init__(
         self,
-        theme: Theme,
         parent: QWidget,
         add: Callable[[str], Coroutine[Any, Any, object]],
     ) -> None:
@@ -169,7 +160,7 @@ class PasteDialog(_KeptDialog):
             margins=(18, 16, 18, 16),
             on=self,
         )
-        theme.open_size(self, 560, 420)
+        current_theme().open_size(self, 560, 420)
 
 
 class ServerForm(_KeptDialog):
@@ -177,19 +168,19 @@ class ServerForm(_KeptDialog):
 
     def __init__(
         self,
-        theme: Theme,
         parent: QWidget,
         config: ToolServerConfig | None,
         put: Callable[[ToolServerConfig, str], Coroutine[Any, Any, None]],
     ) -> None:
         super().__init__("Edit Tool Server" if config else "Add Tool Server", "Save", parent)
+        theme = current_theme()
         self._config = config or ToolServerConfig("")
         self._put = put
         self._is_new = config is None
         shown = self._config
         self.name = _line(shown.name, "Name", "files")
         self.kind = Choice(
-            theme, "How it is reached", [("program", "A Program"), ("address", "An Address")]
+            "How it is reached", [("program", "A Program"), ("address", "An Address")]
         )
         self.kind.choose("program" if shown.is_program else "address")
         self.command = _line(shown.command, "Program", "npx")
@@ -199,10 +190,10 @@ class ServerForm(_KeptDialog):
         self.args.setTabChangesFocus(True)
         theme.follow(self.args, lambda: self.args.setFixedHeight(theme.px(84)))
         self.cwd = _line(shown.cwd, "Folder that it runs in", "The home folder")
-        self.env = NamedValueRows(theme, "variable")
+        self.env = NamedValueRows("variable")
         self.env.show_values(shown.env)
         self.url = _line(shown.url, "Address", "https://example.org/mcp")
-        self.headers = NamedValueRows(theme, "header")
+        self.headers = NamedValueRows("header")
         self.headers.show_values(shown.headers)
         self._form = QFormLayout()
         self._form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)

@@ -21,15 +21,13 @@ from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import never_sideways
 from ui.kit.labels import ElidedLabel, label, plain_tool_tip
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme, fixed_font, restyle
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow, TwoLinesDelegate
 from ui.records.tools import ServerStage, ServerState
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.tool_host import ToolsRefused, no_tools_words, stage_words
 from ui.tools.toolbox import Toolbox
-
-# One tool server: its switch, state, tools and log. Main thread.
 
 
 class ServerDetail(QWidget):
@@ -41,11 +39,11 @@ class ServerDetail(QWidget):
 
     switched = Signal(bool)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._shown: ServerState | None = None
         self._name = label("", "title")
-        self.switch = ToggleSwitch(theme, "Switched on")
+        self.switch = ToggleSwitch("Switched on")
         self.said = label("", "muted", is_wrapped=True)
         self._reached = ElidedLabel("")
         self._reached.setProperty("role", "faint")
@@ -59,7 +57,7 @@ class ServerDetail(QWidget):
         self.tools = QListWidget()
         self.tools.setProperty("kind", "rows")
         self.tools.setAccessibleName("Tools")
-        self.tools.setItemDelegate(TwoLinesDelegate(theme, self.tools))
+        self.tools.setItemDelegate(TwoLinesDelegate(self.tools))
         self.no_tools = label("", "muted", is_wrapped=True)
         self.no_tools.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.no_tools.setContentsMargins(12, 14, 12, 12)
@@ -129,8 +127,6 @@ class ServerDetail(QWidget):
             self.tools.addItem(item)
 
 
-# The window of tool servers: add, switch on and off, edit and delete them. Main thread.
-
 _LIST_PX = 240
 _SHORT_STAGES = {
     ServerStage.OFF: "off",
@@ -145,7 +141,6 @@ class ToolServersWindow(OwnWindow):
     """All tool servers of this person.
 
     Args:
-        theme: The look.
         toolbox: The tool servers, their limits and approvals.
         parent: The window that it belongs to.
 
@@ -158,11 +153,10 @@ class ToolServersWindow(OwnWindow):
         said: The result of the last action, or why it failed.
     """
 
-    def __init__(self, theme: Theme, toolbox: Toolbox, parent: QWidget | None = None) -> None:
-        super().__init__(theme, "Tool Servers", (860, 600), parent)
-        self._theme = theme
+    def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
+        super().__init__("Tool Servers", (860, 600), parent)
+        theme = current_theme()
         self._toolbox = toolbox
-        self._tasks = Tasks()
         self.add = QPushButton("Add…")
         self.paste = QPushButton("Paste JSON…")
         self.from_claude = QPushButton("Import from Claude Desktop")
@@ -175,9 +169,9 @@ class ToolServersWindow(OwnWindow):
         self.list = QListWidget()
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("Tool servers")
-        self.list.setItemDelegate(TwoLinesDelegate(theme, self.list))
+        self.list.setItemDelegate(TwoLinesDelegate(self.list))
         theme.follow(self.list, lambda: self.list.setFixedWidth(theme.px(_LIST_PX)))
-        self.detail = ServerDetail(theme)
+        self.detail = ServerDetail()
         self._pages = QStackedWidget()
         empty = (
             "Tool servers give the model tools: files, searches, programs. A tool server is a "
@@ -195,7 +189,7 @@ class ToolServersWindow(OwnWindow):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     # -- building --------------------------------------------------------------------------
 
@@ -220,7 +214,7 @@ class ToolServersWindow(OwnWindow):
         self._toolbox.changed.connect(self._refresh)
         self.list.currentRowChanged.connect(lambda _: self._show_chosen())
         self.add.clicked.connect(lambda: self._show_form(None))
-        self.paste.clicked.connect(lambda: PasteDialog(self._theme, self, self._paste).open())
+        self.paste.clicked.connect(lambda: PasteDialog(self, self._paste).open())
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
         self.detail.switched.connect(self._switch)
         self.detail.restart.clicked.connect(
@@ -284,7 +278,7 @@ class ToolServersWindow(OwnWindow):
 
     def _show_form(self, server: ServerState | None) -> None:
         config = None if server is None else server.config
-        form = ServerForm(self._theme, self, config, self._toolbox.host.put)
+        form = ServerForm(self, config, self._toolbox.host.put)
         form.accepted.connect(lambda: self._choose(form.name.text().strip()))
         form.open()
 
@@ -314,7 +308,7 @@ class ToolServersWindow(OwnWindow):
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self._say("")
-        self._tasks.start(self._do(work), "change tool servers")
+        start_task(self, self._do(work), "change tool servers")
 
     async def _do(self, work: Coroutine[Any, Any, object]) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from engine import Tool, counted
 from ui.records.tools import ServerStage, ServerState, ToolInfo, ToolServerConfig, ToolsInUse
 
-# The interface of what runs tool servers. Main thread; knows no MCP and no process.
+# Main thread; knows no MCP and no process.
 
 OnProgress = Callable[[float, float | None, str], None]
 """Called with the progress of a call, its total (None if it is not known), and a message."""
@@ -112,8 +112,6 @@ class ToolHost(Protocol):
         """End all servers with their processes."""
 
 
-# The tools of a conversation, as a request to the engine names them.
-
 _MOST_NAME_CHARS = 64
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -155,9 +153,6 @@ def engine_tools(tools: dict[str, ToolInfo]) -> tuple[Tool, ...]:
 
 def _writable(name: str) -> str:
     return _FOREIGN.sub("_", name).strip("_")[:_MOST_NAME_CHARS] or "tool"
-
-
-# The states of tool servers, in words.
 
 
 def stage_words(server: ServerState) -> str:

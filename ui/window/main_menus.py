@@ -41,7 +41,7 @@ from ui.kit.flow_text import (
     text_widget_of,
 )
 from ui.kit.menus import add_entry, copied_text, copy_text, literal
-from ui.kit.theme import Theme
+from ui.kit.theme import Theme, current_theme
 from ui.kit.windows import bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_dialog import AppearanceMenu
@@ -68,7 +68,6 @@ class ChoosingModel(QObject):
 
     def __init__(
         self,
-        theme: Theme,
         workspace: Workspace,
         library: ModelLibrary,
         chat: ChatPanel,
@@ -81,8 +80,8 @@ class ChoosingModel(QObject):
         self._parent = parent
         answering = workspace.answering
         answering.library = library
-        self._theme, self._library, self._others = theme, library, others
-        self._card = Card(theme, self._make_switcher, self)
+        self._theme, self._library, self._others = current_theme(), library, others
+        self._card = Card(self._make_switcher, self)
         library.changed.connect(answering.look_again)
         chat.switch_wanted.connect(self.pop_up)
         chat.welcome.find_wanted.connect(others.find_models)
@@ -94,7 +93,7 @@ class ChoosingModel(QObject):
 
     def _make_switcher(self) -> ModelSwitcher:
         answering = self._workspace.answering
-        switcher = ModelSwitcher(self._theme, answering, self._library, self._parent)
+        switcher = ModelSwitcher(answering, self._library, self._parent)
         switcher.more_wanted.connect(self._others.show_models)
         switcher.closed.connect(self._chat.focus_composer)
         return switcher
@@ -120,7 +119,6 @@ class AnsweringTwice(QObject):
 
     def __init__(
         self,
-        theme: Theme,
         workspace: Workspace,
         library: ModelLibrary,
         chat: ChatPanel,
@@ -128,7 +126,6 @@ class AnsweringTwice(QObject):
         parent: QWidget,
     ) -> None:
         super().__init__(parent)
-        self._theme = theme
         self._workspace = workspace
         self._asking = AskingTwice(workspace, self)
         self._library = library
@@ -153,7 +150,6 @@ class AnsweringTwice(QObject):
             tell(self._parent, "There is no question yet.", "Write one, then choose this again.")
         else:
             self.sheet = SidesSheet(
-                self._theme,
                 written or asked[-1].typed,
                 Variant.of(current.conversation),
                 self._models(),
@@ -600,7 +596,7 @@ class MainMenus(QObject):
         add_entry(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
         add_entry(menu, "&Jump to Latest", window.chat.column.jump_to_latest, "Ctrl+J")
         menu.addSeparator()
-        AppearanceMenu(menu.addMenu("&Appearance"), window.theme, window.preferences)
+        AppearanceMenu(menu.addMenu("&Appearance"), window.preferences)
         menu.addSeparator()
         _add_everywhere(menu, "Capt&ured Answer…", others.show_capture, "Ctrl+Shift+A")
         _add_everywhere(menu, "&Probe a Server…", others.show_probe, "Ctrl+Shift+B")

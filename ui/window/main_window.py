@@ -31,7 +31,7 @@ from ui.chat.session.workspace import Workspace
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
@@ -68,9 +68,10 @@ class SideColumns(QObject):
     """Shows as many of the wanted side columns as fit beside the chat."""
 
     def __init__(
-        self, theme: Theme, window: QMainWindow, sidebar: QWidget, chat: QWidget, panel: QDockWidget
+        self, window: QMainWindow, sidebar: QWidget, chat: QWidget, panel: QDockWidget
     ) -> None:
         super().__init__(window)
+        theme = current_theme()
         self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
         # The side columns; the first of them gets room first.
         self._order: list[QWidget] = [panel, sidebar]
@@ -223,7 +224,6 @@ class AppliedPreferences(QObject):
     def __init__(
         self,
         window: QMainWindow,
-        theme: Theme,
         preferences: PreferencesState,
         workspace: Workspace,
         panel: StopPanel,
@@ -231,7 +231,7 @@ class AppliedPreferences(QObject):
     ) -> None:
         super().__init__(window)
         self._window = window
-        self._theme = theme
+        self._theme = current_theme()
         self._preferences = preferences
         self._workspace = workspace
         self._panel = panel
@@ -320,7 +320,6 @@ class MainWindow(QMainWindow):
 
     Args:
         engine: Generates the answers.
-        theme: The look.
         server: Starts and stops the local server.
         store: Keeps conversations.
         preferences: What a person chose for the whole program.
@@ -344,7 +343,6 @@ class MainWindow(QMainWindow):
     def __init__(
         self,
         engine: Engine,
-        theme: Theme,
         *,
         server: ServerControl,
         store: ConversationStore,
@@ -360,7 +358,7 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Fullstop")
         self.resize(1280, 820)
         self.setMinimumHeight(480)
-        self.theme = theme
+        self.theme = current_theme()
         self.agents = agents
         self.goes_on_when_closed: Callable[[], bool] = lambda: False
         self._is_quitting = False
@@ -374,7 +372,6 @@ class MainWindow(QMainWindow):
         self.inspector = Inspector(engine, self.workspace, self)
         self.others = OtherWindows(
             self,
-            theme,
             preferences=preferences,
             inspector=self.inspector,
             models=self.model_library,
@@ -384,22 +381,22 @@ class MainWindow(QMainWindow):
             toolbox=self.toolbox,
             kept_traces=None if kept_traces is None else self.workspace.traces,
         )
-        self.sidebar = Sidebar(theme, self.workspace)
-        self.chat = ChatPanel(theme, self.workspace)
-        self.stop_panel = StopPanel(theme, self.workspace)
+        self.sidebar = Sidebar(self.workspace)
+        self.chat = ChatPanel(self.workspace)
+        self.stop_panel = StopPanel(self.workspace)
         self.choosing_model = ChoosingModel(
-            theme, self.workspace, self.model_library, self.chat, self.others, self
+            self.workspace, self.model_library, self.chat, self.others, self
         )
         self.twice = AnsweringTwice(
-            theme, self.workspace, self.model_library, self.chat, self.others, self
+            self.workspace, self.model_library, self.chat, self.others, self
         )
         self._lay_out()
-        self.columns = SideColumns(self.theme, self, self.sidebar, self.chat, self.stop_panel)
+        self.columns = SideColumns(self, self.sidebar, self.chat, self.stop_panel)
         self._layout = WindowLayout(
             self, self._splitter, self.columns, self.sidebar, self.stop_panel
         )
         self._applied = AppliedPreferences(
-            self, theme, preferences, self.workspace, self.stop_panel, self.columns
+            self, preferences, self.workspace, self.stop_panel, self.columns
         )
         self.notices = AnswerNotices(self.workspace, preferences, self)
         self._menus = MainMenus(self, self)

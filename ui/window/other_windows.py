@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
     QMenuBar,
     QMessageBox,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -27,7 +26,7 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import tell
 from ui.kit.labels import label
-from ui.kit.theme import Theme
+from ui.kit.layouts import column
 from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_dialog import KeptPrompts, PreferencesDialog
@@ -89,11 +88,7 @@ class ShortcutsDialog(QDialog):
         area.setWidget(holder)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.close)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(22, 18, 16, 16)
-        layout.setSpacing(14)
-        layout.addWidget(area, 1)
-        layout.addWidget(buttons)
+        column((area, 1), buttons, spacing=14, margins=(22, 18, 16, 16), on=self)
         area.setMinimumWidth(
             holder.sizeHint().width() + area.verticalScrollBar().sizeHint().width()
         )
@@ -154,7 +149,6 @@ class OtherWindows(QObject):
     def __init__(
         self,
         main: QMainWindow,
-        theme: Theme,
         *,
         preferences: PreferencesState,
         inspector: Inspector,
@@ -167,7 +161,6 @@ class OtherWindows(QObject):
     ) -> None:
         super().__init__(main)
         self._main = main
-        self._theme = theme
         self._preferences = preferences
         self._inspected = inspector
         self._model_library = models
@@ -195,7 +188,7 @@ class OtherWindows(QObject):
         if self.inspector is None:
             from ui.inspector.inspector_window import InspectorWindow
 
-            self.inspector = InspectorWindow(self._theme, self._inspected, self.tools, self._main)
+            self.inspector = InspectorWindow(self._inspected, self.tools, self._main)
         bring_forward(self.inspector)
 
     def show_comparison(self, run: Run, other: Run) -> None:
@@ -210,7 +203,7 @@ class OtherWindows(QObject):
         if self.capture is None:
             from ui.inspector.capture_window import CaptureWindow
 
-            self.capture = CaptureWindow(self._theme, self._main)
+            self.capture = CaptureWindow(self._main)
         bring_forward(self.capture)
 
     def show_probe(self) -> None:
@@ -218,7 +211,7 @@ class OtherWindows(QObject):
         if self.probe is None:
             from ui.inspector.probe_window import ProbeWindow
 
-            self.probe = ProbeWindow(self._theme, self.tools, self._main)
+            self.probe = ProbeWindow(self.tools, self._main)
         bring_forward(self.probe)
 
     def show_models(self) -> None:
@@ -226,7 +219,7 @@ class OtherWindows(QObject):
         if self.models is None:
             from ui.models.models_window import ModelsWindow
 
-            self.models = ModelsWindow(self._theme, self._model_library, self._main)
+            self.models = ModelsWindow(self._model_library, self._main)
             self.models.chat_wanted.connect(self.chat_wanted)
         bring_forward(self.models)
 
@@ -239,7 +232,7 @@ class OtherWindows(QObject):
     def show_server(self) -> None:
         """Show the server's own window."""
         if self.server is None:
-            self.server = ServerWindow(self._theme, self._server_panel, self._main)
+            self.server = ServerWindow(self._server_panel, self._main)
             self.server.detail.inspector_wanted.connect(self._inspect_request)
         bring_forward(self.server)
 
@@ -248,13 +241,13 @@ class OtherWindows(QObject):
         if self.tool_servers is None:
             from ui.tools.servers_window import ToolServersWindow
 
-            self.tool_servers = ToolServersWindow(self._theme, self._toolbox, self._main)
+            self.tool_servers = ToolServersWindow(self._toolbox, self._main)
         bring_forward(self.tool_servers)
 
     def show_preferences(self) -> None:
         """Show the dialog of preferences."""
         kept = (self._kept_prompts, self._kept_traces)
-        PreferencesDialog(self._theme, self._preferences, self._main, *kept).open()
+        PreferencesDialog(self._preferences, self._main, *kept).open()
 
     def show_shortcuts(self) -> None:
         """Show the list of keyboard shortcuts."""

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from ui.kit import icons
 from ui.kit.menus import add_entry, copy_text
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.server.server_switch import ServerSwitch, pill_of
 
 _SIZE = 22
@@ -25,7 +25,6 @@ class Tray(QObject):
     """The tray icon with its menu.
 
     Args:
-        theme: The look.
         switch: The switch of the server.
         parent: Owns this object.
         show: Shows the window.
@@ -35,7 +34,6 @@ class Tray(QObject):
 
     def __init__(
         self,
-        theme: Theme,
         switch: ServerSwitch,
         parent: QObject,
         *,
@@ -44,6 +42,7 @@ class Tray(QObject):
         quit: Callable[[], object],
     ) -> None:
         super().__init__(parent)
+        theme = current_theme()
         self._theme = theme
         self._switch = switch
         menu = self.menu = QMenu()

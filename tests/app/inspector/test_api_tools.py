@@ -76,7 +76,7 @@ def test_a_pasted_answer_is_shown_with_its_faults(run: Run, theme: Theme, tmp_pa
     path.write_text(LEAK)
 
     async def steps() -> None:
-        window = CaptureWindow(theme)
+        window = CaptureWindow()
         window.show()
         assert not window.copy.isEnabled()
         assert window.page.document().isEmpty()
@@ -122,7 +122,7 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
     monkeypatch.setattr("ui.inspector.probe_window.ProbeOptions", some)
 
     async def steps() -> None:
-        window = ProbeWindow(theme, tools)
+        window = ProbeWindow(tools)
         window.show()
         window.url.setText(address)
         window.dialect.setCurrentIndex(window.dialect.findData("messages"))
@@ -146,7 +146,7 @@ def test_a_probe_can_be_cancelled_and_started_again(
     run: Run, theme: Theme, tools: InspectorTools, address: str
 ) -> None:
     async def steps() -> None:
-        window = ProbeWindow(theme, tools)
+        window = ProbeWindow(tools)
         window.show()
         window.url.setText(address)
         window.start.click()
@@ -168,7 +168,7 @@ def test_if_nothing_answers_the_window_says_what_to_do(
     run: Run, theme: Theme, tools: InspectorTools
 ) -> None:
     async def steps() -> None:
-        window = ProbeWindow(theme, tools)
+        window = ProbeWindow(tools)
         window.show()
         window.url.setText("http://127.0.0.1:9")
         window.start.click()

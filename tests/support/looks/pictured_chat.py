@@ -223,7 +223,7 @@ class DailyWork:
             "ChatGPT", listed=listed, damaged=damaged, left_out=left_out, unread=["user.json"]
         )
         preview = ImportPreview("conversations.json", found, listed[:-1], listed[-1:])
-        ImportDialog(self._window.theme, preview, lambda *_: None, self._window).open()
+        ImportDialog(preview, lambda *_: None, self._window).open()
         await self._show_dialog("import-preview", self._window, ImportDialog)
 
     # -- inside ----------------------------------------------------------------------------

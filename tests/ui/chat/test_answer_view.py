@@ -27,7 +27,7 @@ from ui.records.runs import Run, RunState, progress_words
 
 
 def shown(theme: Theme, run: Run) -> AnswerView:
-    view = AnswerView(theme, ConversationMessage("assistant", run.text, run), QButtonGroup())
+    view = AnswerView(ConversationMessage("assistant", run.text, run), QButtonGroup())
     view.show()
     return view
 

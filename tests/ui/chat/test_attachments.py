@@ -23,7 +23,7 @@ from ui.records.conversations import Conversation
 
 @pytest.fixture
 def composer(qtbot: QtBot, theme: Theme) -> Composer:
-    made = Composer(theme)
+    made = Composer()
     qtbot.addWidget(made)
     made.show()
     made.show_stage(is_ready=True, is_running=False, placeholder="")

@@ -287,7 +287,7 @@ def test_text_that_is_held_for_long_says_so_and_for_how_long(
         assert answer.held == "" or answer.held_s >= HOLD_SHOWN_S
         await eventually(lambda: answer.held == "EN")
         assert answer.held_s >= HOLD_SHOWN_S
-        view = AnswerView(theme, ConversationMessage("assistant", run=answer), QButtonGroup())
+        view = AnswerView(ConversationMessage("assistant", run=answer), QButtonGroup())
         view.show()
         assert view.held_words.startswith("EN   held back for ")
         scripted.say(TextDelta("ENx"), token(1, ""))

@@ -10,7 +10,7 @@ from ui.kit.theme import Theme
 
 @pytest.fixture
 def composer(qtbot: QtBot, theme: Theme) -> Composer:
-    made = Composer(theme)
+    made = Composer()
     qtbot.addWidget(made)
     made.resize(500, 120)
     made.show()

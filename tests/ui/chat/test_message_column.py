@@ -58,7 +58,7 @@ def use(run: RunOnLoop, theme: Theme, scripted: ScriptedEngine, qapp: QApplicati
         steps: Callable[[MessageColumn, OpenConversation], Coroutine[Any, Any, None]],
     ) -> None:
         async def whole() -> None:
-            column = MessageColumn(theme)
+            column = MessageColumn()
             column.resize(820, 700)
             column.show()
             await steps(column, opened_in(column, scripted, long_conversation()))

@@ -10,7 +10,7 @@ from ui.records.messages import ConversationMessage
 
 @pytest.fixture
 def view(theme: Theme, qtbot: QtBot) -> QuestionView:
-    view = QuestionView(theme, ConversationMessage("user", "Why?"))
+    view = QuestionView(ConversationMessage("user", "Why?"))
     qtbot.addWidget(view)
     # Away from the mouse, which wakes the buttons too.
     view.setGeometry(100, 100, 600, 120)

@@ -52,7 +52,7 @@ def test_a_wrong_length_makes_the_whole_message_typed_text(attached: int) -> Non
 
 
 def shown(theme: Theme, qtbot: QtBot, message: ConversationMessage) -> QuestionView:
-    view = QuestionView(theme, message)
+    view = QuestionView(message)
     qtbot.addWidget(view)
     view.resize(600, 300)
     view.show()

@@ -30,7 +30,7 @@ def sized(request: pytest.FixtureRequest, theme: Theme) -> Iterator[Theme]:
 
 
 def test_its_cards_fit_into_the_column_however_narrow_it_is(qtbot: QtBot, sized: Theme) -> None:
-    welcome = Welcome(sized, cast(Any, Ready()))
+    welcome = Welcome(cast(Any, Ready()))
     qtbot.addWidget(welcome)
     welcome.show()
     columns = set()

@@ -233,7 +233,7 @@ def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
     shown_run = record(["EN ", "x"] * 300, *stops)
 
     async def steps() -> None:
-        tab = MatcherTab(theme)
+        tab = MatcherTab()
         tab.show()
         tab.show_run(shown_run)
         assert tab.note.text() == "Searching 601 tokens…"

@@ -56,7 +56,7 @@ def use(run: Run, theme: Theme, monkeypatch: pytest.MonkeyPatch) -> Callable[...
         async def whole() -> None:
             tools = WatchedReading()
             monkeypatch.setattr("ui.inspector.capture_window.read_capture", tools)
-            window = CaptureWindow(theme)
+            window = CaptureWindow()
             window.show()
             await steps(window, tools)
             await window.finish()

@@ -44,7 +44,7 @@ def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
 ) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = PreferencesDialog(theme, preferences_state(), parent)
+    dialog = PreferencesDialog(preferences_state(), parent)
     assert set(dialog.controls) == {one.path for one in ALL if one.setting.place in PAGES}
     assert [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())] == list(PAGES)
     assert all(control.accessibleName() for control in dialog.controls.values())

@@ -28,7 +28,7 @@ def filled(folder: Path) -> DiskCache:
 def storage_page(
     theme: Theme, state: PreferencesState, parent: QWidget, disk: DiskCache | None
 ) -> PreferencesDialog:
-    dialog = PreferencesDialog(theme, state, parent, disk)
+    dialog = PreferencesDialog(state, parent, disk)
     titles = [dialog.tabs.tabText(tab) for tab in range(dialog.tabs.count())]
     dialog.tabs.setCurrentIndex(titles.index(STORAGE))
     dialog.show()

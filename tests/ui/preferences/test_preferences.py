@@ -44,7 +44,7 @@ def test_each_control_changes_its_preference_at_once(
 ) -> None:
     async def steps() -> None:
         state = preferences_state(Preferences(theme="light"))
-        dialog = PreferencesDialog(theme, state, parent)
+        dialog = PreferencesDialog(state, parent)
         control(dialog, "theme", Choice).choose("dark")
         control(dialog, "has_high_contrast", CheckBox).setChecked(True)
         control(dialog, "server.at_launch", Choice).choose("off")
@@ -71,7 +71,7 @@ def test_each_control_changes_its_preference_at_once(
 def test_the_dialog_is_as_wide_as_its_longest_row_at_twice_the_text_size(
     plain_theme: Theme, parent: QWidget, qtbot: QtBot
 ) -> None:
-    dialog = PreferencesDialog(plain_theme, preferences_state(), parent)
+    dialog = PreferencesDialog(preferences_state(), parent)
     dialog.show()
     box = control(dialog, "tells_of_answers", CheckBox)
     box.setText(2 * box.text())
@@ -87,7 +87,7 @@ def test_the_dialog_is_as_wide_as_its_longest_row_at_twice_the_text_size(
 
 def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
     state = preferences_state(Preferences(theme="dark", server=ServerPreferences(at_launch="on")))
-    dialog = PreferencesDialog(theme, state, parent)
+    dialog = PreferencesDialog(state, parent)
     assert control(dialog, "theme", Choice).currentText() == "Dark"
     assert control(dialog, "server.at_launch", Choice).currentText() == "Always On"
     assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
@@ -162,7 +162,7 @@ def test_high_contrast_is_switched_live(plain_theme: Theme, qtbot: QtBot) -> Non
 def test_names_and_controls_begin_at_the_left_of_the_page(
     theme: Theme, parent: QWidget, qtbot: QtBot
 ) -> None:
-    dialog = PreferencesDialog(theme, preferences_state(), parent)
+    dialog = PreferencesDialog(preferences_state(), parent)
     qtbot.addWidget(dialog)
     dialog.resize(900, 500)
     dialog.show()
@@ -181,7 +181,7 @@ def test_approved_tools_are_listed_and_can_be_removed(
     state = preferences_state(Preferences(tools=ToolPreferences(allowed=allowed)))
 
     async def take_back() -> None:
-        dialog = PreferencesDialog(theme, state, parent)
+        dialog = PreferencesDialog(state, parent)
         rows = dialog.controls["tools.allowed"]
         assert isinstance(rows, RemovableRows)
         assert rows.buttons[0].accessibleName() == "Remove sums · add"

@@ -48,7 +48,7 @@ def parent(qtbot: QtBot) -> QWidget:
 def test_opening_and_closing_the_settings_of_a_conversation_changes_none(
     parent: QWidget, theme: Theme, settings: ConversationSettings
 ) -> None:
-    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
     edited: list[ConversationSettings] = []
     popover.edited.connect(edited.append)
     popover.show_settings(settings)
@@ -68,7 +68,7 @@ def test_opening_and_closing_the_preferences_changes_none(
     )
     kept = Preferences(new_conversation=begin, text_percent=105)
     preferences = preferences_state(kept)
-    dialog = PreferencesDialog(theme, preferences, parent)
+    dialog = PreferencesDialog(preferences, parent)
     dialog.show()
     for tab in range(dialog.tabs.count()):
         dialog.tabs.setCurrentIndex(tab)
@@ -79,7 +79,7 @@ def test_opening_and_closing_the_preferences_changes_none(
 
 
 def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
-    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
     edited: list[ConversationSettings] = []
     popover.edited.connect(edited.append)
     before = ODD[1]
@@ -98,7 +98,7 @@ def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
 
 
 def test_no_thinking_budget_differs_from_a_budget_of_zero(parent: QWidget, theme: Theme) -> None:
-    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
     edited: list[ConversationSettings] = []
     popover.edited.connect(edited.append)
     popover.show_settings(ConversationSettings())
@@ -117,7 +117,7 @@ def test_no_thinking_budget_differs_from_a_budget_of_zero(parent: QWidget, theme
 def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     parent: QWidget, theme: Theme
 ) -> None:
-    popover = SettingsPopover(theme, parent, PresetList(MemoryConversationStore()))
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
     edited: list[ConversationSettings] = []
     popover.edited.connect(edited.append)
     popover.show_settings(ConversationSettings(temperature=0.5))

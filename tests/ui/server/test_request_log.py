@@ -293,7 +293,7 @@ def test_the_filter_has_a_line_of_its_own_where_its_words_would_not_fit(
 ) -> None:
     theme.set_text_size(text_percent)
     try:
-        panel = RequestLogPanel(theme, RequestLog())
+        panel = RequestLogPanel(RequestLog())
         qtbot.addWidget(panel)
         panel.resize(width, 500)
         panel.show()

@@ -206,7 +206,7 @@ def test_a_key_that_cannot_be_kept_is_said_in_words(run: RunOnLoop) -> None:
 def test_a_request_whose_pane_was_closed_stays_closed(run: RunOnLoop, theme: Theme) -> None:
     async def steps() -> None:
         panel = panel_with(Control())
-        window = ServerWindow(theme, panel)
+        window = ServerWindow(panel)
         window.show()
         log, table, view = panel.log, window.log.table, window.log.view
 
@@ -255,7 +255,7 @@ def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
 ) -> None:
     async def steps() -> None:
         panel = panel_with(Control(), Keeper("file"))
-        settings = ServerSettings(theme, panel)
+        settings = ServerSettings(panel)
         settings.show()
 
         def warnings() -> list[str]:
@@ -284,7 +284,7 @@ def test_a_time_and_the_settings_beside_the_log_are_not_cut_off(
     async def steps() -> None:
         theme.set_text_size(text_percent)
         panel = panel_with(Control())
-        window = ServerWindow(theme, panel)
+        window = ServerWindow(panel)
         window.resize(1_000, 300)
         window.show()
         panel.log.take([began(1)])

@@ -1,6 +1,7 @@
 import asyncio
 
 from tests.ui.driving import RunOnLoop, eventually
+from ui.kit.tasks import finish_tasks
 from ui.server.server_switch import ServerSwitch
 
 
@@ -85,7 +86,7 @@ def test_two_changes_at_once_restart_the_server_once(
         await eventually(lambda: switch.stage == "on")
         switch.restart()
         switch.restart()
-        await switch._tasks.finish()
+        await finish_tasks(switch)
         assert control.calls == ["start", "stop", "start"]
         assert switch.stage == "on"
 

@@ -205,7 +205,7 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
     theme: Theme, qapp: QApplication
 ) -> None:
     model = of("END", "x")
-    table = StopTable(theme)
+    table = StopTable()
     table.setModel(model)
     table.show()
     table.selectRow(1)

@@ -6,6 +6,7 @@ import pytest
 import shiboken6
 
 from tests.ui.driving import RunOnLoop
+from ui.kit.tasks import finish_tasks
 from ui.stops.stop_rows import Pieces, StopTokens
 
 
@@ -25,7 +26,7 @@ def test_tokens_that_arrive_after_their_conversation_was_closed_harm_nothing(
         await is_asked.wait()
         shiboken6.delete(tokens)
         may_answer.set()
-        await tokens._tasks.finish()
+        await finish_tasks(tokens)
         assert tokens.count("END") == "1"
 
     run(steps())

@@ -69,7 +69,7 @@ def test_no_frame_cuts_the_verdict_off_while_text_grows(
 def test_the_facts_of_an_ended_answer_are_not_built_anew_while_its_calls_go_on(
     qtbot: QtBot, theme: Theme, scripted: ScriptedEngine
 ) -> None:
-    verdict = VerdictView(theme, ModelState(scripted))
+    verdict = VerdictView(ModelState(scripted))
     qtbot.addWidget(verdict)
     run = finished_run("I add them.", is_calling=True)
     verdict.show_run(run)

@@ -14,7 +14,7 @@ from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.chat.composer.tools_popover import ToolsPopover
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.records.tools import (
     NamedValue,
@@ -47,7 +47,7 @@ def test_json_that_is_refused_stays_in_its_field_with_the_reason(
         raise ToolsRefused("mcpServers.a.args[1]: must be a text.")
 
     async def steps() -> None:
-        dialog = PasteDialog(theme, parent, refuse)
+        dialog = PasteDialog(parent, refuse)
         dialog.open()
         dialog.text.setPlainText('{"mcpServers": …}')
         dialog.save.click()
@@ -75,7 +75,7 @@ def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
     async def put(_config: ToolServerConfig, _replaced: str) -> None:
         raise AssertionError("nothing is saved here")
 
-    form = ServerForm(theme, parent, config, put)
+    form = ServerForm(parent, config, put)
     assert form.focusWidget() is form.name
     assert form.edited() == config
     assert form.env.rows[0].text.placeholderText() == "Leave empty to keep the saved value"
@@ -98,7 +98,7 @@ def test_the_window_shows_each_server_and_switches_it(
 ) -> None:
     async def steps() -> None:
         host = DictatedHost()
-        window = ToolServersWindow(theme, Toolbox(host, preferences_state()), parent)
+        window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
         window.show()
         assert window.list.item(0).text() == "sums\nrunning"
         assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
@@ -118,7 +118,7 @@ def test_the_message_about_an_import_moves_no_server_and_no_button(
     theme: Theme, parent: QWidget, run: RunOnLoop
 ) -> None:
     async def steps() -> None:
-        window = ToolServersWindow(theme, Toolbox(DictatedHost(), preferences_state()), parent)
+        window = ToolServersWindow(Toolbox(DictatedHost(), preferences_state()), parent)
         window.show()
         places = [one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)]
         window.from_claude.click()
@@ -141,8 +141,8 @@ def test_the_card_switches_servers_and_tools_of_a_conversation(
 
     async def steps() -> None:
         host = DictatedHost()
-        tasks = Tasks()
-        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()), tasks)
+        tasks = object()
+        card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
         card.edited.connect(edited.append)
         card.show_choice(ToolsInUse(), can_call=True)
         assert list(card.boxes) == [("sums",)]
@@ -153,7 +153,7 @@ def test_the_card_switches_servers_and_tools_of_a_conversation(
         assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
         card.show_choice(edited[-1], can_call=False)
         assert "not given any tools" in card._hint.text()
-        await tasks.finish()
+        await finish_tasks(tasks)
         card.deleteLater()
 
     run(steps())
@@ -166,8 +166,8 @@ def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
     allowed = ToolsInUse(("sums",), approved=(approval_of(ADD),))
 
     async def steps() -> None:
-        tasks = Tasks()
-        card = ToolsPopover(theme, parent, Toolbox(DictatedHost(), preferences_state()), tasks)
+        tasks = object()
+        card = ToolsPopover(parent, Toolbox(DictatedHost(), preferences_state()), tasks)
         card.edited.connect(edited.append)
         card.show_choice(allowed, can_call=True)
         card.approved[ADD.key].click()
@@ -177,7 +177,7 @@ def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
             card.show_choice(allowed, can_call=True)
             card.boxes[key].click()
             assert edited[-1].approved == ()
-        await tasks.finish()
+        await finish_tasks(tasks)
         card.deleteLater()
 
     run(steps())
@@ -191,13 +191,13 @@ def test_the_card_starts_the_conversations_servers_so_that_all_they_offer_is_the
 
     async def steps() -> None:
         host = DictatedHost(unused, stopped)
-        tasks = Tasks()
-        card = ToolsPopover(theme, parent, Toolbox(host, preferences_state()), tasks)
+        tasks = object()
+        card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
         card.show_choice(ToolsInUse(("sums",)), can_call=True)
         assert host.ready_for == []
         card.pop_up(parent)
         await eventually(lambda: host.ready_for == [("sums",)])
-        await tasks.finish()
+        await finish_tasks(tasks)
         card.deleteLater()
 
     run(steps())
@@ -214,10 +214,8 @@ def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(
         anchor = QPushButton(window)
         anchor.move(10, 660)
         window.show()
-        tasks = Tasks()
-        card = ToolsPopover(
-            theme, window, Toolbox(DictatedHost(other, SUMS), preferences_state()), tasks
-        )
+        tasks = object()
+        card = ToolsPopover(window, Toolbox(DictatedHost(other, SUMS), preferences_state()), tasks)
         card.show_choice(ToolsInUse(), can_call=True)
         card.pop_up(anchor)
         await eventually(lambda: card.boxes[("sums",)].width() > 0)
@@ -226,7 +224,7 @@ def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(
         await eventually(lambda: ADD.key in card.boxes and card.boxes[ADD.key].isVisible())
         await eventually(card.boxes[("other",)].hasFocus)
         assert card.boxes[("sums",)].mapToGlobal(QPoint(0, 0)) == before
-        await tasks.finish()
+        await finish_tasks(tasks)
         window.deleteLater()
 
     run(steps())
@@ -280,7 +278,7 @@ def test_the_button_says_which_tools_are_in_use(
 def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
     theme: Theme, qtbot: QtBot
 ) -> None:
-    detail = ServerDetail(theme)
+    detail = ServerDetail()
     qtbot.addWidget(detail)
     off = ServerState(ToolServerConfig("sums", "python"))
     detail.show_server(off)
@@ -305,8 +303,8 @@ def test_the_words_of_a_server_are_nearer_to_its_name_than_to_the_next_one(
     async def steps() -> None:
         others = [replace(SUMS, config=ToolServerConfig(name, "x", is_on=True)) for name in "abc"]
         toolbox = Toolbox(DictatedHost(*others), preferences_state())
-        tasks = Tasks()
-        popover = ToolsPopover(theme, parent, toolbox, tasks)
+        tasks = object()
+        popover = ToolsPopover(parent, toolbox, tasks)
         popover.show_choice(ToolsInUse(), can_call=True)
         popover.pop_up(parent)
         first, second = popover.boxes[("a",)], popover.boxes[("b",)]

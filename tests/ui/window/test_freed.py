@@ -77,7 +77,7 @@ def test_every_dialog_is_freed_when_it_is_closed(
 def test_a_list_that_shows_other_stops_keeps_one_selection(qtbot: QtBot, theme: Theme) -> None:
     holder = QWidget()
     qtbot.addWidget(holder)
-    editor = StopListEditor(theme)
+    editor = StopListEditor()
     editor.setParent(holder)
     models = [StopListModel([StopEntry(str(number))]) for number in range(5)]
     for model in models:
@@ -93,7 +93,7 @@ def test_the_menu_of_presets_keeps_no_old_submenus(qtbot: QtBot, theme: Theme, t
     presets.keep(Preset("Terse", ConversationSettings()))
     holder = QWidget()
     qtbot.addWidget(holder)
-    button = PresetButton(theme, presets, holder)
+    button = PresetButton(presets, holder)
     button.setParent(holder)
     for _ in range(times):
         button.menu_of_presets.aboutToShow.emit()

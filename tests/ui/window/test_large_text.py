@@ -32,15 +32,15 @@ WIDTH, HEIGHT = 1280, 900
 
 
 def controls(theme: Theme) -> dict[str, QWidget]:
-    pill, reason = StatusPill(theme, "State"), ReasonLine(theme)
+    pill, reason = StatusPill("State"), ReasonLine()
     pill.show_state("Ready", "check", Tone.DONE)
     reason.show_reason(["12 tokens"], "Stopped", "check", Tone.DONE)
     return {
-        "icon button": IconButton(theme, "plus", "Add"),
-        "chip": ChipButton(theme, "sliders", "Settings"),
-        "badge": IconBadge(theme, 36),
-        "switch": ToggleSwitch(theme, "Server"),
-        "box": CheckBox(theme, "On"),
+        "icon button": IconButton("plus", "Add"),
+        "chip": ChipButton("sliders", "Settings"),
+        "badge": IconBadge(36),
+        "switch": ToggleSwitch("Server"),
+        "box": CheckBox("On"),
         "pill": pill,
         "reason": reason,
     }
@@ -51,7 +51,7 @@ def test_the_corners_of_a_short_question_are_round_at_every_size(
 ) -> None:
     for size in SIZES:
         sized.set_text_size(size)
-        view = QuestionView(sized, question("Why?"))
+        view = QuestionView(question("Why?"))
         qtbot.addWidget(view)
         view.show()
         bubble = view.findChild(QWidget, "bubble")
@@ -84,7 +84,7 @@ def test_controls_are_twice_as_large_with_text_of_twice_the_size(
 
 @pytest.mark.parametrize("percent", SIZES)
 def test_icons_keep_their_proportion_to_the_letters(sized: Theme, percent: int) -> None:
-    button, chip = IconButton(sized, "plus", "Add"), ChipButton(sized, "sliders", "Settings")
+    button, chip = IconButton("plus", "Add"), ChipButton("sliders", "Settings")
     ratios = {one.iconSize().height() / one.fontMetrics().height() for one in (button, chip)}
     sized.set_text_size(percent)
     now = {one.iconSize().height() / one.fontMetrics().height() for one in (button, chip)}
@@ -94,7 +94,7 @@ def test_icons_keep_their_proportion_to_the_letters(sized: Theme, percent: int) 
 def test_icons_in_a_field_grow_with_its_text_and_leave_it_room(sized: Theme, qtbot: QtBot) -> None:
     field = QLineEdit("words")
     qtbot.addWidget(field)
-    glass, clear = add_leading_icon(sized, field, "search"), add_clear_button(sized, field, "Clear")
+    glass, clear = add_leading_icon(field, "search"), add_clear_button(field, "Clear")
     field.show()
     usual = glass.height(), clear.iconSize().height()
     sized.set_text_size(200)
@@ -107,7 +107,7 @@ def test_icons_in_a_field_grow_with_its_text_and_leave_it_room(sized: Theme, qtb
 
 @pytest.mark.parametrize("percent", SIZES)
 def test_boxes_keep_their_proportion_to_the_letters(sized: Theme, percent: int) -> None:
-    box = CheckBox(sized, "On")
+    box = CheckBox("On")
     box.show()
     sized.set_text_size(percent)
     option = QStyleOptionButton()
@@ -166,7 +166,7 @@ def test_what_was_made_with_large_text_is_usual_when_the_text_is(
 
 
 def test_the_row_below_the_text_fits_a_narrow_composer(sized: Theme, qtbot: QtBot) -> None:
-    chat, composer = QWidget(), Composer(sized)
+    chat, composer = QWidget(), Composer()
     qtbot.addWidget(chat)
     composer.setParent(chat)
     composer.show_stage(True, False, "Message")
@@ -185,7 +185,7 @@ def test_the_row_below_the_text_fits_a_narrow_composer(sized: Theme, qtbot: QtBo
 def test_the_columns_of_the_request_log_have_room_for_their_names(
     sized: Theme, qtbot: QtBot, percent: int
 ) -> None:
-    panel = RequestLogPanel(sized, RequestLog())
+    panel = RequestLogPanel(RequestLog())
     qtbot.addWidget(panel)
     panel.show()
     sized.set_text_size(percent)

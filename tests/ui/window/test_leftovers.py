@@ -46,7 +46,7 @@ def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -
     parent = QWidget()
     question = QInputDialog(parent)
     dialogs = [
-        PreferencesDialog(theme, preferences_state(), parent),
+        PreferencesDialog(preferences_state(), parent),
         show_about(parent),
         question,
     ]

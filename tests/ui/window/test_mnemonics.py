@@ -98,7 +98,7 @@ def test_each_letter_chooses_one_entry_of_a_menu_and_one_control_of_a_page(
                      others.show_capture, others.show_probe, others.show_tool_servers):  # fmt: skip
             show()
         kept = DiskCache(tmp_path / "kept", 1_000_000)
-        stored = PreferencesDialog(theme, preferences_state(), window, kept, kept)
+        stored = PreferencesDialog(preferences_state(), window, kept, kept)
         stored.show()
         tops = [one for one in QApplication.topLevelWidgets() if one.isVisible()]
         tops = [one for one in tops if one.windowTitle()]

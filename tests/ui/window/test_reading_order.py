@@ -257,7 +257,7 @@ def test_tab_reads_every_other_window(use: Use, name: str) -> None:
 
 def test_tab_reads_the_dialogs(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        preferences = PreferencesDialog(window.theme, window.preferences, window)
+        preferences = PreferencesDialog(window.preferences, window)
         preferences.show()
         for index in range(preferences.tabs.count()):
             preferences.tabs.setCurrentIndex(index)

@@ -9,9 +9,7 @@ from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
     QStackedWidget,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -38,8 +36,9 @@ from ui.kit.buttons import IconButton
 from ui.kit.dialogs import ask_about_link, ask_text
 from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel, rescale
-from ui.kit.tasks import Tasks
-from ui.kit.theme import HEAD_PX, Theme
+from ui.kit.layouts import STRETCH, column, row
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import HEAD_PX, current_theme
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
@@ -54,22 +53,25 @@ from ui.tools.toolbox import Toolbox
 class ChatHeader(QFrame):
     """Shows title and model; as high as the heads of the other columns."""
 
-    def __init__(self, theme: Theme, model: AnsweringModel) -> None:
+    def __init__(self, model: AnsweringModel) -> None:
         super().__init__()
+        theme = current_theme()
         self.setObjectName("chat_header")
         theme.follow(self, lambda: self.setFixedHeight(theme.gap(HEAD_PX)))
         self.title = ElidedLabel()
         rescale(self.title, 1.08, QFont.Weight.DemiBold)
-        self.sidebar = IconButton(theme, "sidebar", "Show or hide the conversations (Ctrl+B)")
-        self.badge = ModelBadge(theme, model)
-        self.stop_panel = IconButton(theme, "panel", "Show or hide the stop panel (Ctrl+I)")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(12, 0, 12, 0)
-        row.setSpacing(10)
-        row.addWidget(self.sidebar)
-        row.addWidget(self.title, 1)
-        row.addWidget(self.badge)
-        row.addWidget(self.stop_panel)
+        self.sidebar = IconButton("sidebar", "Show or hide the conversations (Ctrl+B)")
+        self.badge = ModelBadge(model)
+        self.stop_panel = IconButton("panel", "Show or hide the stop panel (Ctrl+I)")
+        row(
+            self.sidebar,
+            (self.title, 1),
+            self.badge,
+            self.stop_panel,
+            spacing=10,
+            margins=(12, 0, 12, 0),
+            on=self,
+        )
 
 
 class ToolsInChat(QObject):
@@ -83,7 +85,6 @@ class ToolsInChat(QObject):
 
     def __init__(
         self,
-        theme: Theme,
         workspace: Workspace,
         toolbox: Toolbox,
         composer: Composer,
@@ -94,9 +95,7 @@ class ToolsInChat(QObject):
         self._toolbox = toolbox
         self._composer = composer
         self._dialogs_on = parent
-        self._tasks = Tasks()
-        self._theme = theme
-        self._card = Card(theme, self._make_popover, self)
+        self._card = Card(self._make_popover, self)
         composer.tools.clicked.connect(self.pop_up)
         toolbox.changed.connect(self._refresh)
         toolbox.changed.connect(workspace.meter.recount)
@@ -110,7 +109,7 @@ class ToolsInChat(QObject):
         return self._card.content
 
     def _make_popover(self) -> ToolsPopover:
-        popover = ToolsPopover(self._theme, self._dialogs_on, self._toolbox, self._tasks)
+        popover = ToolsPopover(self._dialogs_on, self._toolbox, self)
         popover.edited.connect(self._workspace.settings.change_tools)
         popover.servers_wanted.connect(self.servers_wanted)
         popover.resource_wanted.connect(self._attach)
@@ -141,14 +140,14 @@ class ToolsInChat(QObject):
 
     async def finish(self) -> None:
         """Wait until servers have started and resources are read."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _refresh(self) -> None:
         choice = self._workspace.current.conversation.tools
         self._composer.show_tools(*chip_words(self._toolbox.servers, choice))
 
     def _attach(self, resource: ResourceInfo) -> None:
-        self._tasks.start(self._read(resource), "read a resource")
+        start_task(self, self._read(resource), "read a resource")
 
     async def _read(self, resource: ResourceInfo) -> None:
         row = self._composer.attachments
@@ -183,7 +182,7 @@ class ToolsInChat(QObject):
                 )
             return
         arguments = {name: value for name, value in known if name}
-        self._tasks.start(self._insert(prompt, arguments), "get a prompt")
+        start_task(self, self._insert(prompt, arguments), "get a prompt")
 
     def _leave_out(
         self, prompt: PromptInfo, known: tuple[tuple[str, str], ...], typed: str
@@ -218,35 +217,35 @@ class ChatPanel(QWidget):
     stops_wanted = Signal()
     switch_wanted = Signal()
 
-    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         super().__init__()
         self.setObjectName("canvas")
-        self._theme = theme
+        self._theme = current_theme()
         self._workspace = workspace
         self._opened: OpenConversation | None = None
-        self.header = ChatHeader(theme, workspace.answering)
-        self.problem = ProblemBar(theme)
+        self.header = ChatHeader(workspace.answering)
+        self.problem = ProblemBar()
         self.problem.tell(workspace.store.problem)
         workspace.store.on_problem(self.problem.tell)
-        self.model_problem = ProblemBar(theme)
+        self.model_problem = ProblemBar()
         self.gone = GoneBar(workspace.answering)
-        self.column = MessageColumn(theme)
-        self.welcome = Welcome(theme, workspace.answering)
-        self.finding = FindingText(theme, workspace, self.column, self)
-        self.composer = Composer(theme)
-        self.offers = PresetOffers(theme, workspace.presets, self.composer, self)
+        self.column = MessageColumn()
+        self.welcome = Welcome(workspace.answering)
+        self.finding = FindingText(workspace, self.column, self)
+        self.composer = Composer()
+        self.offers = PresetOffers(workspace.presets, self.composer, self)
         self.offers.chosen.connect(self._use_preset)
         self.writing = Writing(workspace, self.composer, self)
-        self.handling = MessageHandling(theme, workspace, self.column, self.composer, self)
-        self._settings = Card(theme, self._make_settings, self)
+        self.handling = MessageHandling(workspace, self.column, self.composer, self)
+        self._settings = Card(self._make_settings, self)
         self._drops = FileDrops(self)
-        self.tools = ToolsInChat(theme, workspace, workspace.toolbox, self.composer, self)
+        self.tools = ToolsInChat(workspace, workspace.toolbox, self.composer, self)
         self._stack = QStackedWidget()
         self._loading = QWidget()
         self._stack.addWidget(self._loading)
         self._stack.addWidget(self.welcome)
         self._stack.addWidget(self.column)
-        self.sides = SidesPage(theme)
+        self.sides = SidesPage()
         self._stack.addWidget(self.sides)
         self._lay_out()
         self._connect_signals()
@@ -293,7 +292,7 @@ class ChatPanel(QWidget):
 
     def _make_settings(self) -> SettingsPopover:
         workspace = self._workspace
-        card = SettingsPopover(self._theme, self, workspace.presets)
+        card = SettingsPopover(self, workspace.presets)
         card.show_settings(workspace.current.conversation.settings)
         card.edited.connect(workspace.settings.change)
         card.presets.chosen.connect(self._use_preset)
@@ -303,26 +302,24 @@ class ChatPanel(QWidget):
     def _lay_out(self) -> None:
         middle = QWidget()
         self._theme.follow(middle, lambda: middle.setMaximumWidth(self._theme.px(_WIDEST_PX)))
-        inner = QVBoxLayout(middle)
-        inner.setContentsMargins(26, 0, 26, 18)
-        inner.setSpacing(0)
-        inner.addWidget(self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter)
-        inner.addWidget(self.composer)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(0, 0, 0, 0)
-        foot.addStretch(1)
-        foot.addWidget(middle, 1000)
-        foot.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.header)
-        layout.addWidget(self.problem)
-        layout.addWidget(self.model_problem)
-        layout.addWidget(self.gone)
-        layout.addWidget(self.finding.bar)
-        layout.addWidget(self._stack, 1)
-        layout.addLayout(foot)
+        column(
+            (self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter),
+            self.composer,
+            spacing=0,
+            margins=(26, 0, 26, 18),
+            on=middle,
+        )
+        column(
+            self.header,
+            self.problem,
+            self.model_problem,
+            self.gone,
+            self.finding.bar,
+            (self._stack, 1),
+            row(STRETCH, (middle, 1000), STRETCH),
+            spacing=0,
+            on=self,
+        )
 
     def _connect_signals(self) -> None:
         workspace, composer = self._workspace, self.composer

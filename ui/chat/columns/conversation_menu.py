@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QListView,
     QMenu,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -37,9 +36,10 @@ from ui.chat.storage.conversation_list import named
 from ui.kit.buttons import CheckBox, CheckDelegate
 from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure
 from ui.kit.labels import label
+from ui.kit.layouts import column
 from ui.kit.menus import add_entry, empty_menu
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme
+from ui.kit.tasks import start_task
+from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ListOrder
 from ui.records.exchange.archive import OURS
@@ -121,7 +121,7 @@ class ConversationChoice(QAbstractListModel):
 class ImportDialog(QDialog):
     """Lists the conversations of the file with check boxes; those already here are optional."""
 
-    def __init__(self, theme: Theme, preview: ImportPreview, take: Take, parent: QWidget) -> None:
+    def __init__(self, preview: ImportPreview, take: Take, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Import Conversations")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -135,11 +135,11 @@ class ImportDialog(QDialog):
         self.list.setUniformItemSizes(True)
         self.list.setLayoutMode(QListView.LayoutMode.Batched)
         self.list.setProperty("kind", "rows")
-        self.list.setItemDelegate(CheckDelegate(theme, self.list))
+        self.list.setItemDelegate(CheckDelegate(self.list))
         self.list.setAccessibleName("Conversations to import")
-        self.copies = CheckBox(theme, "Also import conversations that are already here, as copies")
+        self.copies = CheckBox("Also import conversations that are already here, as copies")
         self.copies.setVisible(bool(preview.here))
-        self.folder = CheckBox(theme, f"Put them into a folder “{program}”")
+        self.folder = CheckBox(f"Put them into a folder “{program}”")
         self.folder.setVisible(program != OURS)
         self.damage = label(_damage(preview), "fault", 0.95, is_wrapped=True)
         self.damage.setVisible(bool(preview.found.damaged))
@@ -154,13 +154,9 @@ class ImportDialog(QDialog):
         self.buttons.rejected.connect(self.reject)
         self.copies.toggled.connect(self._fill)
         self.rows.dataChanged.connect(self._count)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 16, 18, 16)
-        layout.setSpacing(10)
         rows = (self.words, self.list, self.copies, self.folder, self.damage, self.left_out)
-        for part in (*rows, self.buttons):
-            layout.addWidget(part)
-        theme.follow(self, lambda: self._fit(theme))
+        column(*rows, self.buttons, spacing=10, margins=(18, 16, 18, 16), on=self)
+        current_theme().follow(self, self._fit)
         self._fill()
 
     def accept(self) -> None:
@@ -189,7 +185,8 @@ class ImportDialog(QDialog):
         is_bare = not found.listed and bool(found.folders)
         self.accept_button.setEnabled(bool(count or found.presets or is_bare))
 
-    def _fit(self, theme: Theme) -> None:
+    def _fit(self) -> None:
+        theme = current_theme()
         self.setMinimumWidth(theme.px(_WIDTH_PX))
         self.list.setMinimumHeight(theme.px(_LIST_PX))
 
@@ -258,7 +255,6 @@ class ConversationMenu(QObject):
     ) -> None:
         super().__init__(parent)
         self._parent = parent
-        self._tasks = Tasks()
         self._workspace = workspace
         self._sidebar = sidebar
         self._chat = chat
@@ -423,7 +419,7 @@ class ConversationMenu(QObject):
         if self._workspace.traces.keeper is None:
             self._export_all(0)
         else:
-            self._tasks.start(self._measure_and_export(), "measure what an export takes")
+            start_task(self, self._measure_and_export(), "measure what an export takes")
 
     async def _measure_and_export(self) -> None:
         self._export_all(await self._workspace.files.traces_bytes())
@@ -452,7 +448,6 @@ class ConversationMenu(QObject):
     def _ask_what_to_import(self, preview: ImportPreview) -> None:
         imports = self._workspace.files.imports
         ImportDialog(
-            self._sidebar.theme,
             preview,
             lambda wanted, folder: imports.take(preview, wanted, folder),
             self._parent,

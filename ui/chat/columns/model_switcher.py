@@ -16,13 +16,11 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QHideEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QListView,
     QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -34,7 +32,8 @@ from ui.kit.buttons import IconButton
 from ui.kit.fields import add_clear_button, add_leading_icon
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import ElidedButton, label
-from ui.kit.theme import Theme
+from ui.kit.layouts import column, row
+from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, fit_words, loading_words, percent, used
@@ -60,16 +59,14 @@ class GoneBar(QFrame):
         self.use.setAccessibleName("Use the loaded model")
         self.choose = QPushButton("Choose Another…")
         self.choose.setAccessibleName("Choose another model for this conversation")
-        texts = QVBoxLayout()
-        texts.setSpacing(2)
-        texts.addWidget(self.words)
-        texts.addWidget(self.detail)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 10, 12, 10)
-        row.setSpacing(10)
-        row.addLayout(texts, 1)
-        row.addWidget(self.use)
-        row.addWidget(self.choose)
+        row(
+            (column(self.words, self.detail, spacing=2), 1),
+            self.use,
+            self.choose,
+            spacing=10,
+            margins=(16, 10, 12, 10),
+            on=self,
+        )
         self.use.clicked.connect(self._use_loaded)
         self.choose.clicked.connect(self.switch_wanted)
         answering.changed.connect(self._refresh)
@@ -124,28 +121,30 @@ class ModelBadge(QWidget):
 
     switch_wanted = Signal()
 
-    def __init__(self, theme: Theme, model: AnsweringModel) -> None:
+    def __init__(self, model: AnsweringModel) -> None:
         super().__init__()
         self._model = model
-        self._light = _Light(theme)
+        self._light = _Light()
         self.name = ElidedButton()
         self.name.setProperty("kind", "fold")
         self.name.clicked.connect(self.switch_wanted)
-        self._open = IconButton(theme, "chevron-down", "Switch models (Ctrl+K)", size=14)
+        self._open = IconButton("chevron-down", "Switch models (Ctrl+K)", size=14)
         self._open.clicked.connect(self.switch_wanted)
-        self.cancel = IconButton(theme, "close", "Cancel loading", size=14)
+        self.cancel = IconButton("close", "Cancel loading", size=14)
         self.cancel.clicked.connect(model.loaded.cancel_load)
         self.again = QPushButton("Try Again")
         self.again.setAccessibleName("Load the model again")
         self.again.clicked.connect(model.load_again)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 4, 0)
-        row.setSpacing(5)
-        row.addWidget(self._light)
-        row.addWidget(self.name)
-        row.addWidget(self.cancel)
-        row.addWidget(self._open)
-        row.addWidget(self.again)
+        row(
+            self._light,
+            self.name,
+            self.cancel,
+            self._open,
+            self.again,
+            spacing=5,
+            margins=(0, 0, 4, 0),
+            on=self,
+        )
         model.changed.connect(self._refresh)
         model.loaded.progressed.connect(self._refresh)
         self._refresh()
@@ -195,8 +194,9 @@ def _share(model: AnsweringModel) -> str:
 class _Light(QWidget):
     """A small dot in a tone."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._tone = Tone.QUIET
         theme.follow(self, lambda: self.setFixedSize(theme.px(8), theme.px(8)))
@@ -399,8 +399,9 @@ _RIGHT = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
 class ModelDelegate(QStyledItemDelegate):
     """Draws two lines per row; the model of the open conversation has a tick."""
 
-    def __init__(self, theme: Theme, view: QWidget) -> None:
+    def __init__(self, view: QWidget) -> None:
         super().__init__(view)
+        theme = current_theme()
         self._theme = theme
         self._view = view
         theme.changed.connect(view.update)
@@ -484,7 +485,6 @@ class ModelSwitcher(QFrame):
         closed: It was closed; the composer gets the focus.
 
     Args:
-        theme: The look.
         answering: The model of the open conversation.
         library: The models on this computer.
         parent: The window.
@@ -498,10 +498,9 @@ class ModelSwitcher(QFrame):
     more_wanted = Signal()
     closed = Signal()
 
-    def __init__(
-        self, theme: Theme, answering: AnsweringModel, library: ModelLibrary, parent: QWidget
-    ) -> None:
+    def __init__(self, answering: AnsweringModel, library: ModelLibrary, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        theme = current_theme()
         self.setObjectName("popover")
         self.setAccessibleName("Switch models")
         self._theme = theme
@@ -509,12 +508,12 @@ class ModelSwitcher(QFrame):
         self._library = library
         self._asked: ModelRow | None = None
         self.rows = ModelRows(self)
-        self.field = _FindField(theme)
+        self.field = _FindField()
         self.list = QListView()
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Models on this computer")
         self.list.setModel(self.rows)
-        self.list.setItemDelegate(ModelDelegate(theme, self.list))
+        self.list.setItemDelegate(ModelDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -561,22 +560,12 @@ class ModelSwitcher(QFrame):
         self.closed.emit()
 
     def _lay_out(self) -> None:
-        question = QHBoxLayout()
-        question.addWidget(self.warning, 1)
-        question.addWidget(self.anyway)
-        foot = QHBoxLayout()
-        foot.addWidget(self.note, 1)
-        foot.addWidget(self.more)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(8, 10, 8, 9)
-        layout.setSpacing(7)
-        for part in (self.field, self.list):
-            layout.addWidget(part)
-        layout.addLayout(question)
-        layout.addLayout(foot)
-        for row in (question, foot):
-            row.setContentsMargins(8, 0, 4, 0)
-            row.setSpacing(10)
+        question = row((self.warning, 1), self.anyway)
+        foot = row((self.note, 1), self.more)
+        column(self.field, self.list, question, foot, spacing=7, margins=(8, 10, 8, 9), on=self)
+        for line in (question, foot):
+            line.setContentsMargins(8, 0, 4, 0)
+            line.setSpacing(10)
 
     def _fit(self) -> None:
         screen = self.screen().availableGeometry()
@@ -693,12 +682,12 @@ class _FindField(QLineEdit):
     chosen = Signal()
     left = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setPlaceholderText("Find a model")
         self.setAccessibleName("Find a model")
-        add_leading_icon(theme, self, "search")
-        add_clear_button(theme, self, "Clear the text")
+        add_leading_icon(self, "search")
+        add_clear_button(self, "Clear the text")
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move, choose, or close; all other keys type."""

@@ -6,12 +6,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QMessageBox,
     QProgressBar,
     QPushButton,
     QStatusBar,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,8 +17,8 @@ from ui.chat.storage.conversation_imports import Transfers
 from ui.kit.buttons import IconBadge, IconButton
 from ui.kit.dialogs import BoxButton, ask, show_in_files
 from ui.kit.labels import ElidedLabel, label
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme
+from ui.kit.layouts import column, row
+from ui.kit.tasks import finish_tasks, start_task
 from ui.records.store import ConversationStore, StoreProblem
 from ui.words import Tone
 
@@ -53,7 +51,6 @@ class UnsavedText(QObject):
         self._store = store
         self._export = export
         self._leave = leave
-        self._tasks = Tasks()
         self._is_waiting = False
         self._box: QMessageBox | None = None
 
@@ -67,7 +64,7 @@ class UnsavedText(QObject):
             return True
         if self._store.is_writing and not self._is_waiting:
             self._is_waiting = True
-            self._tasks.start(self._close_once_saved(), "save before closing")
+            start_task(self, self._close_once_saved(), "save before closing")
         return self._is_waiting
 
     def note_saved(self) -> None:
@@ -78,7 +75,7 @@ class UnsavedText(QObject):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _close_once_saved(self) -> None:
         try:
@@ -115,11 +112,11 @@ class ProblemBar(QFrame):
     solved = Signal()
     recovery_declined = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("problem_bar")
         self._problem: StoreProblem | None = None
-        badge = IconBadge(theme, 30)
+        badge = IconBadge(30)
         badge.show_icon("fault", Tone.FAULT)
         self.sentence = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label("", "muted", 0.95, is_wrapped=True)
@@ -127,19 +124,17 @@ class ProblemBar(QFrame):
         self.show_file.setAccessibleName("Show the folder of this file")
         self.recover = QPushButton("Recover What Can Be Read")
         self.recover.setAccessibleName("Recover what can be read of the damaged file")
-        close = IconButton(theme, "close", "Dismiss this message", size=16)
-        words = QVBoxLayout()
-        words.setSpacing(2)
-        words.addWidget(self.sentence)
-        words.addWidget(self.detail)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 10, 10, 10)
-        row.setSpacing(12)
-        row.addWidget(badge)
-        row.addLayout(words, 1)
-        row.addWidget(self.recover)
-        row.addWidget(self.show_file)
-        row.addWidget(close)
+        close = IconButton("close", "Dismiss this message", size=16)
+        row(
+            badge,
+            (column(self.sentence, self.detail, spacing=2), 1),
+            self.recover,
+            self.show_file,
+            close,
+            spacing=12,
+            margins=(16, 10, 10, 10),
+            on=self,
+        )
         self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # not twice
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self._dismiss)

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import (
     QListView,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -17,7 +16,8 @@ from ui.chat.storage.search import Search
 from ui.kit.fields import add_clear_button, add_leading_icon, is_typed_text
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import label
-from ui.kit.theme import Theme
+from ui.kit.layouts import column
+from ui.kit.theme import current_theme
 from ui.records.store import MOST_HITS, Hit
 
 _ROLES = {"user": "You", "assistant": "Answer", "title": "Title", "tag": "Tag"}
@@ -33,13 +33,13 @@ class SearchField(QLineEdit):
 
     entered = Signal()
 
-    def __init__(self, theme: Theme, search: Search) -> None:
+    def __init__(self, search: Search) -> None:
         super().__init__()
         self.setPlaceholderText("Search conversations")
         self.setAccessibleName("Search conversations")
         self.setToolTip("Search conversations (Ctrl+Alt+F)")
-        add_leading_icon(theme, self, "search")
-        add_clear_button(theme, self, "Clear the search")
+        add_leading_icon(self, "search")
+        add_clear_button(self, "Clear the search")
         self.textChanged.connect(search.look_for)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -61,24 +61,20 @@ class SearchResults(QWidget):
 
     chosen = Signal(object)
 
-    def __init__(self, theme: Theme, search: Search) -> None:
+    def __init__(self, search: Search) -> None:
         super().__init__()
         self._search = search
         self.list = _ResultList()
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Search results")
         self.list.setModel(search)
-        self.list.setItemDelegate(_HitDelegate(theme, self.list))
+        self.list.setItemDelegate(_HitDelegate(self.list))
         self.list.setMouseTracking(True)
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.count = label("", "faint", 0.92, is_wrapped=True)
         self.count.setContentsMargins(16, 2, 16, 4)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.count)
-        layout.addWidget(self.list, 1)
+        column(self.count, (self.list, 1), spacing=0, on=self)
         # Whether a person came here from the field by keyboard, and has not chosen a hit yet.
         self._is_entered = False
         self.list.clicked.connect(self._take)
@@ -135,9 +131,9 @@ class _ResultList(QListView):
 class _HitDelegate(QStyledItemDelegate):
     """Draws two lines: role, conversation and time; then the text with the matches in bold."""
 
-    def __init__(self, theme: Theme, view: QWidget) -> None:
+    def __init__(self, view: QWidget) -> None:
         super().__init__(view)
-        self._theme = theme
+        self._theme = current_theme()
         self._view = view
 
     def sizeHint(

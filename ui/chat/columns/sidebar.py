@@ -28,13 +28,11 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFrame,
-    QHBoxLayout,
     QLineEdit,
     QListView,
     QMenu,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -46,9 +44,9 @@ from ui.kit.buttons import IconButton, UndoBar
 from ui.kit.dialogs import ask_text
 from ui.kit.fields import is_typed_text, never_sideways
 from ui.kit.labels import ElidedButton, label
-from ui.kit.layouts import FlowLayout
+from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.menus import add_entry, literal, passing_menu
-from ui.kit.theme import HEAD_PX, Theme
+from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ConversationFolder, clean_tags, typed_tags
 from ui.records.store import Hit
@@ -60,16 +58,18 @@ from ui.stops.stop_list_editor import StopListEditor
 class ArchiveHead(QWidget):
     """A line above the list, while it shows the archive."""
 
-    def __init__(self, theme: Theme, rows: SidebarRows) -> None:
+    def __init__(self, rows: SidebarRows) -> None:
         super().__init__()
         self._rows = rows
-        self.leave = IconButton(theme, "close", "Leave the archive")
+        self.leave = IconButton("close", "Leave the archive")
         self.leave.clicked.connect(lambda: rows.show_archive(False))
-        line = QHBoxLayout(self)
-        line.setContentsMargins(16, 0, 10, 4)
-        line.addWidget(label("Archived conversations", "muted", 0.95))
-        line.addStretch(1)
-        line.addWidget(self.leave)
+        row(
+            label("Archived conversations", "muted", 0.95),
+            STRETCH,
+            self.leave,
+            margins=(16, 0, 10, 4),
+            on=self,
+        )
         rows.filtered.connect(self._refresh)
         self._refresh()
 
@@ -86,7 +86,6 @@ class FolderDialog(QDialog):
 
     def __init__(
         self,
-        theme: Theme,
         folder: ConversationFolder,
         keep: Callable[[ConversationFolder], object],
         parent: QWidget,
@@ -105,7 +104,7 @@ class FolderDialog(QDialog):
         never_sideways(self.prompt)
         self._shown_prompt = self.prompt.toPlainText()
         self.stops = StopListModel(list(folder.stops), self)
-        self.editor = StopListEditor(theme)
+        self.editor = StopListEditor()
         self.editor.end_tokens.hide()  # end tokens belong to a model
         self.editor.show_model(self.stops)
         buttons = QDialogButtonBox(
@@ -114,17 +113,19 @@ class FolderDialog(QDialog):
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         hint = "New conversations in this folder begin with these. Existing ones do not change."
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(18, 16, 18, 16)
-        layout.setSpacing(8)
-        layout.addWidget(label("Name"))
-        layout.addWidget(self.name)
-        layout.addWidget(label("System prompt"))
-        layout.addWidget(self.prompt)
-        layout.addWidget(self.editor, 1)
-        layout.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
-        layout.addWidget(buttons)
-        theme.follow(self, lambda: self._fit(theme))
+        column(
+            label("Name"),
+            self.name,
+            label("System prompt"),
+            self.prompt,
+            (self.editor, 1),
+            label(hint, "faint", 0.92, is_wrapped=True),
+            buttons,
+            spacing=8,
+            margins=(18, 16, 18, 16),
+            on=self,
+        )
+        current_theme().follow(self, self._fit)
         self.name.selectAll()
 
     def accept(self) -> None:
@@ -150,7 +151,8 @@ class FolderDialog(QDialog):
         """Move the focus by Tab in reading order."""
         return move_focus(self, is_next)
 
-    def _fit(self, theme: Theme) -> None:
+    def _fit(self) -> None:
+        theme = current_theme()
         self.setMinimumWidth(theme.px(_WIDTH_PX))
         self.prompt.setFixedHeight(theme.px(_PROMPT_PX))
 
@@ -176,9 +178,7 @@ class TagBar(QWidget):
         self._flow = FlowLayout(self._inner)
         self._tags: tuple[str, ...] = ()
         self._is_searching = False
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(12, 0, 12, 8)
-        layout.addWidget(self._inner)
+        column(self._inner, margins=(12, 0, 12, 8), on=self)
         for signal in (
             conversations.placed,
             conversations.rowsInserted,
@@ -544,8 +544,9 @@ class Sidebar(QFrame):
     export_wanted = Signal(list)
     writing_wanted = Signal()
 
-    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         super().__init__()
+        theme = current_theme()
         self.setObjectName("sidebar")
         self._workspace = workspace
         self.theme = theme
@@ -553,20 +554,21 @@ class Sidebar(QFrame):
         self.list = ConversationView(self.rows)
         self.ordering = Ordering(workspace.conversations, self)
         self.tags = TagBar(workspace.conversations, self.rows)
-        self.archive = ArchiveHead(theme, self.rows)
-        self.list.setItemDelegate(ConversationDelegate(theme, self.list))
-        self.search_field = SearchField(theme, workspace.search)
-        self.results = SearchResults(theme, workspace.search)
+        self.archive = ArchiveHead(self.rows)
+        self.list.setItemDelegate(ConversationDelegate(self.list))
+        self.search_field = SearchField(workspace.search)
+        self.results = SearchResults(workspace.search)
         self.undo_bar = UndoBar()
-        self.server = ServerCard(theme, workspace.server)
-        new = IconButton(theme, "plus", "New conversation (Ctrl+N)", color="text", size=20)
+        self.server = ServerCard(workspace.server)
+        new = IconButton("plus", "New conversation (Ctrl+N)", color="text", size=20)
         new.clicked.connect(lambda: workspace.new_conversation())
         new.clicked.connect(self.writing_wanted)
-        head = QHBoxLayout()
-        head.setContentsMargins(16, 0, 10, 0)
-        head.addWidget(label("Conversations", "title", 1.0, weight=QFont.Weight.DemiBold))
-        head.addStretch(1)
-        head.addWidget(new)
+        head = row(
+            label("Conversations", "title", 1.0, weight=QFont.Weight.DemiBold),
+            STRETCH,
+            new,
+            margins=(16, 0, 10, 0),
+        )
         head_frame = QWidget()
         theme.follow(head_frame, lambda: head_frame.setFixedHeight(theme.gap(HEAD_PX)))
         head_frame.setLayout(head)
@@ -577,21 +579,19 @@ class Sidebar(QFrame):
             is_wrapped=True,
         )
         self._hint.setContentsMargins(16, 4, 16, 4)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        field = QHBoxLayout()
-        field.setContentsMargins(12, 0, 12, 8)
-        field.addWidget(self.search_field)
-        layout.addWidget(head_frame)
-        layout.addLayout(field)
-        layout.addWidget(self.tags)
-        layout.addWidget(self.archive)
-        layout.addWidget(self.list, 1)
-        layout.addWidget(self.results, 1)
-        layout.addWidget(self._hint)
-        layout.addWidget(self.undo_bar)
-        layout.addWidget(self.server)
+        column(
+            head_frame,
+            row(self.search_field, margins=(12, 0, 12, 8)),
+            self.tags,
+            self.archive,
+            (self.list, 1),
+            (self.results, 1),
+            self._hint,
+            self.undo_bar,
+            self.server,
+            spacing=0,
+            on=self,
+        )
         self._connect_signals()
         self._show_current()
         self._show_search()
@@ -638,7 +638,7 @@ class Sidebar(QFrame):
     def edit_folder(self, folder: ConversationFolder) -> None:
         """Show the dialog of a folder."""
         keep = self._workspace.conversations.folders.keep
-        FolderDialog(self.theme, folder, keep, self.window()).open()
+        FolderDialog(folder, keep, self.window()).open()
 
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations

@@ -25,7 +25,7 @@ from engine import counted
 from ui.chat.storage.conversation_list import ConversationList, ConversationRole, row_value
 from ui.kit import icons
 from ui.kit.icons import draw_row_ground
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.words import day_words
 
@@ -272,8 +272,9 @@ _ELIDE = Qt.TextElideMode.ElideRight
 class ConversationDelegate(QStyledItemDelegate):
     """Draws two lines per row; the open conversation is a raised card."""
 
-    def __init__(self, theme: Theme, view: QWidget) -> None:
+    def __init__(self, view: QWidget) -> None:
         super().__init__(view)
+        theme = current_theme()
         self._theme = theme
         self._view = view
         theme.changed.connect(self._repaint)

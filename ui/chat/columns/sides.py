@@ -18,12 +18,10 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFormLayout,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -35,8 +33,9 @@ from ui.chat.session.side_by_side import Side, SideBySide
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import label
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme
+from ui.kit.layouts import STRETCH, column, row
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
 from ui.records.conversations import ChosenModel, StopEntry, Variant, difference_words
 from ui.records.runs import Run, RunState
@@ -57,10 +56,9 @@ class SideColumn(QFrame):
     reason_wanted = Signal(object)
     again_wanted = Signal()
 
-    def __init__(
-        self, theme: Theme, side: Side, title: str, detail: str, reasons: QButtonGroup
-    ) -> None:
+    def __init__(self, side: Side, title: str, detail: str, reasons: QButtonGroup) -> None:
         super().__init__()
+        theme = current_theme()
         assert side.message is not None
         self.setObjectName("card")
         self.side = side
@@ -69,7 +67,7 @@ class SideColumn(QFrame):
         self.title = label(title, "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label(detail, "muted", 0.95, is_wrapped=True)
         self.detail.setVisible(bool(detail))
-        self.view = AnswerView(theme, side.message, reasons)
+        self.view = AnswerView(side.message, reasons)
         self.view.action_row.hide()
         self.view.show_busy(True)
         self.cause = label("", "fault", is_wrapped=True)
@@ -81,15 +79,17 @@ class SideColumn(QFrame):
             "The conversation continues with this answer, its model, settings and stops. The other "
             "one stays as a version."
         )
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 13, 16, 13)
-        column.setSpacing(8)
-        column.addWidget(self.title)
-        column.addWidget(self.detail)
-        column.addWidget(self.view)
-        column.addWidget(self.cause)
-        column.addStretch(1)
-        column.addWidget(self.keep)
+        column(
+            self.title,
+            self.detail,
+            self.view,
+            self.cause,
+            STRETCH,
+            self.keep,
+            spacing=8,
+            margins=(16, 13, 16, 13),
+            on=self,
+        )
         session = side.session
         # Methods, not lambdas: the session outlives the column if another chat is shown.
         session.text_appended.connect(self._append_text)
@@ -169,11 +169,11 @@ class SidesPage(QWidget):
     compare_wanted = Signal(object, object)
     run_wanted = Signal(object)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._sides: SideBySide | None = None
-        self._tasks = Tasks()
         self._is_at_end = True
         self.columns: list[SideColumn] = []
         self._reasons = QButtonGroup(self)
@@ -184,50 +184,31 @@ class SidesPage(QWidget):
         self.leave.setToolTip("The conversation continues with the left answer. Its settings stay.")
         for button in (self.compare, self.leave):
             button.setAccessibleName(button.text())
-        texts = QVBoxLayout()
-        texts.setSpacing(2)
-        texts.addWidget(heading)
-        texts.addWidget(self.words)
         self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._head.setSpacing(8)
-        self._head.addLayout(texts, 1)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.compare)
-        buttons.addWidget(self.leave)
-        self._head.addLayout(buttons)
+        self._head.addLayout(column(heading, self.words, spacing=2), 1)
+        self._head.addLayout(row(self.compare, self.leave))
         self.question = label("", "", is_wrapped=True)
         bubble = QFrame()
         bubble.setObjectName("bubble")
-        within = QVBoxLayout(bubble)
-        within.setContentsMargins(14, 9, 14, 9)
-        within.addWidget(self.question)
+        column(self.question, margins=(14, 9, 14, 9), on=bubble)
         self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._row.setSpacing(14)
         middle = QWidget()
         theme.follow(middle, lambda: middle.setMaximumWidth(theme.px(_WIDEST_PX)))
-        column = QVBoxLayout(middle)
-        column.setContentsMargins(20, 16, 20, 12)
-        column.setSpacing(12)
-        column.addLayout(self._head)
-        column.addWidget(bubble)
-        column.addLayout(self._row)
-        column.addStretch(1)
+        column(
+            self._head, bubble, self._row, STRETCH, spacing=12, margins=(20, 16, 20, 12), on=middle
+        )
         holder = QWidget()
         holder.setObjectName("scrolled")
-        outer = QHBoxLayout(holder)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addStretch(1)
-        outer.addWidget(middle, 1000)
-        outer.addStretch(1)
+        row(STRETCH, (middle, 1000), STRETCH, on=holder)
         self.area = QScrollArea()
         self.area.setAccessibleName("Two answers side by side")
         self.area.setWidgetResizable(True)
         self.area.setFrameShape(QFrame.Shape.NoFrame)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.area.setWidget(holder)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.area)
+        column(self.area, on=self)
         bar = self.area.verticalScrollBar()
         bar.valueChanged.connect(self._notice_place)
         bar.rangeChanged.connect(self._follow_end)
@@ -242,10 +223,10 @@ class SidesPage(QWidget):
             return
         if self._sides is not None:
             self._sides.is_running_changed.disconnect(self._refresh)
-        for column in self.columns:
-            column.hide()
-            self._row.removeWidget(column)
-            column.deleteLater()
+        for pile in self.columns:
+            pile.hide()
+            self._row.removeWidget(pile)
+            pile.deleteLater()
         self.columns = []
         self._sides = sides
         if sides is None:
@@ -265,7 +246,7 @@ class SidesPage(QWidget):
         self._refresh()
 
     def _add_column(self, place: int, side: Side, title: str, detail: str) -> None:
-        column = SideColumn(self._theme, side, title, detail, self._reasons)
+        column = SideColumn(side, title, detail, self._reasons)
         column.keep_wanted.connect(partial(self.kept.emit, side))
         column.reason_wanted.connect(self.run_wanted)
         column.again_wanted.connect(lambda: self._answer_again(column))
@@ -288,7 +269,7 @@ class SidesPage(QWidget):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the columns below one another if they would be too narrow side by side."""
@@ -298,15 +279,15 @@ class SidesPage(QWidget):
     def _arrange(self) -> None:
         is_narrow = self.width() < self._theme.px(_NARROW_PX)
         down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        for row in (self._row, self._head):
-            row.setDirection(down if is_narrow else across)
+        for line in (self._row, self._head):
+            line.setDirection(down if is_narrow else across)
 
     def _refresh(self) -> None:
         sides = self._sides
         if sides is None:
             return
-        for column in self.columns:
-            column.show_busy(sides.is_running)
+        for pile in self.columns:
+            pile.show_busy(sides.is_running)
         self.compare.setEnabled(not sides.is_running)
         self.leave.setEnabled(not sides.is_running)
         under_way = [one for one in sides.sides if one.session.is_running]
@@ -317,18 +298,18 @@ class SidesPage(QWidget):
         elif failed:
             words = "Both answers" if len(failed) > 1 else "One of the answers"
             self.words.setText(f"{words} failed.")
-            for column in self.columns:
-                column.show_differences([])
+            for pile in self.columns:
+                pile.show_differences([])
         else:
-            self._tasks.start(self._show_differences(sides), "compare two answers")
+            start_task(self, self._show_differences(sides), "compare two answers")
 
     async def _show_differences(self, sides: SideBySide) -> None:
-        texts = [column.shown_text for column in self.columns]
+        texts = [pile.shown_text for pile in self.columns]
         left, right = await asyncio.to_thread(differences, *texts)
         if sides is not self._sides:
             return
-        for column, spans in zip(self.columns, (left, right), strict=True):
-            column.show_differences(spans)
+        for pile, spans in zip(self.columns, (left, right), strict=True):
+            pile.show_differences(spans)
         count = max(len(left), len(right))
         if not count:
             words = "Both answers have the same words."
@@ -372,7 +353,6 @@ class SidesSheet(QDialog):
     """Asks for the settings of the second answer.
 
     Args:
-        theme: The look.
         question: The question.
         now: The settings of the conversation's own answer.
         models: The models that can be chosen, the conversation's own first.
@@ -395,7 +375,6 @@ class SidesSheet(QDialog):
 
     def __init__(
         self,
-        theme: Theme,
         question: str,
         now: Variant,
         models: list[tuple[str, Path | None]],
@@ -410,7 +389,7 @@ class SidesSheet(QDialog):
         self._now = now
         self._answer = answer
         settings = now.settings
-        self.model = Choice(theme, "Model of the second answer")
+        self.model = Choice("Model of the second answer")
         for name, folder in models:
             self.model.addItem(name, folder)
         self.stops = QPlainTextEdit()
@@ -431,7 +410,7 @@ class SidesSheet(QDialog):
             (self.seed, settings.seed),
         ):
             field.show_number(number)
-        self.thinking = CheckBox(theme, "Let the model reason first, if it can")
+        self.thinking = CheckBox("Let the model reason first, if it can")
         self.thinking.setChecked(settings.is_thinking)
         self.system_prompt = QPlainTextEdit(settings.system_prompt)
         self.system_prompt.setAccessibleName("System prompt of the second answer")
@@ -450,7 +429,7 @@ class SidesSheet(QDialog):
         self.buttons.accepted.connect(self._begin)
         self.buttons.rejected.connect(self.reject)
         self._lay_out(question)
-        theme.follow(self, lambda: self._fit(theme))
+        current_theme().follow(self, self._fit)
         self.stops.setFocus()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
@@ -475,24 +454,21 @@ class SidesSheet(QDialog):
         hint = r"One stop sequence per line; \n stands for a line break."
         inner = QWidget()
         inner.setObjectName("scrolled")
-        column = self._column = QVBoxLayout(inner)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(11)
-        column.addWidget(
-            label(f"“{shown}”", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
-        )
-        column.addWidget(
+        self._column = column(
+            label(f"“{shown}”", "title", is_wrapped=True, weight=QFont.Weight.DemiBold),
             label(
                 "The question is answered twice at the same time: with this conversation’s "
                 "settings, and with the changes that you make here.",
                 "muted",
                 is_wrapped=True,
-            )
+            ),
+            self.no_tools,
+            form,
+            label(hint, "faint", 0.92, is_wrapped=True),
+            STRETCH,
+            spacing=11,
+            on=inner,
         )
-        column.addWidget(self.no_tools)
-        column.addLayout(form)
-        column.addWidget(label(hint, "faint", 0.92, is_wrapped=True))
-        column.addStretch(1)
         for words in inner.findChildren(QLabel):
             words.setMinimumHeight(1)  # Qt's minimum would be the height in a narrower column
         # On a small screen with large text the form does not fit without scrolling.
@@ -501,14 +477,17 @@ class SidesSheet(QDialog):
         self._area.setFrameShape(QFrame.Shape.NoFrame)
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._area.setWidget(inner)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(22, 18, 22, 16)
-        layout.setSpacing(11)
-        layout.addWidget(self._area, 1)
-        layout.addWidget(self.problem)
-        layout.addWidget(self.buttons)
+        column(
+            (self._area, 1),
+            self.problem,
+            self.buttons,
+            spacing=11,
+            margins=(22, 18, 22, 16),
+            on=self,
+        )
 
-    def _fit(self, theme: Theme) -> None:
+    def _fit(self) -> None:
+        theme = current_theme()
         room = self.screen().availableGeometry()
         for text in (self.stops, self.system_prompt):
             text.setFixedHeight(theme.px(_TEXT_PX))

@@ -8,9 +8,7 @@ from PySide6.QtGui import QFont, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
-    QHBoxLayout,
     QScrollArea,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -18,7 +16,8 @@ from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
 from ui.kit.labels import label
-from ui.kit.theme import HEAD_PX, Theme
+from ui.kit.layouts import STRETCH, column, row
+from ui.kit.theme import HEAD_PX, current_theme
 from ui.records.conversations import StopEntry
 from ui.records.runs import Run
 from ui.stops.stop_list_editor import StopListEditor
@@ -30,15 +29,15 @@ WIDTH_PX = 366
 class StopPanel(QDockWidget):
     """Follows the open conversation and the shown run; can be closed and detached."""
 
-    def __init__(self, theme: Theme, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         super().__init__("Stops")
         self.setObjectName("stop_dock")
         self._workspace = workspace
         self._opened: OpenConversation | None = None
-        self.editor = StopListEditor(theme)
-        self.verdict = VerdictView(theme, workspace.model)
+        self.editor = StopListEditor()
+        self.verdict = VerdictView(workspace.model)
         self.source = label("", "muted", 0.93, is_wrapped=True)
-        self.setTitleBarWidget(self._build_title(theme))
+        self.setTitleBarWidget(self._build_title())
         self.setWidget(self._build_content())
         self.setAllowedAreas(
             Qt.DockWidgetArea.RightDockWidgetArea | Qt.DockWidgetArea.LeftDockWidgetArea
@@ -72,45 +71,47 @@ class StopPanel(QDockWidget):
         if self.isFloating():
             self.activateWindow()
 
-    def _build_title(self, theme: Theme) -> QWidget:
-        bar = _TitleBar(theme)
+    def _build_title(self) -> QWidget:
+        bar = _TitleBar()
         bar.setObjectName("dock_title")
-        detach = IconButton(theme, "detach", "Detach or attach the stop panel")
-        close = IconButton(theme, "close", "Close the stop panel (Ctrl+I)")
+        detach = IconButton("detach", "Detach or attach the stop panel")
+        close = IconButton("close", "Close the stop panel (Ctrl+I)")
         detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
         close.clicked.connect(self.close)
-        row = QHBoxLayout(bar)
-        row.setContentsMargins(16, 0, 8, 0)
-        row.setSpacing(2)
-        row.addWidget(label("Stops", "title", 1.08, weight=QFont.Weight.DemiBold))
-        row.addStretch(1)
-        row.addWidget(detach)
-        row.addWidget(close)
+        row(
+            label("Stops", "title", 1.08, weight=QFont.Weight.DemiBold),
+            STRETCH,
+            detach,
+            close,
+            spacing=2,
+            margins=(16, 0, 8, 0),
+            on=bar,
+        )
         return bar
 
     def _build_content(self) -> QWidget:
-        column = QWidget()
-        column.setObjectName("scrolled")
-        layout = QVBoxLayout(column)
-        layout.setContentsMargins(16, 14, 16, 18)
-        layout.setSpacing(16)
+        pile = QWidget()
+        pile.setObjectName("scrolled")
         line = QFrame()
         line.setFixedHeight(1)
         line.setStyleSheet("background: palette(mid);")
-        layout.addWidget(self.source)
-        layout.addWidget(self.editor)
-        layout.addWidget(line)
-        layout.addWidget(self.verdict, 1)
+        column(
+            self.source,
+            self.editor,
+            line,
+            (self.verdict, 1),
+            spacing=16,
+            margins=(16, 14, 16, 18),
+            on=pile,
+        )
         area = self._area = QScrollArea()
         area.setWidgetResizable(True)
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setAccessibleName("Stop panel")
-        area.setWidget(column)
-        frame = _Sized(column, area)
+        area.setWidget(pile)
+        frame = _Sized(pile, area)
         frame.setObjectName("stop_panel")
-        outer = QVBoxLayout(frame)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(area)
+        column(area, on=frame)
         return frame
 
     def _show(self, opened: OpenConversation) -> None:
@@ -178,8 +179,9 @@ class StopPanel(QDockWidget):
 class _TitleBar(QFrame):
     """A title as high as the other columns' heads; a dock uses only its size hint."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         theme.changed.connect(self.updateGeometry)
 

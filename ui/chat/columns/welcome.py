@@ -7,11 +7,9 @@ from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QPushButton,
     QScrollArea,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -19,7 +17,8 @@ from engine import visible
 from ui.chat.session.answering_model import AnsweringModel
 from ui.kit.buttons import IconBadge
 from ui.kit.labels import label
-from ui.kit.theme import Theme
+from ui.kit.layouts import STRETCH, Stretch, column, row
+from ui.kit.theme import current_theme
 from ui.words import Tone
 
 
@@ -60,8 +59,9 @@ class Welcome(QScrollArea):
     suggestion_chosen = Signal(object)
     find_wanted = Signal()
 
-    def __init__(self, theme: Theme, model: AnsweringModel) -> None:
+    def __init__(self, model: AnsweringModel) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._model = model
         self.setWidgetResizable(True)
@@ -69,7 +69,7 @@ class Welcome(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Welcome")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        badge = IconBadge(theme, 56)
+        badge = IconBadge(56)
         badge.show_icon("mark", Tone.MATCH)
         title = label(
             "See exactly why a model stops", "title", 1.75, True, weight=QFont.Weight.DemiBold
@@ -77,9 +77,7 @@ class Welcome(QScrollArea):
         title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._state = label("", "muted", 1.06, is_wrapped=True)
         self._state.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._buttons = [
-            _SuggestionButton(theme, s, number == 0) for number, s in enumerate(SUGGESTIONS)
-        ]
+        self._buttons = [_SuggestionButton(s, number == 0) for number, s in enumerate(SUGGESTIONS)]
         self._grid = QGridLayout()
         self._grid.setSpacing(12)
         for button in self._buttons:
@@ -89,30 +87,30 @@ class Welcome(QScrollArea):
         self.find_button = QPushButton("Find Another Model…")
         self.find_button.setProperty("kind", "link")
         self.find_button.clicked.connect(self.find_wanted)
-        inner = QVBoxLayout()
-        inner.setSpacing(8)
         center = Qt.AlignmentFlag.AlignHCenter
-        inner.addWidget(badge, 0, center)
-        inner.addSpacing(8)
-        inner.addWidget(title)
-        inner.addWidget(self._state)
-        inner.addSpacing(20)
-        inner.addLayout(self._grid)
-        inner.addWidget(self.find_button, 0, center)
-        column = QWidget()
-        column.setLayout(inner)
-        theme.follow(column, lambda: column.setMaximumWidth(theme.px(640)))
+        inner = column(
+            (badge, 0, center),
+            8,
+            title,
+            self._state,
+            20,
+            self._grid,
+            (self.find_button, 0, center),
+            spacing=8,
+            margins=None,
+        )
+        pile = QWidget()
+        pile.setLayout(inner)
+        theme.follow(pile, lambda: pile.setMaximumWidth(theme.px(640)))
         holder = QWidget()
         holder.setObjectName("scrolled")
-        outer = QVBoxLayout(holder)
-        outer.setContentsMargins(26, 20, 26, 20)
-        outer.addStretch(4)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(column, 1000)
-        row.addStretch(1)
-        outer.addLayout(row)
-        outer.addStretch(5)
+        column(
+            Stretch(4),
+            row(STRETCH, (pile, 1000), STRETCH),
+            Stretch(5),
+            margins=(26, 20, 26, 20),
+            on=holder,
+        )
         self.setWidget(holder)
         self._arrange()
         model.changed.connect(self.refresh)
@@ -164,8 +162,9 @@ class Welcome(QScrollArea):
 class _SuggestionButton(QPushButton):
     """A card with a title, the question, and its stop sequence."""
 
-    def __init__(self, theme: Theme, suggestion: Suggestion, is_primary: bool) -> None:
+    def __init__(self, suggestion: Suggestion, is_primary: bool) -> None:
         super().__init__()
+        theme = current_theme()
         self.suggestion = suggestion
         self._theme = theme
         self.setObjectName("suggestion")
@@ -174,9 +173,7 @@ class _SuggestionButton(QPushButton):
         with_stop = f', stopping at "{suggestion.stop}"' if suggestion.stop else ""
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 13, 16, 13)
-        layout.setSpacing(4)
+        layout = column(spacing=4, margins=(16, 13, 16, 13), on=self)
         parts = [
             label(suggestion.title, "title", weight=QFont.Weight.DemiBold),
             label(suggestion.question, "muted", 0.96, is_wrapped=True),

@@ -9,13 +9,11 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
-    QHBoxLayout,
     QLabel,
     QPlainTextEdit,
     QPushButton,
     QSizePolicy,
     QSpinBox,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -25,9 +23,9 @@ from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_files
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tool_tip, rescale
-from ui.kit.layouts import FlowLayout
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import move_focus, pop_up_above
 from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader, ReadingEnded
@@ -74,7 +72,6 @@ class ReadingFiles(QObject):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self.files: list[ReadingFile] = []
-        self._tasks = Tasks()
         self._is_reading = False
         files = self.files
         self.destroyed.connect(lambda: _give_up(files))
@@ -85,7 +82,7 @@ class ReadingFiles(QObject):
         self.changed.emit()
         if self.files and not self._is_reading:
             self._is_reading = True
-            self._tasks.start(self._read_all(), "read attached files")
+            start_task(self, self._read_all(), "read attached files")
 
     def give_up(self, file: ReadingFile) -> None:
         """Stop reading a file."""
@@ -99,7 +96,7 @@ class ReadingFiles(QObject):
     async def finish(self) -> None:
         """Stop all reading, and wait for its end."""
         self.end()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _read_all(self) -> None:
         try:
@@ -152,8 +149,9 @@ class FileChip(QFrame):
     opened = Signal()
     removed = Signal()
 
-    def __init__(self, theme: Theme, name: str, words: str, icon: str, says: str) -> None:
+    def __init__(self, name: str, words: str, icon: str, says: str) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
@@ -161,14 +159,16 @@ class FileChip(QFrame):
         self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
         self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._words = label("", "faint", 0.92)
-        self.button = IconButton(theme, icon, says, size=14)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(8, 2, 3, 2)
-        row.setSpacing(6)
-        row.addWidget(self._picture)
-        row.addWidget(self.name, 1)
-        row.addWidget(self._words)
-        row.addWidget(self.button)
+        self.button = IconButton(icon, says, size=14)
+        row(
+            self._picture,
+            (self.name, 1),
+            self._words,
+            self.button,
+            spacing=6,
+            margins=(8, 2, 3, 2),
+            on=self,
+        )
         self.say(words)
         theme.follow(self, self._tint)
 
@@ -254,8 +254,9 @@ class FilePreview(QFrame):
     chosen = Signal(object)
     remove_wanted = Signal()
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        theme = current_theme()
         self.setObjectName("popover")
         self._theme = theme
         self.file = Attachment("", "")
@@ -336,21 +337,18 @@ class FilePreview(QFrame):
 
     def _lay_out(self) -> None:
         rescale(self._name, 1.05)
-        pages = QHBoxLayout(self._pages)
-        pages.setContentsMargins(0, 0, 0, 0)
-        for widget in (QLabel("Pages"), self.first, QLabel("to"), self.last, self._of):
-            pages.addWidget(widget)
-        pages.addStretch(1)
-        buttons = QHBoxLayout()
-        buttons.addWidget(self.remove)
-        buttons.addStretch(1)
-        buttons.addWidget(self.close_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(_PAD_PX, _PAD_PX, _PAD_PX, _PAD_PX)
-        layout.setSpacing(8)
-        for part in (self._name, self.facts, self.remark, self._pages, self.text):
-            layout.addWidget(part)
-        layout.addLayout(buttons)
+        row(QLabel("Pages"), self.first, QLabel("to"), self.last, self._of, STRETCH, on=self._pages)
+        column(
+            self._name,
+            self.facts,
+            self.remark,
+            self._pages,
+            self.text,
+            row(self.remove, STRETCH, self.close_button),
+            spacing=8,
+            margins=_PAD_PX,
+            on=self,
+        )
 
     def _fit(self) -> None:
         room = self.screen().availableGeometry()
@@ -398,9 +396,8 @@ class AttachmentRow(QWidget):
     read_for_another = Signal(object, object)
     left = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
         self._owner: object = None
         self._tokens: Mapping[Attachment, int] = {}
         # What could not be read for owners that are not shown now, until they are shown again.
@@ -411,11 +408,7 @@ class AttachmentRow(QWidget):
         self._chips = QWidget()
         self._flow = FlowLayout(self._chips)
         self.refusal = label("", "fault", 0.93, is_wrapped=True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        layout.addWidget(self._chips)
-        layout.addWidget(self.refusal)
+        column(self._chips, self.refusal, spacing=5, on=self)
         self.reading.changed.connect(self._tell)
         self.reading.read.connect(self._take)
         self.reading.refused.connect(self._note_refusal)
@@ -430,7 +423,7 @@ class AttachmentRow(QWidget):
     def preview(self) -> FilePreview:
         """The card that shows a file."""
         if self._preview is None:
-            self._preview = FilePreview(self._theme, self)
+            self._preview = FilePreview(self)
             self._preview.chosen.connect(self._choose_pages)
             self._preview.remove_wanted.connect(self._remove_shown)
         return self._preview
@@ -554,7 +547,7 @@ class AttachmentRow(QWidget):
 
     def _chip_of(self, number: int, file: Attachment) -> FileChip:
         words = words_of(file, self._tokens.get(file))
-        chip = FileChip(self._theme, file.name, words, "close", f"Remove {file.name}")
+        chip = FileChip(file.name, words, "close", f"Remove {file.name}")
         chip.say(words, file.remark)
         chip.take_keys()
         chip.opened.connect(lambda: self._open(number))
@@ -563,9 +556,7 @@ class AttachmentRow(QWidget):
         return chip
 
     def _chip_of_reading(self, reading: ReadingFile) -> FileChip:
-        chip = FileChip(
-            self._theme, reading.name, "reading…", "close", f"Stop reading {reading.name}"
-        )
+        chip = FileChip(reading.name, "reading…", "close", f"Stop reading {reading.name}")
         chip.button.clicked.connect(lambda: self.reading.give_up(reading))
         reading.progressed.connect(chip.show_progress)
         return chip
@@ -586,7 +577,7 @@ class AttachedFile(QWidget):
     unfolded = Signal(bool)
     picture_wanted = Signal(object)
 
-    def __init__(self, theme: Theme, file: Attachment) -> None:
+    def __init__(self, file: Attachment) -> None:
         super().__init__()
         self._file = file
         self.text_view: FlowText | None = None
@@ -594,11 +585,8 @@ class AttachedFile(QWidget):
             icon, says = "detach", f"Open {file.name}"
         else:
             icon, says = "chevron-right", f"Show the text of {file.name}"
-        self.chip = FileChip(theme, file.name, words_of(file), icon, says)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(5)
-        layout.addWidget(self.chip, 0, Qt.AlignmentFlag.AlignLeft)
+        self.chip = FileChip(file.name, words_of(file), icon, says)
+        column((self.chip, 0, Qt.AlignmentFlag.AlignLeft), spacing=5, on=self)
         self.chip.opened.connect(self._open)
         self.chip.button.clicked.connect(self._open)
 

@@ -6,10 +6,8 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QPushButton,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -20,7 +18,8 @@ from ui.kit import icons
 from ui.kit.buttons import ChipButton, IconButton
 from ui.kit.fields import GrowingInput
 from ui.kit.labels import label
-from ui.kit.theme import Theme, restyle
+from ui.kit.layouts import STRETCH, column, row
+from ui.kit.theme import current_theme, restyle
 from ui.records.attachments import Attachment, with_attachments
 
 
@@ -95,7 +94,6 @@ class MessageEditor(QFrame):
 
     def __init__(
         self,
-        theme: Theme,
         text: str,
         files: Iterable[Attachment] = (),
         *,
@@ -104,7 +102,7 @@ class MessageEditor(QFrame):
     ) -> None:
         super().__init__()
         self._is_busy = False
-        self.attachments = AttachmentRow(theme)
+        self.attachments = AttachmentRow()
         self.attachments.show_files(files)
         self.setObjectName("composer")
         self.input = GrowingInput()
@@ -119,16 +117,14 @@ class MessageEditor(QFrame):
         cancel = QPushButton("Cancel")
         cancel.setAccessibleName("Cancel editing")
         self.notice = label("", "muted", 0.93, is_wrapped=True)
-        row = QHBoxLayout()
-        row.addWidget(self.notice, 1)
-        row.addWidget(cancel)
-        row.addWidget(self.send)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(15, 11, 10, 9)
-        layout.setSpacing(7)
-        layout.addWidget(self.attachments)
-        layout.addWidget(self.input)
-        layout.addLayout(row)
+        column(
+            self.attachments,
+            self.input,
+            row((self.notice, 1), cancel, self.send),
+            spacing=7,
+            margins=(15, 11, 10, 9),
+            on=self,
+        )
         self.input.submitted.connect(self._submit)
         self.input.files_given.connect(self.attachments.attach)
         self.input.picture_given.connect(self.attachments.refuse_picture)
@@ -237,10 +233,10 @@ class Composer(QFrame):
     stop_wanted = Signal()
     draft_left = Signal(str)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.setObjectName("composer")
-        self._theme = theme
+        self._theme = current_theme()
         self._is_running = False
         self._is_ready = False
         self._counted = ("", "")
@@ -255,17 +251,17 @@ class Composer(QFrame):
         self._row = QWidget()
         self.input = GrowingInput()
         self.input.setAccessibleName("Message")
-        self.thinking = ChipButton(theme, "thinking", "Thinking", is_toggle=True)
+        self.thinking = ChipButton("thinking", "Thinking", is_toggle=True)
         self.thinking.setToolTip("Let the model reason before it answers")
-        self.stops = ChipButton(theme, "stop-match", _NO_STOPS)
+        self.stops = ChipButton("stop-match", _NO_STOPS)
         self.stops.setToolTip("The stop sequences of this conversation")
-        self.tools = ChipButton(theme, "tool", "Tools")
+        self.tools = ChipButton("tool", "Tools")
         self.tools.hide()
-        self.settings = ChipButton(theme, "sliders", "Settings")
+        self.settings = ChipButton("sliders", "Settings")
         self.settings.setToolTip(_SETTINGS_HINT)
         self._chips = (self.stops, self.thinking, self.tools, self.settings)
-        self.attach = IconButton(theme, "attach", "Attach files: text, PDF or Word (Ctrl+Shift+O)")
-        self.attachments = AttachmentRow(theme)
+        self.attach = IconButton("attach", "Attach files: text, PDF or Word (Ctrl+Shift+O)")
+        self.attachments = AttachmentRow()
         self.meter = label("", "faint", 0.9)
         self.action = QToolButton()
         self.action.setProperty("kind", "send")
@@ -397,29 +393,24 @@ class Composer(QFrame):
         self.settings.setToolTip(words or _SETTINGS_HINT)
 
     def _lay_out(self) -> None:
-        row = self._row
-        buttons = QHBoxLayout(row)
-        buttons.setContentsMargins(0, 0, 0, 0)
-        buttons.setSpacing(6)
-        for chip in self._chips:
-            buttons.addWidget(chip)
-        buttons.addWidget(self.attach)
-        buttons.addStretch(1)
-        buttons.addWidget(self.meter)
-        buttons.addWidget(self.action)
-        notice = QHBoxLayout(self._notice_row)
-        notice.setContentsMargins(0, 0, 0, 0)
-        notice.setSpacing(8)
-        notice.addWidget(self.notice, 1)
-        notice.addWidget(self._keep, 0, Qt.AlignmentFlag.AlignTop)
+        line = self._row
+        row(*self._chips, self.attach, STRETCH, self.meter, self.action, spacing=6, on=line)
+        row(
+            (self.notice, 1),
+            (self._keep, 0, Qt.AlignmentFlag.AlignTop),
+            spacing=8,
+            on=self._notice_row,
+        )
         self._show_notice("")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(_LEFT_PX, 11, _RIGHT_PX, 9)
-        layout.setSpacing(7)
-        layout.addWidget(self.attachments)
-        layout.addWidget(self.input)
-        layout.addWidget(self._notice_row)
-        layout.addWidget(row)
+        column(
+            self.attachments,
+            self.input,
+            self._notice_row,
+            line,
+            spacing=7,
+            margins=(_LEFT_PX, 11, _RIGHT_PX, 9),
+            on=self,
+        )
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Shorten the buttons if there is no room for their words."""

@@ -12,7 +12,7 @@ from ui.chat.storage.presets import PresetList
 from ui.kit import icons
 from ui.kit.dialogs import ask_text, choose_file, choose_target
 from ui.kit.menus import add_entry, empty_menu, literal
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.records.codec import Preset
 
 _ARROW = 12
@@ -30,8 +30,9 @@ class PresetButton(QPushButton):
     chosen = Signal(object)
     save_wanted = Signal(str)
 
-    def __init__(self, theme: Theme, presets: PresetList, dialogs_on: QWidget) -> None:
+    def __init__(self, presets: PresetList, dialogs_on: QWidget) -> None:
         super().__init__("Presets\u2009")
+        theme = current_theme()
         self._theme = theme
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow after the word
         theme.follow(self, self._tint)
@@ -105,11 +106,9 @@ class PresetOffers(QListWidget):
 
     chosen = Signal(object)
 
-    def __init__(
-        self, theme: Theme, presets: PresetList, composer: Composer, around: QWidget
-    ) -> None:
+    def __init__(self, presets: PresetList, composer: Composer, around: QWidget) -> None:
         super().__init__(around)
-        self._theme = theme
+        self._theme = current_theme()
         self._presets = presets
         self._composer = composer
         self._declined = ""

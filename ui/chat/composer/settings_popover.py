@@ -11,10 +11,8 @@ from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QPlainTextEdit,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -24,7 +22,8 @@ from ui.chat.storage.presets import PresetList
 from ui.kit.buttons import CheckBox
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import label
-from ui.kit.theme import Theme
+from ui.kit.layouts import column, row
+from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus, pop_up_above
 from ui.records.conversations import ConversationSettings
 
@@ -37,16 +36,15 @@ class Card(QObject, Generic[Content]):
     A hidden card would be styled and laid out again with each step of text zoom.
 
     Args:
-        theme: The look.
         make: Makes the card.
         parent: Owns this object.
     """
 
-    def __init__(self, theme: Theme, make: Callable[[], Content], parent: QObject) -> None:
+    def __init__(self, make: Callable[[], Content], parent: QObject) -> None:
         super().__init__(parent)
         self._make = make
         self.made: Content | None = None
-        theme.changing.connect(self._delete_hidden)
+        current_theme().changing.connect(self._delete_hidden)
 
     @property
     def content(self) -> Content:
@@ -87,12 +85,13 @@ class SettingsPopover(QFrame):
 
     edited = Signal(object)
 
-    def __init__(self, theme: Theme, parent: QWidget, presets: PresetList) -> None:
+    def __init__(self, parent: QWidget, presets: PresetList) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        theme = current_theme()
         self.setObjectName("popover")
         self._theme = theme
         self._settings = ConversationSettings()
-        self.presets = PresetButton(theme, presets, parent)
+        self.presets = PresetButton(presets, parent)
         self.system_prompt = QPlainTextEdit()
         self._shown_prompt = ""
         self.system_prompt.setAccessibleName("System prompt")
@@ -110,7 +109,7 @@ class SettingsPopover(QFrame):
             "Thinking budget, in tokens", "No limit", 0, _MOST_TOKENS, 64, is_whole=True
         )
         self.thinking_budget.setSuffix(" tokens")
-        self.stop_options = {option.name: _stop_field(theme, option) for option in _STOP_OPTIONS}
+        self.stop_options = {option.name: _stop_field(option) for option in _STOP_OPTIONS}
         self._more = QPushButton("More Settings")
         self._more.setProperty("kind", "fold")
         self._more.setAccessibleName("More settings")
@@ -178,33 +177,32 @@ class SettingsPopover(QFrame):
         titles |= {"max_tokens": "Longest answer", "thinking_budget": "Thinking budget"}
         for name, field in self._fields().items():
             grid = form if name in _COMMON else rare
-            row = grid.count() // 2
-            grid.addWidget(label(titles[name]), row, 0)
-            grid.addWidget(field, row, 1)
+            line = grid.count() // 2
+            grid.addWidget(label(titles[name]), line, 0)
+            grid.addWidget(field, line, 1)
         for option in _STOP_OPTIONS:
-            control, row = self.stop_options[option.name], rare.rowCount()
+            control, line = self.stop_options[option.name], rare.rowCount()
             if isinstance(control, CheckBox):
-                rare.addWidget(control, row, 0, 1, 2)
+                rare.addWidget(control, line, 0, 1, 2)
             else:
-                rare.addWidget(label(option.title), row, 0)
-                rare.addWidget(control, row, 1)
+                rare.addWidget(label(option.title), line, 0)
+                rare.addWidget(control, line, 1)
         rare.setContentsMargins(0, 0, 0, 0)
         self._grids = (form, rare)
         self._rare.setLayout(rare)
-        head = QHBoxLayout()
-        head.addWidget(label("This conversation", "title"), 1)
-        head.addWidget(self.presets)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 14, 16, 14)
-        layout.setSpacing(9)
-        layout.addLayout(head)
-        layout.addWidget(label("System prompt", "muted", 0.95))
-        layout.addWidget(self.system_prompt)
-        layout.addLayout(form)
-        layout.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
-        layout.addWidget(self._rare)
         hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
-        layout.addWidget(label(hint, "faint", 0.9, is_wrapped=True))
+        column(
+            row((label("This conversation", "title"), 1), self.presets),
+            label("System prompt", "muted", 0.95),
+            self.system_prompt,
+            form,
+            (self._more, 0, Qt.AlignmentFlag.AlignLeft),
+            self._rare,
+            label(hint, "faint", 0.9, is_wrapped=True),
+            spacing=9,
+            margins=(16, 14, 16, 14),
+            on=self,
+        )
 
     def _fit(self) -> None:
         # All fields have one left edge, including those that are folded away.
@@ -240,10 +238,10 @@ class SettingsPopover(QFrame):
 _STOP_OPTIONS = tuple(option for option in STOP_OPTIONS if option.name != "scope")
 
 
-def _stop_field(theme: Theme, option: StopOption) -> CheckBox | NumberField:
+def _stop_field(option: StopOption) -> CheckBox | NumberField:
     """Return the control of an option of stops."""
     if isinstance(option.default, bool):
-        box = CheckBox(theme, option.title)
+        box = CheckBox(option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
     field = NumberField(option.title, "No tokens", 1, _MOST_TOKENS, 1, is_whole=True)
@@ -261,8 +259,8 @@ def _grid() -> QGridLayout:
 
 def _first_column(grid: QGridLayout) -> Iterator[QWidget]:
     """Yield the labels of the fields; a check box takes the whole width and has its own label."""
-    for row in range(grid.rowCount()):
-        item = grid.itemAtPosition(row, 0)
+    for line in range(grid.rowCount()):
+        item = grid.itemAtPosition(line, 0)
         widget = None if item is None else item.widget()
         if widget is not None and not isinstance(widget, CheckBox):
             yield widget

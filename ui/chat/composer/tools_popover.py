@@ -14,9 +14,10 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import CheckBox
 from ui.kit.labels import clear_layout_of, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
-from ui.kit.tasks import Tasks
-from ui.kit.theme import Theme
+from ui.kit.tasks import start_task
+from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus, move_within_screen
 from ui.records.tools import (
     PromptInfo,
@@ -54,12 +55,12 @@ class ToolsPopover(QFrame):
     resource_wanted = Signal(object)
     prompt_wanted = Signal(object)
 
-    def __init__(self, theme: Theme, parent: QWidget, toolbox: Toolbox, tasks: Tasks) -> None:
+    def __init__(self, parent: QWidget, toolbox: Toolbox, owner: object) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
-        self._theme = theme
+        self._theme = current_theme()
         self._toolbox = toolbox
-        self._tasks = tasks
+        self._owner = owner
         self._choice = ToolsInUse()
         self._can_call = True
         self.boxes: dict[tuple[str, ...], CheckBox] = {}
@@ -68,9 +69,7 @@ class ToolsPopover(QFrame):
         self._hint = label("", "muted", 0.92, is_wrapped=True)
         self._list = QWidget()
         self._list.setObjectName("scrolled")
-        column = QVBoxLayout(self._list)
-        column.setContentsMargins(0, 0, 4, 0)
-        column.setSpacing(_BETWEEN_SERVERS_PX)
+        column(spacing=_BETWEEN_SERVERS_PX, margins=(0, 0, 4, 0), on=self._list)
         self._scroll = QScrollArea()
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
@@ -84,17 +83,15 @@ class ToolsPopover(QFrame):
         self.manage = QPushButton("Tool Servers…")
         self.manage.setAccessibleName("Show the tool servers")
         self.manage.clicked.connect(self._manage)
-        foot = QHBoxLayout()
-        foot.addWidget(self.attach)
-        foot.addStretch(1)
-        foot.addWidget(self.manage)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(16, 14, 16, 14)
-        layout.setSpacing(9)
-        layout.addWidget(label("Tools in this conversation", "title"))
-        layout.addWidget(self._hint)
-        layout.addWidget(self._scroll)
-        layout.addLayout(foot)
+        column(
+            label("Tools in this conversation", "title"),
+            self._hint,
+            self._scroll,
+            row(self.attach, STRETCH, self.manage),
+            spacing=9,
+            margins=(16, 14, 16, 14),
+            on=self,
+        )
         toolbox.changed.connect(self._refresh)
 
     def show_choice(self, choice: ToolsInUse, can_call: bool) -> None:
@@ -113,7 +110,7 @@ class ToolsPopover(QFrame):
         known = (one for one in self._toolbox.servers if one.name in self._choice.servers)
         stopped = [one.name for one in known if one.stage is ServerStage.STOPPED]
         if stopped:
-            self._tasks.start(self._start(stopped), "start tool servers")
+            start_task(self._owner, self._start(stopped), "start tool servers")
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
         """Move the focus by Tab in reading order."""
@@ -184,27 +181,23 @@ class ToolsPopover(QFrame):
         assert outer is not None
         group = QWidget()
         outer.addWidget(group)
-        column = QVBoxLayout(group)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(_WITHIN_SERVER_PX)
         is_used = server.name in self._choice.servers
         words = stage_words(server)
-        box = CheckBox(self._theme, server.name)
+        box = CheckBox(server.name)
         box.setAccessibleName(f"{server.name}, {words}")
         box.setChecked(is_used)
         box.setEnabled(server.config.is_on or is_used)
         box.toggled.connect(partial(self._use_server, server.name))
         self.boxes[(server.name,)] = box
-        column.addWidget(box)
         said = label(words, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
         said.setContentsMargins(_INDENT_PX, 0, 0, 0)
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         said.setMinimumHeight(1)
-        column.addWidget(said)
+        pile = column(box, said, spacing=_WITHIN_SERVER_PX, on=group)
         if not is_used:
             return
         for tool in server.tools:
-            inner = CheckBox(self._theme, tool.title)
+            inner = CheckBox(tool.title)
             inner.setStyleSheet(f"margin-left: {_INDENT_PX}px")
             inner.setAccessibleName(f"{tool.title} of {server.name}")
             inner.setToolTip(tool.description[:300])
@@ -214,9 +207,9 @@ class ToolsPopover(QFrame):
             )
             self.boxes[tool.key] = inner
             if approval_of(tool) in self._choice.approved:
-                column.addLayout(self._with_approval(tool, inner))
+                pile.addLayout(self._with_approval(tool, inner))
             else:
-                column.addWidget(inner)
+                pile.addWidget(inner)
 
     def _with_approval(self, tool: ToolInfo, box: CheckBox) -> QHBoxLayout:
         """Return the row of a tool that runs here without asking, and a button that revokes it."""
@@ -225,10 +218,7 @@ class ToolsPopover(QFrame):
         again.setToolTip("It is allowed in this conversation and runs without asking.")
         again.setAccessibleName(f"Ask again before running {tool.title} of {tool.server}")
         again.clicked.connect(lambda: self._ask_again(tool))
-        row = QHBoxLayout()
-        row.addWidget(box, 1)
-        row.addWidget(again)
-        return row
+        return row((box, 1), again)
 
     def _ask_again(self, tool: ToolInfo) -> None:
         # The button disappears, so the tool's check box gets the focus.
@@ -238,7 +228,7 @@ class ToolsPopover(QFrame):
     def _use_server(self, name: str, is_on: bool) -> None:
         self._take(self._choice.with_server(name, is_on))
         if is_on:
-            self._tasks.start(self._start([name]), "start a tool server")
+            start_task(self._owner, self._start([name]), "start a tool server")
 
     async def _start(self, names: list[str]) -> None:
         try:

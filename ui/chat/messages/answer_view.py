@@ -24,7 +24,6 @@ from PySide6.QtWidgets import (
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -36,10 +35,11 @@ from ui.kit import icons
 from ui.kit.buttons import IconButton
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.layouts import column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.menus import copy_text
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
 from ui.words import Tone
@@ -56,11 +56,7 @@ class PromptProgressBar(QWidget):
         self._bar.setFixedHeight(4)
         self._bar.setMaximumWidth(260)
         self._bar.setAccessibleName("Prompt read")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 2, 0, 2)
-        layout.setSpacing(6)
-        layout.addWidget(self._words)
-        layout.addWidget(self._bar)
+        column(self._words, self._bar, spacing=6, margins=(0, 2, 0, 2), on=self)
 
     def show_run(self, run: Run) -> None:
         """Show how much of the prompt is read; hide once there is text."""
@@ -78,8 +74,9 @@ class PromptProgressBar(QWidget):
 class RawText(FlowText):
     """Shows the text without Markdown, then the text that was cut off, or the end token."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._run: Run | None = None
         self.setObjectName("answer_text")
@@ -129,8 +126,9 @@ _ICON = 15
 class ReasonLine(QAbstractButton):
     """A button that shows the run in the stop panel."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self._figures = ""
         self._word = ""
@@ -213,8 +211,9 @@ _LINE_CHARS = 240
 class ThinkingView(QWidget):
     """A heading that unfolds the reasoning on a click."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self._theme = theme
         self.head = QPushButton("Thinking…")
         self.head.setProperty("kind", "fold")
@@ -228,18 +227,13 @@ class ThinkingView(QWidget):
         self.text_view.setObjectName("thinking_text")
         self.text_view.setAccessibleName("Thinking")
         self.text_view.hide()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 4)
-        layout.setSpacing(6)
-        head = QHBoxLayout()
-        head.setSpacing(8)
-        head.addWidget(self.head, 0, Qt.AlignmentFlag.AlignLeft)
-        head.addWidget(self.preview, 1)
-        layout.addLayout(head)
-        indent = QHBoxLayout()
-        indent.setContentsMargins(14, 0, 0, 0)
-        indent.addWidget(self.text_view)
-        layout.addLayout(indent)
+        column(
+            row((self.head, 0, Qt.AlignmentFlag.AlignLeft), (self.preview, 1), spacing=8),
+            row(self.text_view, margins=(14, 0, 0, 0)),
+            spacing=6,
+            margins=(0, 0, 0, 4),
+            on=self,
+        )
         self.head.toggled.connect(self._fold)
         theme.changed.connect(self._tint)
         self._tint()
@@ -299,18 +293,15 @@ class MessageActions(QWidget):
 
     version_stepped = Signal(int)
 
-    def __init__(self, theme: Theme, message_view: QWidget, is_quiet: bool) -> None:
+    def __init__(self, message_view: QWidget, is_quiet: bool) -> None:
         super().__init__()
-        self._theme = theme
         self._message_view = message_view
         self._is_quiet = is_quiet
-        self.earlier = _ActionButton(self, theme, "chevron-left", "Earlier version (Ctrl+[)")
-        self.later = _ActionButton(self, theme, "chevron-right", "Later version (Ctrl+])")
+        self.earlier = _ActionButton(self, "chevron-left", "Earlier version (Ctrl+[)")
+        self.later = _ActionButton(self, "chevron-right", "Later version (Ctrl+])")
         self.place = label("", "muted", 0.9)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self._layout = QHBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(2)
+        self._layout = row(spacing=2, on=self)
         for part in (self.earlier, self.place, self.later):
             self._layout.addWidget(part)
             part.hide()
@@ -328,7 +319,7 @@ class MessageActions(QWidget):
 
     def add(self, icon: str, says: str) -> IconButton:
         """Add a button and return it."""
-        button = _ActionButton(self, self._theme, icon, says)
+        button = _ActionButton(self, icon, says)
         # The switch is always drawn, so it is at the outer edge, where it leaves no gap.
         before_switch = self._layout.indexOf(self.earlier)
         self._layout.insertWidget(before_switch if self._is_quiet else -1, button)
@@ -363,8 +354,8 @@ def below(button: QWidget) -> QPoint:
 class _ActionButton(IconButton):
     """A button that is drawn only while its row says so."""
 
-    def __init__(self, row: MessageActions, theme: Theme, icon: str, says: str) -> None:
-        super().__init__(theme, icon, says, size=_SIZE)
+    def __init__(self, row: MessageActions, icon: str, says: str) -> None:
+        super().__init__(icon, says, size=_SIZE)
         self._row = row
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -405,7 +396,6 @@ class AnswerView(QWidget):
 
     def __init__(
         self,
-        theme: Theme,
         message: ConversationMessage,
         reasons: QButtonGroup,
         parent: QWidget | None = None,
@@ -415,19 +405,16 @@ class AnswerView(QWidget):
         self.message = message
         self.editor: MessageEditor | None = None
         run = self.run = message.run
-        self._theme = theme
-        layout = self._parts = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(8)
-        self.text_view = MarkdownView(markdown_style(theme, self.font()))
+        self._theme = current_theme()
+        self.text_view = MarkdownView(markdown_style(self.font()))
         self.text_view.setObjectName("answer_text")
         self.text_view.setAccessibleName("Answer")
         self.pace = label("", "faint", 0.92)
-        self.reason = ReasonLine(theme)
+        self.reason = ReasonLine()
         reasons.addButton(self.reason)
         self._retry = QPushButton("Try Again")
         self._retry.setAccessibleName("Ask this question again")
-        self.action_row = MessageActions(theme, self, is_quiet=False)
+        self.action_row = MessageActions(self, is_quiet=False)
         self.proceed = self.action_row.add("continue", "Continue this answer (Ctrl+Shift+Return)")
         self._regenerate = self.action_row.add("regenerate", "Regenerate (Ctrl+Alt+G)")
         self.raw = self.action_row.add("report", "Show the raw text of this answer")
@@ -441,10 +428,9 @@ class AnswerView(QWidget):
         foot.addStretch()  # while there is no reason yet, nothing else takes its room
         foot.addWidget(self._retry)
         foot.addWidget(self.action_row)
-        self.calls = ToolCards(theme)
-        layout.addWidget(self.text_view)
-        layout.addWidget(self.calls)
-        self.pictures = [AttachedFile(theme, picture) for picture in run.pictures]
+        self.calls = ToolCards()
+        layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
+        self.pictures = [AttachedFile(picture) for picture in run.pictures]
         for picture in self.pictures:
             picture.picture_wanted.connect(self.picture_wanted)
             layout.addWidget(picture)
@@ -459,14 +445,14 @@ class AnswerView(QWidget):
     @cached_property
     def thinking(self) -> ThinkingView:
         """Its reasoning."""
-        thinking = ThinkingView(self._theme)
+        thinking = ThinkingView()
         self._parts.insertWidget(0, thinking)
         return thinking
 
     @cached_property
     def raw_view(self) -> RawText:
         """Its raw text, hidden until a person wants to see it."""
-        raw = RawText(self._theme)
+        raw = RawText()
         self._parts.insertWidget(self._parts.indexOf(self.text_view) + 1, raw)
         return raw
 
@@ -516,7 +502,7 @@ class AnswerView(QWidget):
     def begin_editing(self) -> None:
         """Replace the text by an editor."""
         if self.editor is None:
-            self.editor = MessageEditor(self._theme, self.run.text, says="answer", sends="Save")
+            self.editor = MessageEditor(self.run.text, says="answer", sends="Save")
             self.editor.submitted.connect(lambda text, _: self._submit(text))
             self.editor.left.connect(self.end_editing)
             self._parts.insertWidget(self._parts.indexOf(self.text_view), self.editor)
@@ -611,7 +597,7 @@ class AnswerView(QWidget):
         self._theme.changed.connect(self._restyle)
 
     def _restyle(self) -> None:
-        self.text_view.set_style(markdown_style(self._theme, self.font()))
+        self.text_view.set_style(markdown_style(self.font()))
 
 
 def continue_words(run: Run) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QLineEdit, QToolButton, QWidget
 
 from ui.chat.messages.message_column import MessageColumn, Query
 from ui.chat.messages.message_menu import MessageTexts
@@ -13,7 +13,8 @@ from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
 from ui.kit.labels import label
-from ui.kit.theme import Theme, restyle
+from ui.kit.layouts import STRETCH, row
+from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
 
 # The search may delay the painting of the window by this time.
@@ -190,33 +191,35 @@ class FindBar(QFrame):
 
     closed = Signal()
 
-    def __init__(self, theme: Theme, finder: TextFinder) -> None:
+    def __init__(self, finder: TextFinder) -> None:
         super().__init__()
         self.setObjectName("find_bar")
         self._finder = finder
         self.field = QLineEdit()
         self.field.setPlaceholderText("Find in this conversation")
         self.field.setAccessibleName("Find in this conversation")
-        theme.follow(self.field, self._fit_field)
+        current_theme().follow(self.field, self._fit_field)
         self.case = QToolButton()
         self.case.setText("Aa")
         self.case.setCheckable(True)
         self.case.setAccessibleName("Match case")
         self.case.setToolTip("Match case")
         self.count = label("", "muted", 0.95)
-        self.earlier = IconButton(theme, "up", "Previous place (Shift+Enter)")
-        self.later = IconButton(theme, "down", "Next place (Enter)")
-        self.close_button = IconButton(theme, "close", "Close the find bar (Esc)")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(16, 6, 10, 6)
-        row.setSpacing(6)
-        row.addWidget(self.field, 3)
-        row.addWidget(self.case)
-        row.addWidget(self.count)
-        row.addWidget(self.earlier)
-        row.addWidget(self.later)
-        row.addStretch(1)
-        row.addWidget(self.close_button)
+        self.earlier = IconButton("up", "Previous place (Shift+Enter)")
+        self.later = IconButton("down", "Next place (Enter)")
+        self.close_button = IconButton("close", "Close the find bar (Esc)")
+        row(
+            (self.field, 3),
+            self.case,
+            self.count,
+            self.earlier,
+            self.later,
+            STRETCH,
+            self.close_button,
+            spacing=6,
+            margins=(16, 6, 10, 6),
+            on=self,
+        )
         self.field.textChanged.connect(self._look)
         self.case.toggled.connect(self._look)
         self.earlier.clicked.connect(lambda: finder.step(-1))
@@ -301,7 +304,6 @@ class FindingText(QObject):
     """Finds text in the open conversation.
 
     Args:
-        theme: The look.
         workspace: What the window shows.
         column: The messages of the open conversation.
         parent: The chat.
@@ -311,19 +313,17 @@ class FindingText(QObject):
         finder: The query and its places.
     """
 
-    def __init__(
-        self, theme: Theme, workspace: Workspace, column: MessageColumn, parent: QWidget
-    ) -> None:
+    def __init__(self, workspace: Workspace, column: MessageColumn, parent: QWidget) -> None:
         super().__init__(parent)
         self._column = column
         self._opened: OpenConversation | None = None
         self.finder = TextFinder(
-            MessageTexts(theme),
+            MessageTexts(),
             lambda: workspace.current.conversation.messages,
             lambda: column.first_seen,
             self,
         )
-        self.bar = FindBar(theme, self.finder)
+        self.bar = FindBar(self.finder)
         self.finder.marked.connect(self._mark)
         self.finder.place_chosen.connect(column.go_to_message)
         workspace.opened.connect(self._follow)

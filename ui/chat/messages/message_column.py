@@ -15,7 +15,7 @@ from ui.chat.session.open_conversations import OpenConversation
 from ui.kit import icons
 from ui.kit.colors import Colors
 from ui.kit.flow_text import Highlight, words_pattern
-from ui.kit.theme import Theme, restyle
+from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
@@ -52,8 +52,8 @@ class Query:
 class FoundMarks:
     """Highlights words in the messages that have views."""
 
-    def __init__(self, theme: Theme) -> None:
-        self._theme = theme
+    def __init__(self) -> None:
+        self._theme = current_theme()
         self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
         self._query: Query | None = None
         self._current: tuple[ConversationMessage, int] | None = None
@@ -112,8 +112,9 @@ class JumpButton(QPushButton):
     Its shortcut belongs to the menu; clicking it does not move the focus.
     """
 
-    def __init__(self, theme: Theme, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
+        theme = current_theme()
         self._theme = theme
         self._around = parent
         self._has_news = False
@@ -180,22 +181,22 @@ class MessageColumn(QScrollArea):
 
     view_made = Signal(object)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
+        theme = current_theme()
         self._opened: OpenConversation | None = None
         self._shown_run: Run | None = None
         self._reasons = QButtonGroup(self)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Messages")
-        self._stack = SlotStack(theme)
+        self._stack = SlotStack()
         self.setWidget(self._stack)
-        self._marks = FoundMarks(theme)
+        self._marks = FoundMarks()
         self._place = ReadersPlace(self, self._stack, self._marks.mark)
         self._near = NearViews(self, self._stack, self._made_view)
         self._near.filled.connect(self._greet_view)
-        self.jump = JumpButton(theme, self)
+        self.jump = JumpButton(self)
         self.jump.clicked.connect(self.jump_to_latest)
         self._place.moved.connect(self._near.fill_near)
         self._place.moved.connect(self._show_place)
@@ -328,9 +329,9 @@ class MessageColumn(QScrollArea):
     def _made_view(self, message: ConversationMessage) -> QuestionView | AnswerView:
         view: QuestionView | AnswerView
         if message.run is None:
-            view = QuestionView(self._theme, message, self._stack)
+            view = QuestionView(message, self._stack)
         else:
-            view = AnswerView(self._theme, message, self._reasons, self._stack)
+            view = AnswerView(message, self._reasons, self._stack)
             view.mark_shown(message.run is self._shown_run)
         if self._opened is not None:
             versions = self._opened.conversation.tree.versions(message)

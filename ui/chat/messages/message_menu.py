@@ -25,7 +25,7 @@ from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.style import markdown_style
 from ui.kit.menus import add_entry, copy_text, passing_menu
 from ui.kit.speech import Speech
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, copied, question, runs_of
@@ -42,8 +42,7 @@ _ROOM_PX = 700.0
 class MessageTexts:
     """Returns the lines, paragraphs and cells of messages."""
 
-    def __init__(self, theme: Theme) -> None:
-        self._theme = theme
+    def __init__(self) -> None:
         self._document: QTextDocument | None = None
         self._writer: GrowingText | None = None
         self._kept: dict[str, tuple[str, list[str]]] = {}
@@ -71,7 +70,7 @@ class MessageTexts:
     def _written(self, source: str) -> list[str]:
         if self._document is None or self._writer is None:
             self._document = QTextDocument()
-            style = markdown_style(self._theme, QApplication.font())
+            style = markdown_style(QApplication.font())
             self._writer = GrowingText(self._document, style, lambda: _ROOM_PX)
         self._writer.show(source)
         return block_texts(self._document)
@@ -361,13 +360,13 @@ class MessageHandling(QObject):
 
     def __init__(
         self,
-        theme: Theme,
         workspace: Workspace,
         column: MessageColumn,
         composer: Composer,
         parent: QWidget,
     ) -> None:
         super().__init__(parent)
+        theme = current_theme()
         self._workspace = workspace
         self._column = column
         self._composer = composer

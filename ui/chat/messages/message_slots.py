@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.flow_text import FlowText, Highlight, mark_parts, unfold_place
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
@@ -27,12 +27,12 @@ class MessageSlot:
 
     __slots__ = ("_theme", "height", "message", "top", "view")
 
-    def __init__(self, theme: Theme, message: ConversationMessage, line_px: int) -> None:
+    def __init__(self, message: ConversationMessage, line_px: int) -> None:
         self.message = message
         self.view: QuestionView | AnswerView | None = None
         self.top = 0
         self.height = estimated_height(message, line_px)
-        self._theme = theme
+        self._theme = current_theme()
 
     @property
     def can_be_emptied(self) -> bool:
@@ -91,8 +91,9 @@ class SlotStack(QWidget):
 
     laid_out = Signal(int)
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        theme = current_theme()
         self.setObjectName("scrolled")
         self.slots: list[MessageSlot] = []
         self.filled: set[MessageSlot] = set()
@@ -111,7 +112,7 @@ class SlotStack(QWidget):
     def add(self, messages: Iterable[ConversationMessage]) -> None:
         """Add an empty slot for each message at the end."""
         at = len(self.slots)
-        self.slots += [MessageSlot(self._theme, one, self._line_px) for one in messages]
+        self.slots += [MessageSlot(one, self._line_px) for one in messages]
         self._place_from(at)
 
     def take_from(self, index: int) -> None:

@@ -5,14 +5,15 @@ from math import ceil
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.answer_view import MessageActions, below
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text
-from ui.kit.theme import Theme
+from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 
@@ -24,12 +25,10 @@ _LEAST_PX = 100
 class PlainBubble(QWidget):
     """Text in a rounded card at the right, as wide as it needs and at most four fifths."""
 
-    def __init__(
-        self, theme: Theme, text: str, files: Iterable[Attachment], beside: QWidget
-    ) -> None:
+    def __init__(self, text: str, files: Iterable[Attachment], beside: QWidget) -> None:
         super().__init__()
         self._beside = beside
-        self.files = [AttachedFile(theme, file) for file in files]
+        self.files = [AttachedFile(file) for file in files]
         self._text = FlowText()
         self._text.setPlainText(text)
         self._text.setAccessibleName(f"You: {text}")
@@ -37,21 +36,16 @@ class PlainBubble(QWidget):
             self._text.hide()  # not shown here; without a parent it would become a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
-        inner = QVBoxLayout(self._card)
-        inner.setContentsMargins(_PAD_X, _PAD_Y, _PAD_X, _PAD_Y)
-        inner.setSpacing(_GAP_PX)
+        inner = column(spacing=_GAP_PX, margins=(_PAD_X, _PAD_Y, _PAD_X, _PAD_Y), on=self._card)
         for file in self.files:
             inner.addWidget(file)
             file.unfolded.connect(self._fit)
         inner.addWidget(self._text)
-        outer = QHBoxLayout(self)
-        outer.setContentsMargins(0, 0, 0, 0)
-        outer.setSpacing(_GAP_PX)
-        outer.addStretch(1)
-        outer.addWidget(beside, 0, Qt.AlignmentFlag.AlignBottom)
-        outer.addWidget(self._card)
+        row(
+            STRETCH, (beside, 0, Qt.AlignmentFlag.AlignBottom), self._card, spacing=_GAP_PX, on=self
+        )
         # Text of another size needs another card size, even if the column keeps its width.
-        theme.changed.connect(self._fit)
+        current_theme().changed.connect(self._fit)
 
     @property
     def text_view(self) -> FlowText:
@@ -102,24 +96,18 @@ class QuestionView(QWidget):
     menu_wanted = Signal(QPoint)
     picture_wanted = Signal(object)
 
-    def __init__(
-        self, theme: Theme, message: ConversationMessage, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, message: ConversationMessage, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._theme = theme
         self.message = message
         self.editor: MessageEditor | None = None
-        self.action_row = MessageActions(theme, self, is_quiet=True)
+        self.action_row = MessageActions(self, is_quiet=True)
         self.edit = self.action_row.add("pencil", "Edit this question (Ctrl+E)")
         self._copy = self.action_row.add("copy", "Copy this question")
         self.more = self.action_row.add("more", "More actions for this question")
-        self.bubble = PlainBubble(theme, message.typed, message.files, self.action_row)
+        self.bubble = PlainBubble(message.typed, message.files, self.action_row)
         for file in self.bubble.files:
             file.picture_wanted.connect(self.picture_wanted)
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
-        self._layout.setSpacing(3)
-        self._layout.addWidget(self.bubble)
+        self._layout = column(self.bubble, spacing=3, on=self)
         self.edit.clicked.connect(self.begin_editing)
         self.more.clicked.connect(lambda: self.menu_wanted.emit(below(self.more)))
         self._copy.clicked.connect(lambda: copy_text(message.text))
@@ -148,7 +136,7 @@ class QuestionView(QWidget):
     def begin_editing(self) -> None:
         """Replace the bubble by an editor."""
         if self.editor is None:
-            self.editor = MessageEditor(self._theme, self.message.typed, self.message.files)
+            self.editor = MessageEditor(self.message.typed, self.message.files)
             self.editor.submitted.connect(self._submit)
             self.editor.left.connect(self.end_editing)
             self._layout.insertWidget(0, self.editor)

@@ -8,14 +8,12 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
-    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
     QProgressBar,
     QPushButton,
     QSizePolicy,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -23,8 +21,8 @@ from engine import seconds
 from ui.kit.buttons import CopyButton, IconBadge
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale
-from ui.kit.layouts import FlowLayout
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnWindow
 from ui.records.runs import GrowingCall, Run
 from ui.records.tools import CallProgress, CallResult, CallState, Decision, Permission
@@ -169,15 +167,10 @@ class PermissionRow(QWidget):
             flow.addWidget(button)
             self.buttons[permission] = button
         self.reason.returnPressed.connect(lambda: self._decide("denied"))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 2, 0, 0)
-        layout.setSpacing(7)
         how = " with these arguments" if has_arguments else ""
         words = f"May the tool server “{server}” run {tool}{how}?"
         self.question = label(words, "", 0.95, is_wrapped=True)
-        layout.addWidget(self.question)
-        layout.addWidget(row)
-        layout.addWidget(self.reason)
+        column(self.question, row, self.reason, spacing=7, margins=(0, 2, 0, 0), on=self)
 
     def _decide(self, permission: Permission) -> None:
         # Disabling a button moves the focus to another widget, and the chat would scroll there.
@@ -192,13 +185,13 @@ _ICON_PX = 26
 class GrowingCard(QFrame):
     """Shows the name of a call, and its arguments so far."""
 
-    def __init__(self, theme: Theme, call: GrowingCall) -> None:
+    def __init__(self, call: GrowingCall) -> None:
         super().__init__()
         self.setObjectName("card")
         self.setAccessibleName(f"Tool call {call.name}, is being written")
         self._call = call
         self._shown = 0
-        badge = IconBadge(theme, _ICON_PX)
+        badge = IconBadge(_ICON_PX)
         badge.show_icon("tool", Tone.TOOL)
         title = ElidedLabel(call.name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
@@ -207,20 +200,17 @@ class GrowingCard(QFrame):
         said = ElidedLabel("is being written")
         said.setProperty("role", "muted")
         rescale(said, 0.92)
-        head = QHBoxLayout()
-        head.setSpacing(9)
-        head.addWidget(badge)
-        head.addWidget(title)
-        head.addWidget(said, 1)
         self._text = FlowText()
         self._text.setObjectName("answer_text")
         self._text.setAccessibleName(f"Arguments of {call.name}")
         self._text.setFont(fixed_font(self.font(), 0.95))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(11, 9, 9, 10)
-        column.setSpacing(6)
-        column.addLayout(head)
-        column.addWidget(self._text)
+        column(
+            row(badge, title, (said, 1), spacing=9),
+            self._text,
+            spacing=6,
+            margins=(11, 9, 9, 10),
+            on=self,
+        )
 
     def grow(self) -> None:
         """Show the new part of the arguments, without laying out the shown part again."""
@@ -247,28 +237,28 @@ class ToolCard(QFrame):
 
     decided = Signal(object)
 
-    def __init__(self, theme: Theme, name: str, arguments: str) -> None:
+    def __init__(self, name: str, arguments: str) -> None:
         super().__init__()
         self.setObjectName("card")
-        self._theme = theme
         self._name = name
         self._arguments = arguments
         self._whole = ""
         self.permission: PermissionRow | None = None
-        self._badge = IconBadge(theme, _ICON_PX)
+        self._badge = IconBadge(_ICON_PX)
         self._said = ElidedLabel("")
         self._said.setProperty("role", "muted")
         rescale(self._said, 0.92)
         title = self._title = ElidedLabel(name)
         rescale(title, 1.0, QFont.Weight.DemiBold)
         title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        head = QHBoxLayout()
-        head.setSpacing(9)
-        head.addWidget(self._badge)
-        head.addWidget(title)
-        # Shortened if there is no room: a card never makes the chat wider.
-        head.addWidget(self._said, 1)
-        head.addWidget(CopyButton(theme, f"Copy the arguments of {name}", lambda: arguments))
+        head = row(
+            self._badge,
+            title,
+            # Shortened if there is no room: a card never makes the chat wider.
+            (self._said, 1),
+            CopyButton(f"Copy the arguments of {name}", lambda: arguments),
+            spacing=9,
+        )
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setFixedHeight(4)
@@ -290,17 +280,12 @@ class ToolCard(QFrame):
         self.whole.hide()
         self.sent = label("", "muted", 0.92, is_wrapped=True)
         self.sent.hide()
-        self._copy = CopyButton(theme, f"Copy the result of {name}", lambda: self._whole)
+        self._copy = CopyButton(f"Copy the result of {name}", lambda: self._whole)
         self._copy.hide()
         self._result_head = label("Result", "faint", 0.88)
         self._result_head.hide()
-        answer = QHBoxLayout()
-        answer.addWidget(self._result_head, 1)
-        answer.addWidget(self._copy)
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(11, 9, 9, 10)
-        self._column.setSpacing(6)
-        self._column.addLayout(head)
+        answer = row((self._result_head, 1), self._copy)
+        self._column = column(head, spacing=6, margins=(11, 9, 9, 10), on=self)
         self.arguments: FlowText | None = None
         if has_none(arguments):
             self._column.addWidget(label("no arguments", "faint", 0.92))
@@ -312,11 +297,7 @@ class ToolCard(QFrame):
         self._column.addLayout(answer)
         self._column.addWidget(self.sent)
         self._column.addWidget(self.result)
-        folds = QHBoxLayout()
-        folds.addWidget(self.fold)
-        folds.addWidget(self.whole)
-        folds.addStretch(1)
-        self._column.addLayout(folds)
+        self._column.addLayout(row(self.fold, self.whole, STRETCH))
 
     def show_state(self, words: str, tone: Tone) -> None:
         """Show the state of the call."""
@@ -374,15 +355,13 @@ class ToolCard(QFrame):
         self.result.setPlainText(whole if is_whole else _shortened(whole))
 
     def _open_whole(self) -> None:
-        window = OwnWindow(self._theme, f"Result of {self._name}", (760, 560), self)
+        window = OwnWindow(f"Result of {self._name}", (760, 560), self)
         window.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         text = QPlainTextEdit(with_directions_shown(with_control_pictures(self._whole)))
         text.setReadOnly(True)
         text.setAccessibleName(f"Whole result of {self._name}")
         text.setFont(fixed_font(text.font(), 0.95))
-        column = QVBoxLayout(window)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(text)
+        column(text, on=window)
         window.show()
 
     def _flow_text(self, says: str) -> FlowText:
@@ -402,10 +381,7 @@ class PausedRow(QWidget):
         self.proceed = QPushButton("Continue")
         self.proceed.setAccessibleName("Continue with more calls")
         self.proceed.setAutoDefault(False)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(2, 0, 2, 0)
-        row.addWidget(self._words, 1)
-        row.addWidget(self.proceed)
+        row((self._words, 1), self.proceed, margins=(2, 0, 2, 0), on=self)
         self.hide()
 
     def show_limit(self, limit: int) -> None:
@@ -443,15 +419,12 @@ class ToolCards(QWidget):
     decided = Signal(str, object)
     continue_wanted = Signal()
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
         self.cards: dict[str, ToolCard] = {}
         self._growing: dict[str, GrowingCard] = {}
         self._unfinished: ToolCard | None = None
-        self._column = QVBoxLayout(self)
-        self._column.setContentsMargins(0, 0, 0, 0)
-        self._column.setSpacing(8)
+        self._column = column(spacing=8, on=self)
         self.hide()
 
     @cached_property
@@ -471,9 +444,7 @@ class ToolCards(QWidget):
         for call in run.tool_calls:
             card = self.cards.get(call.id)
             if card is None:
-                card = self.cards[call.id] = ToolCard(
-                    self._theme, call.name, pretty(call.arguments)
-                )
+                card = self.cards[call.id] = ToolCard(call.name, pretty(call.arguments))
                 card.decided.connect(lambda said, name=call.id: self._pass_on(name, said))
                 self._add(card)
             progress = run.progress.get(call.id)
@@ -482,11 +453,11 @@ class ToolCards(QWidget):
             card.show_result(run.result_of(call.id))
         for growing in run.growing_calls:
             if (grown := self._growing.get(growing.call_id)) is None:
-                grown = self._growing[growing.call_id] = GrowingCard(self._theme, growing)
+                grown = self._growing[growing.call_id] = GrowingCard(growing)
                 self._add(grown)
             grown.grow()
         if unfinished and self._unfinished is None:
-            self._unfinished = ToolCard(self._theme, UNFINISHED, unfinished)
+            self._unfinished = ToolCard(UNFINISHED, unfinished)
             self._unfinished.show_state("cut short", Tone.LIMIT)
             self._add(self._unfinished)
         self.paused.show_limit(0 if run.is_calling else run.paused_at)

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import LoadProgress, ModelInfo, as_sentence
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
 from ui.records.conversations import ChosenModel, Conversation
 
@@ -57,7 +57,6 @@ class AnsweringModel(QObject):
         self._before: tuple[Conversation, ChosenModel | None] | None = None
         self._has_begun_scan = False
         self._looking_for: tuple[Conversation, ChosenModel] | None = None
-        self._tasks = Tasks()
         # A folder may be renamed or unplugged at any time.
         self._watch = QTimer(self, interval=_LOOK_MS)
         self._watch.timeout.connect(self._look)
@@ -198,7 +197,7 @@ class AnsweringModel(QObject):
     async def finish(self) -> None:
         """Wait until the background work has ended."""
         self._watch.stop()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -243,7 +242,7 @@ class AnsweringModel(QObject):
         if choice is None or self._looking_for == (self._conversation, choice):
             return
         self._looking_for = self._conversation, choice
-        self._tasks.start(self._look_for(self._conversation, choice), "look for a model")
+        start_task(self, self._look_for(self._conversation, choice), "look for a model")
 
     def _settle_choice(self) -> None:
         """Go back to the earlier model if the chosen one could not be loaded."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong, Tool
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import question
@@ -91,7 +91,6 @@ class ContextMeter(QObject):
         super().__init__(parent)
         self._engine = engine
         self._tools_of = tools_of
-        self._tasks = Tasks()
         self._is_counting = False
         self._ask: Callable[[], Counted | None] = lambda: None
         # A file is counted once, however often the typed text changes.
@@ -120,7 +119,7 @@ class ContextMeter(QObject):
     async def finish(self) -> None:
         """Cancel the background work and wait for its end."""
         self._timer.stop()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _begin(self) -> None:
         if self._is_counting:
@@ -131,7 +130,7 @@ class ContextMeter(QObject):
             self.counted.emit(None)
             return
         self._is_counting = True
-        self._tasks.start(self._count(asked), "count the tokens of a message")
+        start_task(self, self._count(asked), "count the tokens of a message")
 
     async def _count(self, asked: Counted) -> None:
         count: Count | None

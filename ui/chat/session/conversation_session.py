@@ -37,7 +37,7 @@ from engine import (
 from engine.recording.run_trace import RunTrace
 from ui.chat.session.tool_loop import ToolLoop
 from ui.chat.session.traces import HeldText, Traces
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.messages import ConversationMessage, question, runs_of
@@ -143,7 +143,6 @@ class ConversationSession(QObject):
         self._traces = traces
         self._store = store
         self._engine = engine
-        self._tasks = Tasks()
         self._answer: _RunningAnswer | None = None
         self._ticks = QTimer(self, interval=TICK_MS)
         self._ticks.timeout.connect(self._tick)
@@ -152,7 +151,7 @@ class ConversationSession(QObject):
         self._tools: ToolLoop | None = None
         if toolbox is not None:
             self._tools = ToolLoop(
-                conversation, toolbox, store, self._tasks, self.run_changed.emit, self._end_calls
+                conversation, toolbox, store, self, self.run_changed.emit, self._end_calls
             )
             self._tools.note_cut_off()
 
@@ -281,7 +280,7 @@ class ConversationSession(QObject):
     async def finish(self) -> None:
         """Cancel the running answer, because the program ends, and wait for its end."""
         self.cancel(is_closing=True)
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     # -- an answer begins --------------------------------------------------------------------
 
@@ -322,7 +321,7 @@ class ConversationSession(QObject):
         work = self._collect(
             answer, request, conversation.settings, sent_messages(conversation, asked)
         )
-        answer.task = self._tasks.start(work, f"answer {run.id}")
+        answer.task = start_task(self, work, f"answer {run.id}")
         # A task that is cancelled before its first step never runs its own ending.
         answer.task.add_done_callback(lambda _: self._end_answer(answer))
         if is_first:

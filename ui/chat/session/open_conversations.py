@@ -13,7 +13,7 @@ from ui.chat.session.conversation_session import ConversationSession, ModelsOnDe
 from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_list import ConversationList
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
 from ui.records.conversations import Conversation, Variant
 from ui.records.messages import ConversationMessage
@@ -215,7 +215,6 @@ class OpenConversations(QObject):
         self._conversations = conversations
         self._is_wanted = is_wanted
         self._open: dict[str, OpenConversation] = {}  # the one that was opened last comes last
-        self._tasks = Tasks()
         self._is_releasing = False
         model.changed.connect(self.offer_tokenizer)
 
@@ -254,13 +253,13 @@ class OpenConversations(QObject):
         """Unload the conversations that were not shown for a while."""
         if not self._is_releasing:
             self._is_releasing = True
-            self._tasks.start(self._release_unseen(), "release conversations")
+            start_task(self, self._release_unseen(), "release conversations")
 
     async def finish(self) -> None:
         """Stop every running answer, and wait until the background work has ended."""
         for opened in list(self._open.values()):
             await opened.finish()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _release_unseen(self) -> None:
         try:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine import StopKind, Tool, ToolCall
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -43,14 +43,14 @@ class ToolLoop:
         conversation: Conversation,
         toolbox: Toolbox,
         store: ConversationStore,
-        tasks: Tasks,
+        owner: object,
         tell: Callable[[Run], None],
         ended: Callable[[ConversationMessage, bool], None],
     ) -> None:
         self._conversation = conversation
         self._toolbox = toolbox
         self._store = store
-        self._tasks = tasks
+        self._owner = owner
         self._tell = tell
         self._ended = ended
         self._task: asyncio.Task[None] | None = None
@@ -91,7 +91,7 @@ class ToolLoop:
         if is_continued or self._count(answer) == 0:
             self._allowed_calls = self._count(answer) + self._toolbox.most_calls
         answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
-        task = self._task = self._tasks.start(self._carry_out(answer), "carry out calls")
+        task = self._task = start_task(self._owner, self._carry_out(answer), "carry out calls")
         # A task that is cancelled before its first step never runs its own ending.
         task.add_done_callback(lambda done: self._end(answer, done, goes_on=False))
 

@@ -18,7 +18,7 @@ from ui.chat.storage.conversation_files import ConversationFiles, Recovery
 from ui.chat.storage.conversation_list import ConversationList
 from ui.chat.storage.presets import PresetList
 from ui.chat.storage.search import Search
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
@@ -177,7 +177,6 @@ class Workspace(QObject):
         self.recovery = Recovery(store, self.files.transfers, self)
         self.drafts = DraftKeeping(self.conversations.changed, self)
         self._wanted: Conversation | None = None
-        self._tasks = Tasks()
         self.in_memory = OpenConversations(
             engine,
             self.model,
@@ -219,14 +218,14 @@ class Workspace(QObject):
         if conversation.is_loaded:
             self._show(conversation)
         else:
-            self._tasks.start(self._load(conversation, None), "open a conversation")
+            start_task(self, self._load(conversation, None), "open a conversation")
 
     def open_at(self, conversation_id: str, message_id: str | None) -> None:
         """Show a conversation at one of its messages, in any version."""
         conversation = self.conversations.with_id(conversation_id)
         if conversation is not None:
             self._want(conversation)
-            self._tasks.start(self._load(conversation, message_id), "open a conversation")
+            start_task(self, self._load(conversation, message_id), "open a conversation")
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations and stop their answers; another conversation is shown."""
@@ -299,7 +298,7 @@ class Workspace(QObject):
         """Stop answers, loading and the server, and wait for their end."""
         self.drafts.keep()
         await self.in_memory.finish()
-        await self._tasks.finish()
+        await finish_tasks(self)
         await self.search.finish()
         await self.meter.finish()
         await self.files.finish()

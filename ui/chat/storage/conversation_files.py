@@ -22,7 +22,7 @@ from ui.chat.storage.conversation_imports import (
 )
 from ui.chat.storage.conversation_list import ConversationList, named
 from ui.chat.storage.presets import PresetList
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import (
     ARCHIVE_BEGIN,
@@ -159,7 +159,6 @@ class ConversationFiles(QObject):
         self._conversations = conversations
         self._presets = presets
         self._traces = traces
-        self._tasks = Tasks()
         self.transfers = Transfers(self)
         self.imports = ConversationImports(
             store, conversations, presets, traces, self.transfers, self
@@ -170,7 +169,7 @@ class ConversationFiles(QObject):
 
     def duplicate(self, conversation: Conversation) -> None:
         """Make a copy with all versions and show it."""
-        self._tasks.start(self._duplicate(conversation), "duplicate a conversation")
+        start_task(self, self._duplicate(conversation), "duplicate a conversation")
 
     def export_to(self, path: Path, *conversations: Conversation) -> None:
         """Write conversations to a file: Markdown for ``.md``, otherwise JSON."""
@@ -204,7 +203,7 @@ class ConversationFiles(QObject):
 
     async def finish(self) -> None:
         """Wait until reading and writing have ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
         await self.transfers.finish()
 
     # -- inside ----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from engine.library.memory import memory
 from engine.recording.run_trace import KeptTrace
 from ui.chat.storage.conversation_list import ConversationList
 from ui.chat.storage.presets import PresetList
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import (
@@ -96,7 +96,6 @@ class Transfers(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.now: Transfer | None = None
-        self._tasks = Tasks()
         self._turn = asyncio.Lock()
         self._waiting: list[Transfer] = []
 
@@ -104,7 +103,7 @@ class Transfers(QObject):
         """Do work once earlier transfers have ended."""
         transfer = Transfer(words, self.changed.emit)
         self._waiting.append(transfer)
-        self._tasks.start(self._do(transfer, work), words)
+        start_task(self, self._do(transfer, work), words)
 
     def cancel(self) -> None:
         """Cancel the running transfer and those that wait; unfinished files are discarded."""
@@ -113,7 +112,7 @@ class Transfers(QObject):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _do(
         self, transfer: Transfer, work: Callable[[Transfer], Coroutine[Any, Any, None]]

@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.files.json_fields import DamagedFile
-from ui.kit.tasks import FileRefused, Tasks, read_text, write_text
+from ui.kit.tasks import FileRefused, finish_tasks, read_text, start_task, write_text
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.store import ConversationStore
 
@@ -28,7 +28,6 @@ class PresetList(QObject):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._tasks = Tasks()
         self._presets = {preset.name: preset for preset in store.load_presets()}
 
     def all(self) -> list[Preset]:
@@ -62,15 +61,15 @@ class PresetList(QObject):
 
     def export_to(self, path: Path) -> None:
         """Write all presets to a JSON file."""
-        self._tasks.start(self._export(path, self.all()), "export presets")
+        start_task(self, self._export(path, self.all()), "export presets")
 
     def import_from(self, path: Path) -> None:
         """Import the presets of a JSON file; those of the same name are replaced."""
-        self._tasks.start(self._import(path), "import presets")
+        start_task(self, self._import(path), "import presets")
 
     async def finish(self) -> None:
         """Wait until reading and writing have ended."""
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     async def _export(self, path: Path, presets: list[Preset]) -> None:
         try:

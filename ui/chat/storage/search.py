@@ -12,7 +12,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from ui.kit.tasks import Tasks
+from ui.kit.tasks import finish_tasks, start_task
 from ui.records.store import ConversationStore, Hit, words_of
 
 _WAIT_MS = 60
@@ -34,7 +34,6 @@ class Search(QAbstractListModel):
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
-        self._tasks = Tasks()
         self._hits: list[Hit] = []
         self.query = ""
         self.is_searching = False
@@ -84,10 +83,10 @@ class Search(QAbstractListModel):
     async def finish(self) -> None:
         """Wait until the search has ended."""
         self._wait.stop()
-        await self._tasks.finish()
+        await finish_tasks(self)
 
     def _begin(self) -> None:
-        self._tasks.start(self._search(self.query), "search")
+        start_task(self, self._search(self.query), "search")
 
     async def _search(self, query: str) -> None:
         hits = await self._store.search(query)

@@ -24,8 +24,6 @@ from ui.kit.markdown.inline_writer import NOTE_PREFIX, InlineWriter
 from ui.kit.markdown.parser import table_tokens
 from ui.kit.markdown.style import Decoration, MarkdownStyle, Runs, highlighted_lines
 
-# Begins blocks in a ``QTextDocument``: margins, indentation, list marks, quotes. Main thread.
-
 _QUOTE_PX = 18
 _MARK_GAP_EM = 0.5
 _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
@@ -197,8 +195,6 @@ def is_right_to_left(text: str) -> bool:
     return next((kind in ("R", "AL") for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
-# Writes the lines of code cards. Main thread.
-
 TAB_CHARS = 4
 
 
@@ -270,8 +266,6 @@ class CodeWriter:
         return form
 
 
-# Writes tables, and divides the width among their columns. Main thread.
-#
 # A table is as wide as its text. If there is too little room, its cells wrap between words; if
 # that is not enough, the table is wider than the view and scrolls sideways.
 
@@ -418,9 +412,7 @@ def table_rows(tokens: list[Token]) -> list[Row]:
     return rows
 
 
-# Writes Markdown tokens into a ``QTextDocument``, and collects the decorations of the text.
-#
-# Main thread. List marks are text, so that a copy keeps them; line breaks stay line breaks.
+# List marks are text, so that a copy keeps them; line breaks stay line breaks.
 
 _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
 _BULLETS = "•◦▪"

@@ -30,10 +30,7 @@ from ui.kit.markdown.parser import (
 )
 from ui.kit.markdown.style import Decoration, MarkdownStyle, OpenCode, Runs, table_at
 
-# Writes only the changes of a code block or table, if that is the whole open text.
-#
-# Main thread. Without this module, each piece of a long block would cost as much as the whole
-# block.
+# Without this module, each piece of a long block would cost as much as the whole block.
 
 _Signature = tuple[tuple[str, str, str], ...]
 
@@ -161,8 +158,6 @@ def _signature(row: Row) -> _Signature:
     return tuple((cell.type, str(cell.attrGet("style")), text.content) for cell, text in row)
 
 
-# A Markdown text in a ``QTextDocument`` that grows: closed blocks are written once.
-#
 # Main thread; knows the document and no widget.
 
 

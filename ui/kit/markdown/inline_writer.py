@@ -29,8 +29,6 @@ from ui.kit.labels import plain_tool_tip
 from ui.kit.markdown.parser import formula_source
 from ui.kit.markdown.style import MarkdownStyle, text_width
 
-# Draws LaTeX formulas as pictures, each once. Main thread.
-#
 # For a formula that cannot be drawn, the caller shows the source.
 
 # Drawn finer than the screen, so that it is sharp on a high-resolution one.
@@ -82,9 +80,6 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
         return str(drawn.svg())
 
 
-# Draws the boxes before tasks, checked and unchecked. Main thread.
-
-
 @lru_cache(maxsize=16)
 def box(is_done: bool, size_px: float, filled: str, edge: str, tick: str) -> Formula:
     """Return the picture of a box."""
@@ -113,8 +108,6 @@ def box(is_done: bool, size_px: float, filled: str, edge: str, tick: str) -> For
     painter.end()
     return Formula(image, size_px, size_px)
 
-
-# Writes the text within a Markdown block, and measures its width. Main thread.
 
 _CODE_SCALE = 0.94
 NOTE_PREFIX = "#note-"

@@ -16,8 +16,6 @@ from mdit_py_plugins.texmath import texmath_plugin
 
 from ui.words import with_control_pictures
 
-# Rules that our Markdown adds or changes: formulas, backslashes, tasks, footnotes, bare links.
-
 _TEX_SIGNS = frozenset("\\^_{}=+<>/")
 _ESCAPABLE = frozenset("*_~`#|<>!")
 _BOXES = {"[ ]": False, "[x]": True, "[X]": True}
@@ -114,8 +112,6 @@ def _mark_tasks(state: StateCore) -> None:
             said.content = said.content[4:]
 
 
-# Parses Markdown of models, and tells which blocks of a growing text are closed.
-#
 # No text of a model may disappear: HTML stays text, and so do entities, link definitions, images,
 # and backslashes before characters without a meaning in Markdown (LaTeX needs them).
 
@@ -232,8 +228,6 @@ def _parser(with_bare_links: bool) -> MarkdownIt:
     return parser
 
 
-# Parses only the newest lines of a growing text whose only block is a long table or code.
-#
 # Such a block stays open until another one follows; without this module, each new piece would
 # cost as much as the whole block before it.
 

@@ -22,14 +22,10 @@ from PySide6.QtGui import (
     QTextTable,
 )
 
-from ui.kit.theme import Theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font
 
-# Colors for code, by Pygments: a line is a list of runs, each with a color.
-#
-# Main thread; no widgets.
-#
-# Code is colored in sections of a few dozen lines, which are remembered: code that grows line by
-# line then costs one section, not the whole code again.
+# Main thread; no widgets. Code is colored in sections of a few dozen lines, which are remembered:
+# code that grows line by line then costs one section, not the whole code again.
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -173,8 +169,6 @@ def _color_of(kind: Any, colors: CodeColors) -> str | None:
     return next((color for token, color in by_kind if token in family), None)
 
 
-# The style of rendered Markdown, and the decorations beneath its text. Main thread.
-
 _USUAL_FONT_PX = 14
 _CODE_SCALE = 0.94
 
@@ -276,12 +270,9 @@ class Decoration:
     columns: tuple[tuple[float, float], ...] = ()
 
 
-# Makes the Markdown style of a theme. Main thread.
-
-
-def markdown_style(theme: Theme, font: QFont) -> MarkdownStyle:
+def markdown_style(font: QFont) -> MarkdownStyle:
     """Return fonts and colors for rendered Markdown in the present theme."""
-    colors = theme.colors
+    colors = current_theme().colors
     return MarkdownStyle(
         font=font,
         fixed=fixed_font(font),
@@ -293,8 +284,6 @@ def markdown_style(theme: Theme, font: QFont) -> MarkdownStyle:
         code=DARK_CODE if colors.is_dark else LIGHT_CODE,
     )
 
-
-# Places and paints cards, bars, rules and the lines of tables. Main thread.
 
 _CARD_RADIUS, _TABLE_RADIUS = 9, 6
 

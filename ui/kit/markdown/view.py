@@ -32,8 +32,6 @@ from ui.kit.markdown.inline_writer import NOTE_PREFIX, REFERENCE_PREFIX, SOURCE_
 from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, table_at, text_width
 from ui.kit.menus import copy_from
 
-# Imports the libraries for formulas and code as soon as a growing text seems to need them.
-#
 # Called on the main thread. The imports run on a thread of their own while the model is still
 # writing the formula or the code. They also take memory, so text without formulas and code
 # imports nothing.
@@ -60,10 +58,6 @@ def _import(module: str) -> None:
     except Exception as error:  # the code that needs it imports it again, and reports the error
         _log.debug("%s cannot be imported: %s", module, error)
 
-
-# Copies text from a rendered document: tables as tables, pictures as their source.
-#
-# Main thread.
 
 _PICTURE = "\ufffc"
 _IMAGE = re.compile(r'<img src="(?:formula:[^":]*:[^":]*|box:[^":]*:[^":]*):([^"]*)"[^>]*/?>')
@@ -141,9 +135,6 @@ def _block_text(block: QTextBlock, start: int, end: int) -> str:
     return "".join(out)
 
 
-# The copy buttons at the corners of code cards. Main thread.
-
-
 class CodeButton(QToolButton):
     """Copies a text, and shows "Copied" for a moment."""
 
@@ -193,10 +184,8 @@ def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
     return [one for one in decorations if one.kind == "code"]
 
 
-# Scrolls code, tables and formulas that are wider than the text, each on its own.
-#
-# Main thread. It moves the lines of a card in their layout, and a table by its margin, so that
-# selection and mouse work on each character where it is drawn.
+# It moves the lines of a card in their layout, and a table by its margin, so that selection and
+# mouse work on each character where it is drawn.
 
 BAR_PX = 9
 _EDGE_PX, _EDGE_STEP_PX = 24, 16
@@ -334,11 +323,6 @@ class Sideways:
             block = block.next()
 
 
-# Finds the parts of a text that are wider than the view, and sets the widths of tables.
-#
-# Main thread.
-
-
 def fit_table(
     table: QTextTable, decoration: Decoration, width: int, offset: int, style: MarkdownStyle
 ) -> None:
@@ -375,10 +359,6 @@ def wide_parts(
             found.append((one, place, needed))
     return found
 
-
-# Shows Markdown that grows: lays out closed blocks once, and only the last block again.
-#
-# Main thread.
 
 # Rendering the open text may take this share of the time, so that a huge block stays smooth.
 _PAUSE_PER_COST = 3.0

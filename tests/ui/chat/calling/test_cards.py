@@ -26,7 +26,7 @@ def run() -> Run:
 @pytest.fixture
 def cards(theme: Theme, qtbot: QtBot, run: Run) -> ToolCards:
     run.progress["c1"] = CallProgress("sums", "add", asks=True)
-    cards = ToolCards(theme)
+    cards = ToolCards()
     qtbot.addWidget(cards)
     cards.resize(600, 500)
     cards.show()
@@ -57,7 +57,7 @@ def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
 def test_the_question_speaks_of_arguments_only_where_there_are_some(
     theme: Theme, qtbot: QtBot, arguments: str, how: str
 ) -> None:
-    card = ToolCard(theme, "today", arguments)
+    card = ToolCard("today", arguments)
     qtbot.addWidget(card)
     card.show_progress(CallProgress("days", "today", asks=True), None)
     assert card.permission is not None

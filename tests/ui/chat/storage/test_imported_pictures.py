@@ -267,7 +267,7 @@ def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
         sent = "".join(turn.content for turn in turns_of(one.messages))
         assert not any(picture.picture_file in sent for picture in pictures)
         group = QButtonGroup()
-        views = [AnswerView(theme, answer, group) for answer in one.messages if answer.run]
+        views = [AnswerView(answer, group) for answer in one.messages if answer.run]
         for view in views:
             qtbot.addWidget(view)
         chips = [chip for view in views for chip in view.pictures]
@@ -419,7 +419,7 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
         QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()) or True
     )
     file = kept_picture("cat.png", "0" * 32 + ".png")
-    view = QuestionView(theme, question("Look", [file]))
+    view = QuestionView(question("Look", [file]))
     qtbot.addWidget(view)
     view.show()
     path = tmp_path / file.picture_file

@@ -17,7 +17,7 @@ ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=Tr
 
 @pytest.fixture
 def curve(theme: Theme, qtbot: QtBot) -> OddsCurve:
-    made = OddsCurve(theme)
+    made = OddsCurve()
     qtbot.addWidget(made)
     made.resize(500, 220)
     made.show_odds(ODDS)
@@ -85,7 +85,7 @@ def test_a_long_run_keeps_its_single_peak(curve: OddsCurve, theme: Theme) -> Non
 
 @pytest.fixture
 def ending(theme: Theme, qtbot: QtBot) -> EndingTab:
-    tab = EndingTab(theme)
+    tab = EndingTab()
     qtbot.addWidget(tab)
     tab.resize(600, 300)
     return tab

@@ -150,7 +150,7 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     assert run.finished is not None
     assert run.verdict is not None
     stop = run.finished.stop
-    view, timing = VerdictView(theme, ModelState(scripted)), TimingTab(theme)
+    view, timing = VerdictView(ModelState(scripted)), TimingTab()
     qtbot.addWidget(view)
     qtbot.addWidget(timing)
     view.show_run(run)

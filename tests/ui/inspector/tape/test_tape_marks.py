@@ -21,7 +21,7 @@ LEFT, TOP, WIDTH, HEIGHT = 10, 20, 120, 18
 
 @pytest.fixture
 def view(theme: Theme, qtbot: QtBot) -> TapeView:
-    made = TapeView(theme)
+    made = TapeView()
     qtbot.addWidget(made)
     made.resize(500, 200)
     made.show()
@@ -30,7 +30,7 @@ def view(theme: Theme, qtbot: QtBot) -> TapeView:
 
 @pytest.fixture
 def legend(theme: Theme, qtbot: QtBot) -> TapeLegend:
-    made = TapeLegend(theme)
+    made = TapeLegend()
     qtbot.addWidget(made)
     return made
 

@@ -12,12 +12,12 @@ def test_hatching_lies_below_the_letters_of_what_was_held(
     theme: Theme, record: Record, qtbot: QtBot
 ) -> None:
     shown_run = record(["one", " EN", "x"], "END")
-    view = TapeView(theme)
+    view = TapeView()
     qtbot.addWidget(view)
     view.resize(500, 200)
     view.show()
     view.show_trace(shown_run.trace)
-    plain = TapeView(theme)
+    plain = TapeView()
     qtbot.addWidget(plain)
     plain.resize(500, 200)
     plain.show()

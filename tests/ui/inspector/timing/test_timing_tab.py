@@ -16,7 +16,7 @@ from ui.words import guess_words
 
 @pytest.fixture
 def timing(theme: Theme, qtbot: QtBot) -> TimingTab:
-    tab = TimingTab(theme)
+    tab = TimingTab()
     qtbot.addWidget(tab)
     tab.resize(700, 400)
     tab.show()
@@ -74,7 +74,7 @@ def test_held_times_are_computed_once_the_tab_is_visible(timing: TimingTab, reco
 
 
 def test_bars_are_placed_by_the_phases_and_sized_by_the_letters(theme: Theme, qtbot: QtBot) -> None:
-    bars = PhaseBars(theme)
+    bars = PhaseBars()
     qtbot.addWidget(bars)
     found = [
         RunPhase("Waiting", 1.0, 0.0),

@@ -37,7 +37,7 @@ def test_the_button_that_empties_a_field_has_the_color_of_the_theme(
     theme: Theme, qapp: QApplication, mode: str
 ) -> None:
     field = QLineEdit()
-    button = add_clear_button(theme, field, "Clear the filter")
+    button = add_clear_button(field, "Clear the filter")
     theme.set_mode(mode)  # type: ignore[arg-type]
     assert ink_of(button).name() == theme.colors.muted
     theme.set_mode("light")
@@ -48,7 +48,7 @@ def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(
 ) -> None:
     field = QLineEdit("words")
     qtbot.addWidget(field)
-    button = add_clear_button(theme, field, "Clear the filter")
+    button = add_clear_button(field, "Clear the filter")
     field.resize(200, 32)
     field.show()
     assert button.isVisible()
@@ -60,7 +60,7 @@ def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(
 
 
 def test_a_list_that_drops_down_has_one_frame(theme: Theme, qapp: QApplication) -> None:
-    choice = Choice(theme, "Size", [(str(n), f"{n} %") for n in range(5)])
+    choice = Choice("Size", [(str(n), f"{n} %") for n in range(5)])
     choice.show()
     hint = QStyle.StyleHint.SH_ComboBox_Popup
     option = QStyleOptionComboBox()

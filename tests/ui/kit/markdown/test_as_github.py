@@ -115,7 +115,7 @@ def test_a_footnote_link_scrolls_to_its_note_and_leads_nowhere_else(
     theme: Theme, qapp: QApplication
 ) -> None:
     area = QScrollArea()
-    view = MarkdownView(markdown_style(theme, qapp.font()))
+    view = MarkdownView(markdown_style(qapp.font()))
     area.setWidgetResizable(True)
     area.setWidget(view)
     area.resize(400, 200)

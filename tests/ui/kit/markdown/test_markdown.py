@@ -31,7 +31,7 @@ DOCUMENTS = st.lists(SNIPPETS, max_size=30).map("".join)
 
 
 def view(theme: Theme, app: QApplication) -> MarkdownView:
-    made = MarkdownView(markdown_style(theme, app.font()))
+    made = MarkdownView(markdown_style(app.font()))
     made.resize(500, 300)
     made.show()
     return made
@@ -145,7 +145,7 @@ def test_a_theme_change_keeps_the_text(theme: Theme, qapp: QApplication) -> None
     shown = view(theme, qapp)
     shown.set_markdown("# A\n\n- b\n\n|c|\n|-|\n|d|\n")
     before = shown.toPlainText()
-    shown.set_style(markdown_style(theme, QFont(qapp.font().family(), 20)))
+    shown.set_style(markdown_style(QFont(qapp.font().family(), 20)))
     assert shown.toPlainText() == before
 
 

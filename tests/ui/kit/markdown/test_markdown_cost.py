@@ -107,7 +107,7 @@ def test_a_long_text_is_rendered_in_pieces_and_ends_like_one_rendered_whole(
     theme: Theme, qapp: QApplication
 ) -> None:
     text = f"needle\n\n{RICH}\n\n" * (100_000 // len(RICH)) + "the end"
-    sliced, whole = (MarkdownView(markdown_style(theme, qapp.font())) for _ in range(2))
+    sliced, whole = (MarkdownView(markdown_style(qapp.font())) for _ in range(2))
     lengths: list[int] = []
     sliced.document().contentsChange.connect(lambda _, __, added: lengths.append(added))
     for view in (sliced, whole):
@@ -133,7 +133,7 @@ def test_what_is_painted_piece_by_piece_is_what_is_painted_at_once(
     around = QWidget()
     around.setAutoFillBackground(True)
     around.resize(500, 6000)
-    view = MarkdownView(markdown_style(theme, qapp.font()), around)
+    view = MarkdownView(markdown_style(qapp.font()), around)
     view.resize(500, 20)
     around.show()
     for number, at in enumerate(range(0, len(text), 11)):
@@ -162,7 +162,7 @@ def test_one_more_word_repaints_none_of_the_text_above(theme: Theme, qapp: QAppl
             painted.append(event.rect().top())
             super().paintEvent(event)
 
-    view = Watched(markdown_style(theme, qapp.font()))
+    view = Watched(markdown_style(qapp.font()))
     view.resize(500, 300)
     view.show()
     view.append_markdown("A paragraph.\n\n" * 40 + "The last one")
@@ -182,7 +182,8 @@ from ui.kit.markdown.style import markdown_style
 from ui.kit.theme import Theme
 from ui.kit.markdown.view import MarkdownView
 app = QApplication([])
-view = MarkdownView(markdown_style(Theme(app, "light"), app.font()))
+Theme(app, "light")
+view = MarkdownView(markdown_style(app.font()))
 
 def imports_begun_by(piece):
     view.append_markdown(piece)

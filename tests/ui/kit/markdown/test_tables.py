@@ -127,7 +127,7 @@ def test_code_bold_links_and_formulas_in_cells_keep_their_look(
 
 
 def view_fixed(theme: Theme, app: QApplication) -> str:
-    return markdown_style(theme, app.font()).fixed.family()
+    return markdown_style(app.font()).fixed.family()
 
 
 def test_a_table_is_copied_as_lines_with_tabs_and_as_a_real_table(

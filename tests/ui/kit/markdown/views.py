@@ -8,7 +8,7 @@ from ui.kit.theme import Theme
 
 
 def shown(theme: Theme, app: QApplication, text: str, width: int = 500) -> MarkdownView:
-    made = MarkdownView(markdown_style(theme, app.font()))
+    made = MarkdownView(markdown_style(app.font()))
     made.resize(width, 300)
     made.show()
     made.set_markdown(text)
@@ -18,7 +18,7 @@ def shown(theme: Theme, app: QApplication, text: str, width: int = 500) -> Markd
 def streamed(
     theme: Theme, app: QApplication, text: str, step: int, width: int = 500
 ) -> MarkdownView:
-    made = MarkdownView(markdown_style(theme, app.font()))
+    made = MarkdownView(markdown_style(app.font()))
     made.resize(width, 300)
     made.show()
     for at in range(0, len(text), step):

@@ -18,7 +18,6 @@ class _Control:
 
 def made(theme: Theme, switch: ServerSwitch, done: list[str]) -> Tray:
     return Tray(
-        theme,
         switch,
         switch,
         show=lambda: done.append("show"),
