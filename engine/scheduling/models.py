@@ -39,7 +39,7 @@ from engine.scheduling.outbox import Outbox
 from engine.scheduling.prompt_rendering import Preparation
 from engine.scheduling.pulse import Pulse
 from engine.scheduling.scheduler import Scheduler
-from engine.scheduling.status import StatusBoard
+from engine.scheduling.status import ModelList
 from engine.stopping.record import StopKind
 from engine.wording import size_in_words
 
@@ -218,7 +218,7 @@ class Models:
         loader: Loader,
         inbox: Inbox,
         outbox: Outbox,
-        board: StatusBoard,
+        model_list: ModelList,
         pulse: Pulse,
         left: Sequence[LeftModel] = (),
     ) -> None:
@@ -226,7 +226,7 @@ class Models:
         self._loader = loader
         self._inbox = inbox
         self._outbox = outbox
-        self._board = board
+        self._list = model_list
         self._pulse = pulse
         self._budget = MemoryBudget(limits)
         self._preparation = Preparation(limits.preparing_s)
@@ -247,14 +247,14 @@ class Models:
         if not left:
             self._default = self._new(None)
         self._stepped = self._default
-        board.choose(self._number_of[self._default])
-        board.begin(min(self._number_of.values()))
+        model_list.choose(self._number_of[self._default])
+        model_list.begin(min(self._number_of.values()))
 
     # -- which models there are ------------------------------------------------------------
 
     def _new(self, offered: OfferedModel | None) -> LoadedModel:
         """Add one of several models, or a place for any model that is loaded."""
-        number = self._board.add()
+        number = self._list.add()
         scheduler = Scheduler(
             self._limits,
             self._outbox,
@@ -268,7 +268,7 @@ class Models:
             self._loader,
             self._pulse,
             self._inbox.is_ending,
-            lambda status: self._board.post(number, model.offered, status),
+            lambda status: self._list.post(number, model.offered, status),
             offered,
             scheduler,
             Intake(self._limits, scheduler, self._inbox, self._preparation),
@@ -302,10 +302,10 @@ class Models:
     def _choose(self, model: LoadedModel) -> None:
         """Let a model answer requests that name none."""
         before, self._default = self._default, model
-        self._board.choose(self._number_of[model])
+        self._list.choose(self._number_of[model])
         if before is not model and before.source is None and before.is_idle:
             self._models.remove(before)
-            self._board.remove(self._number_of.pop(before))
+            self._list.remove(self._number_of.pop(before))
             self._turns.forget(before)
             if self._stepped is before:
                 self._stepped = model

@@ -40,7 +40,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.prompt_rendering import prompts_size
 from engine.scheduling.pulse import Work
-from engine.scheduling.status import ModelChoice, ModelStatus, StatusBoard
+from engine.scheduling.status import ModelList, ModelStatus
 from engine.scheduling.worker import EngineThread
 from engine.stopping.matcher import prepared
 from engine.stopping.record import StopKind
@@ -64,7 +64,7 @@ class RestartingThread:
     """Sends commands to the engine thread, and starts another one where that is stuck."""
 
     def __init__(self, limits: Limits, loader: Loader) -> None:
-        self.board = StatusBoard()
+        self.models = ModelList()
         self._limits = limits
         self._loader = loader
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class RestartingThread:
             if self._thread is None or not self._thread.send(command):
                 # The one before died outside of any model.
                 self._thread = EngineThread(
-                    self._limits, self._loader, self.board, leave_thread, self._on_stuck
+                    self._limits, self._loader, self.models, leave_thread, self._on_stuck
                 )
                 for said in self._said.values():
                     self._thread.send(said)
@@ -117,7 +117,7 @@ class RestartingThread:
             _log.error("%s; the other models go on in another thread", cause)
             self._stuck.append(thread)
             self._thread = EngineThread(
-                self._limits, self._loader, self.board, leave_thread, self._on_stuck, left
+                self._limits, self._loader, self.models, leave_thread, self._on_stuck, left
             )
             for command in [*self._said.values(), *commands]:
                 self._thread.send(command)
@@ -262,7 +262,7 @@ class Engine:
         self._check = check or (check_model if loader is load_model else None)
         self.disk = disk
         self._thread = RestartingThread(limits or Limits(), keeping_on_disk(loader, disk))
-        self._choice = ModelChoice(self._thread.board)
+        self._models = self._thread.models
         self._loading: Load | None = None
         self.forms = Forms()
         self._asking = Asking(self._thread, self.forms)
@@ -270,7 +270,7 @@ class Engine:
     @property
     def status(self) -> EngineStatus:
         """What the engine is doing now."""
-        return self._thread.board.status
+        return self._models.status
 
     @property
     def model(self) -> ModelInfo | None:
@@ -280,12 +280,12 @@ class Engine:
     @property
     def models(self) -> tuple[ModelStatus, ...]:
         """The status of every model: those that are offered, then others in memory."""
-        return self._choice.statuses
+        return self._models.statuses
 
     @property
     def is_choosing(self) -> bool:
         """Whether requests choose among several models; if not, one model answers all of them."""
-        return not self._choice.is_one
+        return not self._models.is_one
 
     def offer(self, models: Sequence[OfferedModel] | None) -> None:
         """Let requests name these models; each is loaded when it is needed and memory is free.
@@ -293,7 +293,7 @@ class Engine:
         With None, the default model answers every request, whatever model the request names. Models
         in memory stay there.
         """
-        self._choice.offer(models)
+        self._models.offer(models)
 
     def model_status(self, name: str | None = None) -> ModelStatus | None:
         """Return the status of a model by its name; None if there is no default model.
@@ -301,7 +301,7 @@ class Engine:
         Raises:
             UnknownModel: Several models are offered, and none of them has that name.
         """
-        return self._choice.status_of(name)
+        return self._models.status_of(name)
 
     async def load(
         self,
@@ -333,7 +333,7 @@ class Engine:
             EngineClosed: The engine has been shut down.
         """
         reply = Reply.here()
-        model = self._choice.loading(folder, draft)
+        model = self._models.loading(folder, draft)
         keeps_default = keeps_default and model is not None
         command = Load(
             folder, reply, cancels_running, draft, model=model, keeps_default=keeps_default
@@ -402,7 +402,7 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        self._thread.tell(UnloadAfter(idle_s, self._choice.find(name)))
+        self._thread.tell(UnloadAfter(idle_s, self._models.find(name)))
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs, unless a request comes first.
@@ -413,7 +413,7 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        self._thread.tell(UnloadWhenIdle(self._choice.find(name)))
+        self._thread.tell(UnloadWhenIdle(self._models.find(name)))
 
     async def unload(self, name: str | None = None, *, cancels_running: bool = False) -> None:
         """Remove a model; waits for running answers unless ``cancels_running`` is set.
@@ -423,7 +423,7 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        model = self._choice.find(name)
+        model = self._models.find(name)
         await self._reply_to(lambda reply: Unload(reply, cancels_running, model))
 
     async def generate(self, request: GenerationRequest) -> Generation:
@@ -450,17 +450,17 @@ class Engine:
         Raises:
             EngineError: See ``generate``.
         """
-        return await self._asking.start(requests, self._choice.find(requests[0].model))
+        return await self._asking.start(requests, self._models.find(requests[0].model))
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request; raises as ``generate`` does."""
-        model = self._choice.find(request.model)
+        model = self._models.find(request.model)
         count: int = await self._reply_to(lambda reply: CountTokens(request, reply, model))
         return count
 
     async def prompt_pieces(self, request: GenerationRequest) -> TokenTexts:
         """Return the (id, text) pairs of a request's whole prompt; raises as ``generate`` does."""
-        model = self._choice.find(request.model)
+        model = self._models.find(request.model)
         pieces: TokenTexts = await self._reply_to(lambda reply: RenderPrompt(request, reply, model))
         return pieces
 
@@ -469,7 +469,7 @@ class Engine:
 
         Loads a model that is not in memory; raises as ``generate`` does.
         """
-        model = self._choice.find(name)
+        model = self._models.find(name)
         pieces: TokenTexts = await self._reply_to(lambda reply: Tokenize(text, reply, model))
         return pieces
 
@@ -478,7 +478,7 @@ class Engine:
 
         Loads a model that is not in memory; raises as ``generate`` does.
         """
-        model = self._choice.find(name)
+        model = self._models.find(name)
         text: str = await self._reply_to(lambda reply: Detokenize(ids, reply, model))
         return text
 
@@ -493,7 +493,7 @@ class Engine:
             EngineError: As for ``generate``.
         """
         request.check()
-        command = Embed(request, Reply.here(), self._choice.find(request.model))
+        command = Embed(request, Reply.here(), self._models.find(request.model))
         self._thread.send(command)
         try:
             found: Embeddings = await command.reply.future

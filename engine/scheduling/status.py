@@ -1,4 +1,4 @@
-"""What each model is doing, for any thread."""
+"""The models that requests may name, and what each of them is doing. Any thread."""
 
 import itertools
 import threading
@@ -11,8 +11,6 @@ from engine.library.loading import LoadProgress
 from engine.library.models import ModelInfo, model_name
 from engine.scheduling.inbox import EngineStatus
 from engine.scheduling.offering import OfferedModel, Offering
-
-# The status of one of several models, for lists of models.
 
 ModelState = Literal["unloaded", "loading", "ready", "failed"]
 """``unloaded`` and ``failed``: loaded when next needed; ``failed`` if the last load failed."""
@@ -63,97 +61,23 @@ class ModelStatus:
         return self.state == "ready"
 
 
-# The statuses of all models of the engine thread, for other threads to read.
-#
-# The engine thread writes, or the thread that gives it up; any thread reads.
+class ModelList:
+    """The models that requests may name, and what each model of the engine thread is doing.
 
-
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """The status of one model."""
-
-    offered: OfferedModel | None
-    status: EngineStatus
-    is_default: bool
-
-
-class StatusBoard:
-    """The statuses of the models, by their numbers."""
+    Until models are offered, one model answers every request. The engine thread writes what its
+    models do, or the thread that gives it up; any thread reads.
+    """
 
     def __init__(self) -> None:
         self.status = EngineStatus()
         self._lock = threading.Lock()
+        self._offering: Offering | None = None
         self._numbers = itertools.count(1)
         # A model that is not here posts nothing any more: its thread was given up.
-        self._by_number: dict[int, tuple[OfferedModel | None, EngineStatus | None]] = {}
+        self._posted: dict[int, tuple[OfferedModel | None, EngineStatus | None]] = {}
         self._default = 0
 
-    @property
-    def posted(self) -> list[Posted]:
-        """The status of every model."""
-        with self._lock:
-            return [
-                Posted(offered, status, number == self._default)
-                for number, (offered, status) in self._by_number.items()
-                if status is not None
-            ]
-
-    def add(self) -> int:
-        """Return the number of a new model."""
-        with self._lock:
-            number = next(self._numbers)
-            self._by_number[number] = None, None
-            return number
-
-    def post(self, number: int, offered: OfferedModel | None, status: EngineStatus) -> None:
-        """Note what a model is doing."""
-        with self._lock:
-            if number not in self._by_number:
-                return
-            self._by_number[number] = offered, status
-            if number == self._default:
-                self.status = status
-
-    def begin(self, first: int) -> None:
-        """Forget the models of an earlier thread, once those of the next one have been posted.
-
-        The status of the default model stays until another one is posted.
-        """
-        with self._lock:
-            for number in [number for number in self._by_number if number < first]:
-                del self._by_number[number]
-
-    def choose(self, number: int) -> None:
-        """Note the model that answers requests that name no model."""
-        with self._lock:
-            self._default = number
-            _, status = self._by_number.get(number, (None, None))
-            if status is not None:
-                self.status = status
-
-    def remove(self, number: int) -> None:
-        """Forget a model."""
-        with self._lock:
-            self._by_number.pop(number, None)
-
-    def clear(self, status: EngineStatus) -> None:
-        """Note that no model is in memory any more, and the status of the default one."""
-        with self._lock:
-            offered, _ = self._by_number.get(self._default, (None, None))
-            self._by_number = {self._default: (offered, status)}
-            self.status = status
-
-
-# Finds the model that a request names, and reports what each model is doing.
-
-
-class ModelChoice:
-    """The models that requests may name. Until models are offered, one answers every request."""
-
-    def __init__(self, board: StatusBoard) -> None:
-        self._board = board
-        self._lock = threading.Lock()
-        self._offering: Offering | None = None
+    # -- for those who ask -----------------------------------------------------------------
 
     @property
     def is_one(self) -> bool:
@@ -198,36 +122,96 @@ class ModelChoice:
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
         """The status of every model: those that are offered, then others in memory."""
-        offering = self._offering
-        posted = self._board.posted
-        found: dict[str, ModelStatus] = {}
-        for model in () if offering is None else offering.models:
-            own = next((one for one in posted if _is_of(one, model)), None)
-            found[model.id] = (
-                ModelStatus(model.id, model.folder, offered=model, is_pinned=model.is_pinned)
-                if own is None
-                else _status(own, model.id, model.folder, model)
-            )
-            if own is not None:
-                posted.remove(own)
-        for one in posted:
-            info = one.status.model
-            if info is not None:
-                found.setdefault(info.id, _status(one, info.id, info.path, one.offered))
-        return tuple(found.values())
+        with self._lock:
+            offered = () if self._offering is None else self._offering.models
+            default = self._default
+            posted = {
+                number: (model, status)
+                for number, (model, status) in self._posted.items()
+                if status is not None
+            }
+        statuses: dict[str, ModelStatus] = {}
+        for model in offered:
+            own = next((one for one, is_of in posted.items() if _is_of(*is_of, model)), None)
+            if own is None:
+                statuses[model.id] = ModelStatus(
+                    model.id, model.folder, offered=model, is_pinned=model.is_pinned
+                )
+            else:
+                _, status = posted.pop(own)
+                statuses[model.id] = _model_status(
+                    status, model.id, model.folder, model, is_default=own == default
+                )
+        for number, (own_offer, status) in posted.items():
+            if (info := status.model) is not None and info.id not in statuses:
+                statuses[info.id] = _model_status(
+                    status, info.id, info.path, own_offer, is_default=number == default
+                )
+        return tuple(statuses.values())
+
+    # -- for the engine thread -------------------------------------------------------------
+
+    def add(self) -> int:
+        """Return the number of a new model."""
+        with self._lock:
+            number = next(self._numbers)
+            self._posted[number] = None, None
+            return number
+
+    def post(self, number: int, offered: OfferedModel | None, status: EngineStatus) -> None:
+        """Note what a model is doing."""
+        with self._lock:
+            if number not in self._posted:
+                return
+            self._posted[number] = offered, status
+            if number == self._default:
+                self.status = status
+
+    def begin(self, first: int) -> None:
+        """Forget the models of an earlier thread, once those of the next one have been posted.
+
+        The status of the default model stays until another one is posted.
+        """
+        with self._lock:
+            for number in [number for number in self._posted if number < first]:
+                del self._posted[number]
+
+    def choose(self, number: int) -> None:
+        """Note the model that answers requests that name no model."""
+        with self._lock:
+            self._default = number
+            _, status = self._posted.get(number, (None, None))
+            if status is not None:
+                self.status = status
+
+    def remove(self, number: int) -> None:
+        """Forget a model."""
+        with self._lock:
+            self._posted.pop(number, None)
+
+    def clear(self, status: EngineStatus) -> None:
+        """Note that no model is in memory any more, and the status of the default one."""
+        with self._lock:
+            offered, _ = self._posted.get(self._default, (None, None))
+            self._posted = {self._default: (offered, status)}
+            self.status = status
 
 
-def _is_of(posted: Posted, model: OfferedModel) -> bool:
-    if posted.offered is not None:
-        return posted.offered.id == model.id
-    info = posted.status.model
+def _is_of(offered: OfferedModel | None, status: EngineStatus, model: OfferedModel) -> bool:
+    if offered is not None:
+        return offered.id == model.id
+    info = status.model
     return info is not None and info.path in (model.folder, model.folder.resolve())
 
 
-def _status(
-    posted: Posted, model_id: str, folder: Path, offered: OfferedModel | None
+def _model_status(
+    status: EngineStatus,
+    model_id: str,
+    folder: Path,
+    offered: OfferedModel | None,
+    *,
+    is_default: bool,
 ) -> ModelStatus:
-    status = posted.status
     states: dict[str, ModelState] = {"loading": "loading", "failed": "failed", "ready": "ready"}
     state = "unloaded" if status.is_unloaded else states.get(status.state, "unloaded")
     unloads_at = None
@@ -247,6 +231,6 @@ def _status(
         used_at=status.used_at,
         unloads_at=unloads_at,
         is_pinned=status.is_pinned,
-        is_default=posted.is_default,
+        is_default=is_default,
         is_stuck=status.is_stuck,
     )

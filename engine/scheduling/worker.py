@@ -25,7 +25,7 @@ from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox, cause_of, settle
 from engine.scheduling.prompt_rendering import Watch
 from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Work, gather
-from engine.scheduling.status import StatusBoard
+from engine.scheduling.status import ModelList
 from engine.stopping.record import StopKind
 
 # Returns freed memory to the system: soon after the last work, and regularly while busy.
@@ -90,7 +90,7 @@ class EngineThread:
         self,
         limits: Limits,
         loader: Loader,
-        board: StatusBoard,
+        model_list: ModelList,
         leave: Callable[[], None],
         on_stuck: Callable[["EngineThread", Work, str], None],
         left: Sequence[LeftModel] = (),
@@ -98,11 +98,13 @@ class EngineThread:
         self._limits = limits
         self._leave = leave
         self._on_stuck = on_stuck
-        self._board = board
+        self._list = model_list
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._pulse = Pulse()
-        self._models = Models(limits, loader, self._inbox, self._outbox, board, self._pulse, left)
+        self._models = Models(
+            limits, loader, self._inbox, self._outbox, model_list, self._pulse, left
+        )
         self._left = left
         # The error of a step of another model while one was loaded.
         self._fault: BaseException | None = None
@@ -158,7 +160,7 @@ class EngineThread:
         work = self._pulse.give_up()
         has_turn = self._turn.acquire(timeout=_GLANCE_S)
         try:
-            self._board.clear(EngineStatus("failed", message=cause))
+            self._list.clear(EngineStatus("failed", message=cause))
             why = EngineClosed(cause)
             # Without the turn, the thread is stuck while it changes answers of that model.
             self._models.fail_all(
@@ -376,7 +378,7 @@ class EngineThread:
                 self._outbox.flush(is_forced=True)
                 self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
             state: Literal["none", "failed"] = "none" if cause is None else "failed"
-            self._board.clear(EngineStatus(state, message=cause or ""))
+            self._list.clear(EngineStatus(state, message=cause or ""))
         self._is_leaving = True
         with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
             self._models.free()
