@@ -303,15 +303,15 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
 
 
 _WIDTHS = {
-    RequestColumn.TIME: 90,
-    RequestColumn.CLIENT: 126,
-    RequestColumn.DIALECT: 140,
-    RequestColumn.MODEL: 112,
+    RequestColumn.TIME: 80,
+    RequestColumn.CLIENT: 116,
+    RequestColumn.DIALECT: 138,
+    RequestColumn.MODEL: 108,
     RequestColumn.STREAM: 66,
-    RequestColumn.STATUS: 64,
+    RequestColumn.STATUS: 62,
     RequestColumn.STOP: 126,
     RequestColumn.TOKENS: 108,
-    RequestColumn.FIRST_TOKEN: 92,
+    RequestColumn.FIRST_TOKEN: 90,
     RequestColumn.SPEED: 56,
     RequestColumn.TOTAL: 70,
 }

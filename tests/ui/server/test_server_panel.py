@@ -278,7 +278,7 @@ def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
 
 
 @pytest.mark.parametrize("text_percent", [100, 200])
-def test_a_time_and_the_settings_beside_the_log_are_not_cut_off(
+def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
     theme: Theme, run: RunOnLoop, text_percent: int
 ) -> None:
     async def steps() -> None:
@@ -291,6 +291,11 @@ def test_a_time_and_the_settings_beside_the_log_are_not_cut_off(
         view = window.log.view
         await eventually(lambda: view.model().rowCount() == 1)
         assert view.sizeHintForColumn(RequestColumn.TIME) <= view.columnWidth(RequestColumn.TIME)
+        header = view.horizontalHeader()
+        for column in RequestColumn:
+            heading = view.model().headerData(column, Qt.Orientation.Horizontal)
+            words_px = header.fontMetrics().horizontalAdvance(heading)
+            assert column is RequestColumn.STOP or words_px < header.sectionSize(column), heading
         areas = window.findChildren(QScrollArea)
         (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
         await eventually(lambda: area.verticalScrollBar().isVisible())
