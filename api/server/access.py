@@ -24,7 +24,7 @@ def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
     presented = list(_presented(headers))
     if key is None:
         return next(filter(None, presented), None)
-    if any(hmac.compare_digest(_bytes(one), _bytes(key)) for one in presented):
+    if any(hmac.compare_digest(_bytes(given), _bytes(key)) for given in presented):
         return key
     if presented:
         message = "the API key is wrong"
@@ -161,8 +161,8 @@ def is_allowed(origin: str, config: ServerConfig) -> bool:
         return True
     asked = origin.lower()
     return any(
-        asked.startswith(one[:-1]) if one.endswith("://*") else asked == one.rstrip("/")
-        for one in map(str.lower, config.allowed_origins)
+        asked.startswith(allowed[:-1]) if allowed.endswith("://*") else asked == allowed.rstrip("/")
+        for allowed in map(str.lower, config.allowed_origins)
     )
 
 
@@ -203,7 +203,7 @@ def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool
     own_name = socket.gethostname()
     if own_name:
         ours.append(own_name)
-    return is_loopback(host) or any(same_host(host, one) for one in ours)
+    return is_loopback(host) or any(same_host(host, own) for own in ours)
 
 
 def _is_private(host: str) -> bool:

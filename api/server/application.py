@@ -65,144 +65,6 @@ _LAST_ENDS_S = 5.0
 _OBSERVATION = web.RequestKey("observation", Observation)
 
 
-class Untold:
-    """Ends of requests that wait to be reported until the request's generations have ended."""
-
-    def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[list[Finished | BaseException]]] = set()
-
-    def tell(self, observation: Observation, tell: Callable[[object], None]) -> None:
-        """Report an end now, or once the generations that a client left running have ended."""
-        unfinished = [run.generation.ended() for run in observation.runs if run.finished is None]
-        if not unfinished:
-            tell(None)
-            return
-        waiting = asyncio.gather(*unfinished, return_exceptions=True)
-        self._waiting.add(waiting)
-        # Even if the loop ends first, each request that began is reported to end exactly once.
-        waiting.add_done_callback(tell)
-        waiting.add_done_callback(self._waiting.discard)
-
-    async def told(self, _: web.Application) -> None:
-        """Wait briefly until all are reported, because the observer may close with the server."""
-        if self._waiting:
-            await asyncio.wait(self._waiting, timeout=_LAST_ENDS_S)
-
-
-def outer(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Middleware:
-    """Return the middleware that reports the beginning and the end of each request."""
-
-    @web.middleware
-    async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
-        observation = request[_OBSERVATION] = Observation(
-            observer.wanted_trace(), observer.wanted_content()
-        )
-        observe(observation)
-        began = _began(request, config)
-        began_s = time.monotonic()
-        observer.request_began(began)
-        status, response = 500, None
-        try:
-            response = await handler(request)
-            status = response.status
-        except (asyncio.CancelledError, ConnectionError):
-            status = 200 if observation.is_delivered else _CLIENT_GONE
-            raise
-        finally:
-            took_s = time.monotonic() - began_s
-            if (
-                Content.BODIES in observation.content
-                and isinstance(response, web.Response)
-                and isinstance(response.body, bytes)
-            ):
-                observation.answered.add(response.body)
-            headers = () if response is None else tuple(response.headers.items())
-
-            def tell(_: object) -> None:
-                observer.request_ended(
-                    _ended(
-                        observation,
-                        began,
-                        config.api_key,
-                        took_s=took_s,
-                        status=status,
-                        headers=headers,
-                    )
-                )
-
-            untold.tell(observation, tell)
-        return response
-
-    return told
-
-
-@web.middleware
-async def with_body(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Keep the beginning of the body of an accepted request."""
-    if not request.body_exists or Content.BODIES not in request[_OBSERVATION].content:
-        return await handler(request)
-    body, asked = body_of(request), request[_OBSERVATION].asked
-    asked.add(body.beginning(KEPT_BYTES))
-    try:
-        return await handler(request)
-    finally:
-        # The full size of a compressed body is known only after it has been read.
-        asked.size_bytes = max(asked.size_bytes, body.size_bytes)
-
-
-def _ended(
-    observation: Observation,
-    began: RequestBegan,
-    secret: str | None,
-    *,
-    took_s: float,
-    status: int,
-    headers: tuple[tuple[str, str], ...],
-) -> RequestEnded:
-    clean = functools.partial(safe_body, secret=secret)
-    return RequestEnded(
-        began=began,
-        took_s=took_s,
-        status=status,
-        is_stream=observation.is_stream,
-        model=observation.model,
-        asked=observation.asked.body(clean),
-        answered=observation.answered.body(clean),
-        answer_headers=safe_headers(headers, secret),
-        runs=tuple(run for run in observation.runs if run.finished is not None),
-        asked_model=observation.asked_model,
-        wants_stream=observation.wants_stream,
-        wanted=observation.wanted,
-        failure=observation.failure,
-        form=observation.form,
-        embedding=observation.embedding,
-        encoding=observation.encoding,
-        embedded_tokens=observation.embedded_tokens,
-    )
-
-
-def _began(request: web.Request, config: ServerConfig) -> RequestBegan:
-    route = route_of(request)
-    return RequestBegan(
-        request_id=request_id_of(request),
-        began_at=time.time(),
-        client=request.remote or "",
-        method=request.method,
-        path=safe_path(request.path_qs, config.api_key),
-        dialect="" if route is None or route.dialect is None else route.dialect.name,
-        headers=safe_headers(request.headers.items(), config.api_key),
-        route="" if route is None else route.path,
-        operation="" if route is None else route.operation,
-        server=_place(request),
-    )
-
-
-def _place(request: web.Request) -> tuple[str, int] | None:
-    """Return the address and the port at which a request arrived."""
-    name = request.transport.get_extra_info("sockname") if request.transport else None
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
-
-
 _log = logging.getLogger(__name__)
 _access = logging.getLogger("api.access")
 
@@ -214,8 +76,8 @@ def build(
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]
     untold = Untold()
     if observer is not None:
-        told = outer(observer, config, untold)
-        middlewares = [_logged, told, _enveloped, _checked, with_body]
+        told = _observed(observer, config, untold)
+        middlewares = [_logged, told, _enveloped, _checked, _with_body]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
     large_bodies = LargeBodies(PROCESS)
@@ -371,9 +233,9 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     return await handler(request)
 
 
-def _closing(one: LargeBodies | OpenApiText) -> Callable[[web.Application], Awaitable[None]]:
+def _closing(process: LargeBodies | OpenApiText) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_: web.Application) -> None:
-        one.close()
+        process.close()
 
     return close
 
@@ -412,3 +274,141 @@ def _host_at(request: web.Request, end: str) -> str | None:
 def _printable(text: str) -> str:
     """Return a path for a log line, with unprintable characters escaped."""
     return re.sub(r"[^\x21-\x7e]", lambda found: f"%{ord(found[0]):02X}", text)[:200]
+
+
+class Untold:
+    """Ends of requests that wait to be reported until the request's generations have ended."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[list[Finished | BaseException]]] = set()
+
+    def tell(self, observation: Observation, tell: Callable[[object], None]) -> None:
+        """Report an end now, or once the generations that a client left running have ended."""
+        unfinished = [run.generation.ended() for run in observation.runs if run.finished is None]
+        if not unfinished:
+            tell(None)
+            return
+        waiting = asyncio.gather(*unfinished, return_exceptions=True)
+        self._waiting.add(waiting)
+        # Even if the loop ends first, each request that began is reported to end exactly once.
+        waiting.add_done_callback(tell)
+        waiting.add_done_callback(self._waiting.discard)
+
+    async def told(self, _: web.Application) -> None:
+        """Wait briefly until all are reported, because the observer may close with the server."""
+        if self._waiting:
+            await asyncio.wait(self._waiting, timeout=_LAST_ENDS_S)
+
+
+def _observed(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Middleware:
+    """Return the middleware that reports the beginning and the end of each request."""
+
+    @web.middleware
+    async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
+        observation = request[_OBSERVATION] = Observation(
+            observer.wanted_trace(), observer.wanted_content()
+        )
+        observe(observation)
+        began = _began(request, config)
+        began_s = time.monotonic()
+        observer.request_began(began)
+        status, response = 500, None
+        try:
+            response = await handler(request)
+            status = response.status
+        except (asyncio.CancelledError, ConnectionError):
+            status = 200 if observation.is_delivered else _CLIENT_GONE
+            raise
+        finally:
+            took_s = time.monotonic() - began_s
+            if (
+                Content.BODIES in observation.content
+                and isinstance(response, web.Response)
+                and isinstance(response.body, bytes)
+            ):
+                observation.answered.add(response.body)
+            headers = () if response is None else tuple(response.headers.items())
+
+            def tell(_: object) -> None:
+                observer.request_ended(
+                    _ended(
+                        observation,
+                        began,
+                        config.api_key,
+                        took_s=took_s,
+                        status=status,
+                        headers=headers,
+                    )
+                )
+
+            untold.tell(observation, tell)
+        return response
+
+    return told
+
+
+@web.middleware
+async def _with_body(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Keep the beginning of the body of an accepted request."""
+    if not request.body_exists or Content.BODIES not in request[_OBSERVATION].content:
+        return await handler(request)
+    body, asked = body_of(request), request[_OBSERVATION].asked
+    asked.add(body.beginning(KEPT_BYTES))
+    try:
+        return await handler(request)
+    finally:
+        # The full size of a compressed body is known only after it has been read.
+        asked.size_bytes = max(asked.size_bytes, body.size_bytes)
+
+
+def _ended(
+    observation: Observation,
+    began: RequestBegan,
+    secret: str | None,
+    *,
+    took_s: float,
+    status: int,
+    headers: tuple[tuple[str, str], ...],
+) -> RequestEnded:
+    clean = functools.partial(safe_body, secret=secret)
+    return RequestEnded(
+        began=began,
+        took_s=took_s,
+        status=status,
+        is_stream=observation.is_stream,
+        model=observation.model,
+        asked=observation.asked.body(clean),
+        answered=observation.answered.body(clean),
+        answer_headers=safe_headers(headers, secret),
+        runs=tuple(run for run in observation.runs if run.finished is not None),
+        asked_model=observation.asked_model,
+        wants_stream=observation.wants_stream,
+        wanted=observation.wanted,
+        failure=observation.failure,
+        form=observation.form,
+        embedding=observation.embedding,
+        encoding=observation.encoding,
+        embedded_tokens=observation.embedded_tokens,
+    )
+
+
+def _began(request: web.Request, config: ServerConfig) -> RequestBegan:
+    route = route_of(request)
+    return RequestBegan(
+        request_id=request_id_of(request),
+        began_at=time.time(),
+        client=request.remote or "",
+        method=request.method,
+        path=safe_path(request.path_qs, config.api_key),
+        dialect="" if route is None or route.dialect is None else route.dialect.name,
+        headers=safe_headers(request.headers.items(), config.api_key),
+        route="" if route is None else route.path,
+        operation="" if route is None else route.operation,
+        server=_place(request),
+    )
+
+
+def _place(request: web.Request) -> tuple[str, int] | None:
+    """Return the address and the port at which a request arrived."""
+    name = request.transport.get_extra_info("sockname") if request.transport else None
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None

@@ -38,7 +38,7 @@ _SECURITY = {
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the document of a table of routes."""
-    used = dict.fromkeys(one for route in routes for one in _types_of(route))
+    used = dict.fromkeys(type_ for route in routes for type_ in _types_of(route))
     references, definitions = TypeAdapter.json_schemas(
         [(type_, mode, TypeAdapter(type_)) for type_, mode in used],
         ref_template=_REFERENCES,

@@ -61,13 +61,14 @@ async def health(request: web.Request) -> web.StreamResponse:
     # With several models, each is loaded when it is needed, and one that failed fails alone.
     can_load = status.state == "none" and service.engine.is_choosing and bool(models)
     goes_on = status.state == "failed" and any(
-        one.state == "ready" or (one.state == "unloaded" and one.info is not None) for one in models
+        model.state == "ready" or (model.state == "unloaded" and model.info is not None)
+        for model in models
     )
     word = "ok" if can_load or goes_on else _WORDS[status.state]
     body: Health = {
         "status": word,
-        "running": sum(one.running for one in models) if models else status.running,
-        "waiting": sum(one.waiting for one in models) if models else status.waiting,
+        "running": sum(model.running for model in models) if models else status.running,
+        "waiting": sum(model.waiting for model in models) if models else status.waiting,
     }
     return web.json_response(body, status=200 if word == "ok" else 503, dumps=json_text)
 
@@ -141,7 +142,7 @@ def model_to_wire(model: ListedModel) -> ModelObject:
 
 async def list_models(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /v1/models``."""
-    data = [model_to_wire(one) for one in listed_models(service_of(request))]
+    data = [model_to_wire(model) for model in listed_models(service_of(request))]
     body: ModelList = {
         "object": "list",
         "data": data,

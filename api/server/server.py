@@ -147,13 +147,13 @@ class ApiServer:
         host, port = self.config.host, self.config.port
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(
+            places = await loop.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
         except socket.gaierror as error:
             raise CannotListen(error.errno, f"{host} is not an address of this computer") from error
         # localhost may be IPv4 and IPv6; clients that try ::1 first fall back to 127.0.0.1.
-        family, kind, protocol, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
+        family, kind, protocol, _, place = min(places, key=lambda place: place[0] != socket.AF_INET)
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -205,7 +205,7 @@ class _WithoutContent(logging.Filter):
 
 def _quiet_logger() -> logging.Logger:
     logger = logging.getLogger("api.http")
-    if not any(isinstance(one, _WithoutContent) for one in logger.filters):
+    if not any(isinstance(known, _WithoutContent) for known in logger.filters):
         logger.addFilter(_WithoutContent())
     return logger
 

@@ -190,7 +190,7 @@ def _secrets_in(environment: Mapping[str, str]) -> list[str]:
                 value = pair.partition("=")[2].strip()
                 found |= {value, unquote(value), *value.split(), *unquote(value).split()}
     # Words such as Bearer are not secret, and hiding short words would hide half of a text.
-    return sorted((one for one in found if len(one) > 6), key=len, reverse=True)
+    return sorted((secret for secret in found if len(secret) > 6), key=len, reverse=True)
 
 
 # Prompts and answers as the GenAI semantic conventions write them.
@@ -214,7 +214,9 @@ def content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> dict[str,
             found["gen_ai.system_instructions"] = _json(asked.pop(0)["parts"])
         found["gen_ai.input.messages"] = _json(asked)
         if ended.wanted[0].tools:
-            found["gen_ai.tool.definitions"] = _json([_tool(one) for one in ended.wanted[0].tools])
+            found["gen_ai.tool.definitions"] = _json(
+                [_tool(tool) for tool in ended.wanted[0].tools]
+            )
     if ended.runs:
         prefix = ended.form.call_prefix
         answers = [_answer(run, why, prefix) for run, why in zip(ended.runs, reasons, strict=True)]
@@ -225,9 +227,9 @@ def content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> dict[str,
 def _asked(wanted: Sequence[GenerationRequest]) -> list[_Part]:
     request = wanted[0]
     if request.prompt is None:
-        return [_message(one) for one in request.messages]
-    prompts = dict.fromkeys(one.prompt for one in wanted if one.prompt is not None)
-    return [{"role": "user", "parts": [_prompt(one)]} for one in prompts]
+        return [_message(message) for message in request.messages]
+    prompts = dict.fromkeys(request.prompt for request in wanted if request.prompt is not None)
+    return [{"role": "user", "parts": [_prompt(prompt)]} for prompt in prompts]
 
 
 def _prompt(prompt: str | tuple[int, ...]) -> _Part:
@@ -250,7 +252,7 @@ def _message(message: Message) -> _Part:
 
 def _answer(run: ObservedRun, reason: str, prefix: str) -> _Part:
     """Return an answer; the ids of its calls are those that the client sends back."""
-    calls = [replace(one.call, id=f"{prefix}{one.call.id}") for one in run.calls]
+    calls = [replace(completed.call, id=f"{prefix}{completed.call.id}") for completed in run.calls]
     parts = _parts("".join(run.thoughts), "".join(run.texts), calls)
     return {"role": "assistant", "parts": parts, "finish_reason": reason}
 
@@ -261,7 +263,7 @@ def _parts(thinking: str, text: str, calls: Sequence[ToolCall]) -> list[_Part]:
         parts.append({"type": "reasoning", "content": thinking})
     if text:
         parts.append({"type": "text", "content": text})
-    parts += [_call(one) for one in calls]
+    parts += [_call(call) for call in calls]
     return parts
 
 
@@ -337,13 +339,13 @@ def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
         found["gen_ai.response.id"] = ended.form.id
     if ended.ends:
         found |= _usage_attributes(ended)
-        found["gen_ai.response.finish_reasons"] = [finish_reason(one) for one in ended.ends]
+        found["gen_ai.response.finish_reasons"] = [finish_reason(end) for end in ended.ends]
         found |= _stop_attributes(ended.ends, with_content=with_content)
     error = error_type(ended)
     if error is not None:
         found["error.type"] = error
     if with_content:
-        found |= content_attributes(ended, [finish_reason(one) for one in ended.ends])
+        found |= content_attributes(ended, [finish_reason(end) for end in ended.ends])
     return found
 
 
@@ -418,12 +420,12 @@ def usage_of(ended: RequestEnded) -> tuple[int, int, int, int]:
         request = run.generation.request
         if run.finished is not None:
             prompts.setdefault((id(request.messages), request.prompt), run.finished.usage)
-    ends = [one.usage for one in ended.ends]
+    ends = [end.usage for end in ended.ends]
     return (
-        sum(one.prompt_tokens for one in prompts.values()),
-        sum(one.cached_tokens for one in prompts.values()),
-        sum(one.output_tokens for one in ends),
-        sum(one.thinking_tokens for one in ends),
+        sum(usage.prompt_tokens for usage in prompts.values()),
+        sum(usage.cached_tokens for usage in prompts.values()),
+        sum(usage.output_tokens for usage in ends),
+        sum(usage.thinking_tokens for usage in ends),
     )
 
 
@@ -435,14 +437,14 @@ def without_secret(attributes: Mapping[str, Value], secret: str | None) -> Attri
     spellings = (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
 
     def clean(text: str) -> str:
-        for one in spellings:
-            text = text.replace(one, "[hidden]")
+        for spelling in spellings:
+            text = text.replace(spelling, "[hidden]")
         return text
 
     return {
         name: clean(value)
         if isinstance(value, str)
-        else [clean(one) if isinstance(one, str) else one for one in value]  # type: ignore[misc]
+        else [clean(item) if isinstance(item, str) else item for item in value]  # type: ignore[misc]
         if isinstance(value, Sequence)
         else value
         for name, value in attributes.items()
@@ -455,7 +457,7 @@ def _asked_model(ended: RequestEnded) -> str:
 
 def _request_attributes(wanted: Sequence[GenerationRequest]) -> Attributes:
     request, sampling = wanted[0], wanted[0].sampling
-    prompts = len({(id(one.messages), one.prompt) for one in wanted})
+    prompts = len({(id(request.messages), request.prompt) for request in wanted})
     choices = len(wanted) // prompts
     is_json = request.constraint is not None and request.constraint.text_form is None
     given: dict[str, Value | None] = {
@@ -496,23 +498,23 @@ def _usage_attributes(ended: RequestEnded) -> Attributes:
 
 
 def _stop_attributes(ends: Sequence[Finished], *, with_content: bool) -> Attributes:
-    stops = [one.stop for one in ends]
+    stops = [end.stop for end in ends]
     found: Attributes = {
-        "fullstop.stop.kind": [one.kind.value for one in stops],
+        "fullstop.stop.kind": [stop.kind.value for stop in stops],
         "fullstop.stop.sequence": [
-            one.value if isinstance(one.value, str) else "" for one in stops
+            stop.value if isinstance(stop.value, str) else "" for stop in stops
         ],
-        "fullstop.stop.token_id": [_number(one.token_id) for one in stops],
-        "fullstop.stop.token_index": [_number(one.token_index) for one in stops],
-        "fullstop.stop.channel": [one.channel.value for one in stops],
-        "fullstop.stop.text_offset": [one.text_offset for one in stops],
-        "fullstop.stop.held_characters": [len(one.held) for one in stops],
-        "fullstop.stop.dropped_characters": [len(one.dropped) for one in stops],
+        "fullstop.stop.token_id": [_number(stop.token_id) for stop in stops],
+        "fullstop.stop.token_index": [_number(stop.token_index) for stop in stops],
+        "fullstop.stop.channel": [stop.channel.value for stop in stops],
+        "fullstop.stop.text_offset": [stop.text_offset for stop in stops],
+        "fullstop.stop.held_characters": [len(stop.held) for stop in stops],
+        "fullstop.stop.dropped_characters": [len(stop.dropped) for stop in stops],
     }
     if with_content:
         # Held-back and dropped text was written by the model.
-        found["fullstop.stop.held"] = [one.held for one in stops]
-        found["fullstop.stop.dropped"] = [one.dropped for one in stops]
+        found["fullstop.stop.held"] = [stop.held for stop in stops]
+        found["fullstop.stop.dropped"] = [stop.dropped for stop in stops]
     return found
 
 
@@ -644,8 +646,10 @@ class Telemetry:
         """Send the remaining data and end. Blocks no longer than the given time."""
         ends_at = time.monotonic() + timeout_s
         ending = [
-            threading.Thread(target=self._shut_down, args=(one,), name="telemetry", daemon=True)
-            for one in self._shutdowns
+            threading.Thread(
+                target=self._shut_down, args=(shutdown,), name="telemetry", daemon=True
+            )
+            for shutdown in self._shutdowns
         ]
         try:
             self._queue.put(None, timeout=timeout_s)

@@ -36,9 +36,9 @@ _PIECE_BYTES = 1 << 16
 def encoding_of(content_encoding: str) -> str | None:
     """Return how a body is compressed; None if it is not."""
     packings = [
-        one
+        packing
         for part in content_encoding.split(",")
-        if (one := part.strip().lower()) not in _UNPACKED
+        if (packing := part.strip().lower()) not in _UNPACKED
     ]
     if not packings:
         return None

@@ -270,7 +270,7 @@ def is_permanent(status: int) -> bool:
 
 def _renamed(field: str, names: Mapping[str, str]) -> str:
     # The longest name first: a field may have another name than the object that it is a part of.
-    for known, name in sorted(names.items(), key=lambda one: -len(one[0])):
+    for known, name in sorted(names.items(), key=lambda pair: -len(pair[0])):
         if field == known or field.startswith((f"{known}[", f"{known}.")):
             return name + field[len(known) :]
     # The other levels of the engine's nesting have no counterpart in any request body.

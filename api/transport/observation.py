@@ -416,24 +416,24 @@ class Observers:
         """Return the most detailed token trace that any of them wants."""
         levels = list(TraceLevel)
         return max(
-            (one.wanted_trace() for one in self._observers),
+            (observer.wanted_trace() for observer in self._observers),
             key=lambda wanted: (levels.index(wanted[0]), wanted[1]),
             default=(TraceLevel.OFF, 0),
         )
 
     def wanted_content(self) -> Content:
         """Return the content that any of them wants to have kept."""
-        found = Content.NONE
-        for one in self._observers:
-            found |= one.wanted_content()
-        return found
+        content = Content.NONE
+        for observer in self._observers:
+            content |= observer.wanted_content()
+        return content
 
     def request_began(self, began: RequestBegan) -> None:
         """Tell all of them."""
-        for one in self._observers:
-            one.request_began(began)
+        for observer in self._observers:
+            observer.request_began(began)
 
     def request_ended(self, ended: RequestEnded) -> None:
         """Tell all of them."""
-        for one in self._observers:
-            one.request_ended(ended)
+        for observer in self._observers:
+            observer.request_ended(ended)

@@ -91,7 +91,7 @@ def prepared(folder: Path) -> Path:
     folder = folder.expanduser()
     try:
         # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
-        for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
+        for missing in [place for place in (folder, *folder.parents) if not place.exists()][::-1]:
             missing.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(exist_ok=True)
         _tighten(folder, 0o700)
@@ -180,9 +180,9 @@ class ResponseFolder:
     def _paths(self) -> list[Path]:
         with contextlib.suppress(OSError):
             return [
-                one
-                for one in self._folder.iterdir()
-                if any(kind.fullmatch(one.name) for kind in (_NAME, _UNFINISHED, _SET_ASIDE))
+                file
+                for file in self._folder.iterdir()
+                if any(kind.fullmatch(file.name) for kind in (_NAME, _UNFINISHED, _SET_ASIDE))
             ]
         return []
 
@@ -211,15 +211,15 @@ class ResponseFolder:
         if response is not None:
             self._delete(response.id)
             self._unwritten[response.id] = response
-        for one in list(self._unwritten.values()):
+        for change in list(self._unwritten.values()):
             try:
-                self._write(one)
+                self._write(change)
             except OSError:
                 self._again.begin()
                 raise
             except UnicodeEncodeError as error:
                 self._tell(f"an answer is kept only in memory: {error.reason}")
-            del self._unwritten[one.id]
+            del self._unwritten[change.id]
 
     def _write(self, response: KeptResponse) -> None:
         text = _written(response)
