@@ -77,7 +77,6 @@ else:
         "app/desktop/test_last_session.py",
         "app/desktop/test_window.py",
         "e2e/test_window.py",
-        "endurance",
     ]
 
     def pytest_addoption(parser: pytest.Parser) -> None:

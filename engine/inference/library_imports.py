@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
-from engine.library.hub import client_imported_later
+from engine.library.hub_internals import client_imported_later
 from engine.processes.interpreter import collector_paused
 
 # No MLX until the block of ``importing_mlx_lm`` imports it.

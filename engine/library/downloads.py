@@ -23,10 +23,9 @@ from engine.library.hub import (
     DownloadProgress,
     Hub,
     failures_in_words,
-    keep_content,
-    request_headers,
     verify,
 )
+from engine.library.hub_internals import keep_content, request_headers
 from engine.library.models import check_folder
 from engine.wording import size_in_words
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from engine.inference import mlx_lm_internals, transformers_internals
-from engine.library.hub import keep_content, request_headers
+from engine.library.hub_internals import keep_content, request_headers
 from tests.conventions.private_parts import ADAPTERS, complaint, expect
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.servers import REPOSITORY, scripted_server
+from tests.lab.clients.servers import REPOSITORY, scripted_server
 from tests.support.outside.stand_in import CODE, StandIn
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endurance.kills import Window
+from tests.lab.endurance.kills import Window
 
 pytestmark = pytest.mark.long
 

@@ -19,6 +19,7 @@ from api.conformance.probe.report_files import catalogue_as_table, references_as
 from api.server.routes import ROUTES
 from app.command_line import parser
 from app.settings.settings_file import Settings
+from tests.support.house import helper_processes, rooms, threads
 from tests.support.parameter_lists import PARAMETERS
 from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
 from ui.preferences.preferences import Declaration, Declared, declared
@@ -27,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 OPTIONS = ROOT / ".github" / "OPTIONS.md"
 CONFORMANCE = ROOT / ".github" / "CONFORMANCE.md"
+ARCHITECTURE = ROOT / ".github" / "ARCHITECTURE.md"
 PAGES = (README, *sorted((ROOT / ".github").glob("*.md")))
 
 
@@ -158,7 +160,11 @@ LISTS: dict[str, Callable[[str], str]] = {
     "shortcuts": lambda _: shortcuts(),
     "checks of the probe": lambda _: catalogue_as_table(),
     "references of the probe": lambda _: references_as_table(),
+    "rooms": lambda _: table(("room", "what it holds"), rooms()),
+    "threads": lambda _: table(("thread", "begun in", "what that is for"), threads()),
+    "helper processes": lambda _: table(("process", "what it does"), helper_processes()),
 }
+_OF_THE_HOUSE = ("rooms", "threads", "helper processes")
 
 
 def written(name: str, page: str) -> str | None:
@@ -169,6 +175,8 @@ def written(name: str, page: str) -> str | None:
 
 def page_of(name: str) -> Path:
     """Return the page on which a list stands."""
+    if name in _OF_THE_HOUSE:
+        return ARCHITECTURE
     return CONFORMANCE if name.endswith("of the probe") else OPTIONS
 
 

@@ -9,7 +9,7 @@ import pytest
 from app.agents import AGENTS
 from app.cli import main
 from app.settings.keychain import KeyStore
-from tests.clients.servers import SAID, Server, scripted_server
+from tests.lab.clients.servers import SAID, Server, scripted_server
 from tests.support.outside.stand_in import CODE, StandIn
 
 

@@ -1,0 +1,341 @@
+"""Measures the engine against a bare ``BatchGenerator`` loop; prints ratios of this one run.
+
+    python -m tests.lab.benchmarks.engine [--rounds 5] [--only matcher,one,…]
+    python -m tests.lab.benchmarks.engine --only constraint
+    python -m tests.lab.benchmarks.engine --only copy,page,plain,draft,forced
+
+The two sides alternate, a process pinned to two cores, because the machines are noisy. The ratio of
+the processor's time says more than that of the speeds while other programs run. Nothing here
+passes or fails: read the ratios beside their targets.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.scheduling.service import Engine
+from engine.stopping.matcher import StopMatcher
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.events import Finished
+from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
+from tests.lab.benchmarks.measuring import MODEL, PROMPT, alternate, compared, pin, report
+
+NEVER = ("\n\nUser:", "</block>", "### Instruction", "<|never|>")
+
+
+def timed_us(stops: tuple[str, ...], texts: list[list[str]]) -> float:
+    """Return the time of ``feed`` in µs a piece, with a fresh matcher for each text."""
+    begin = time.perf_counter()
+    for pieces in texts:
+        feed = StopMatcher(stops).feed
+        for piece in pieces:
+            feed(piece)
+    return (time.perf_counter() - begin) / sum(map(len, texts)) * 1e6
+
+
+def median_us(stops: tuple[str, ...], pieces: list[str]) -> float:
+    """Return the median time of ``feed`` in µs over rounds of all pieces."""
+    rounds = []
+    for _ in range(15):
+        feed = StopMatcher(stops).feed
+        begin = time.perf_counter()
+        for piece in pieces:
+            feed(piece)
+        rounds.append((time.perf_counter() - begin) / len(pieces) * 1e6)
+    return statistics.median(rounds)
+
+
+def matcher() -> None:
+    """The matcher alone, per token of four characters."""
+    prose = "the quick brown fox jumps over the lazy dog and says hello. "
+    text = (prose * 400)[:16_000]
+    pieces = [text[i : i + 4] for i in range(0, len(text), 4)]
+    many = tuple(f"{word}{n}!" for n, word in enumerate(["the q", "fox", "lazy", "hello"] * 16))
+    report("matcher, no stops (µs a token)", f"{median_us((), pieces):.2f}", "< 0.3")
+    report("matcher, 4 stops (µs a token)", f"{median_us(NEVER, pieces):.2f}", "< 1")
+    report("matcher, 64 stops, prefixes occur (µs)", f"{median_us(many, pieces):.2f}", "< 1.5")
+    short = statistics.median(timed_us(many, [pieces[:400]] * 100) for _ in range(5))
+    long = statistics.median(timed_us(many, [pieces[:400] * 100]) for _ in range(5))
+    report("matcher, a text 100 times as long (ratio)", f"{long / short:.2f}", "about 1")
+
+
+def bare_loop(rows: int, tokens: int) -> Callable[[], float]:
+    """Return a function that runs mlx-lm's batch alone and returns tokens per second."""
+    from mlx_lm import load
+    from mlx_lm.generate import BatchGenerator
+
+    model, tokenizer = load(str(MODEL))[:2]
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": PROMPT}], add_generation_prompt=True, enable_thinking=False
+    )
+
+    def run() -> float:
+        # The engine's own settings, so that the prompts are read in the same portions.
+        batch = BatchGenerator(
+            model, completion_batch_size=32, prefill_batch_size=4, prefill_step_size=512
+        )
+        batch.insert([list(prompt) for _ in range(rows)], max_tokens=[1 << 40] * rows)
+        count = 0
+        begin = 0.0
+        while count < rows * tokens:
+            _, sampled = batch.next()
+            if sampled and not begin:
+                begin = time.perf_counter()
+            count += len(sampled)
+        took = time.perf_counter() - begin
+        batch.close()
+        return (count - rows) / took
+
+    return run
+
+
+async def engine_rate(
+    engine: Engine,
+    rows: int,
+    tokens: int,
+    trace: TraceLevel = TraceLevel.OFF,
+    constraint: OutputConstraint | None = None,
+) -> float:
+    """Return the engine's decoding speed over ``rows`` answers, in tokens per second."""
+
+    begins: list[float] = []
+    ends: list[float] = []
+
+    async def timed(number: int) -> None:
+        submitted = time.perf_counter()
+        stops = tuple(f"{stop}{number}" for stop in NEVER)
+        generation = await engine.generate(
+            GenerationRequest(
+                (Message("user", PROMPT),),
+                sampling=Sampling(temperature=0),
+                stops=StopRules(stops, ignore_eos=True),
+                max_tokens=tokens,
+                thinking=False,
+                trace=trace,
+                constraint=constraint,
+            )
+        )
+        async for batch in generation.batches():
+            last = batch[-1]
+            if isinstance(last, Finished):
+                begins.append(submitted + (last.timing.first_token_s or 0.0))
+                ends.append(submitted + (last.timing.first_token_s or 0.0) + last.timing.decode_s)
+
+    await asyncio.gather(*(timed(number) for number in range(rows)))
+    return rows * (tokens - 1) / (max(ends) - min(begins))
+
+
+class Running:
+    """An engine with the demo model and a loop of its own to ask it from."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.engine = Engine()
+        self.loop.run_until_complete(self.engine.load(MODEL))
+
+    def rate(self, rows: int, tokens: int, trace: TraceLevel = TraceLevel.OFF) -> float:
+        """Return tokens per second of ``rows`` answers."""
+        return self.loop.run_until_complete(engine_rate(self.engine, rows, tokens, trace))
+
+    def close(self) -> None:
+        """End the engine."""
+        self.engine.close()
+        self.loop.close()
+
+
+def against_bare(running: Running, rows: int, tokens: int, rounds: int) -> None:
+    """The engine against mlx-lm's batch alone."""
+    bare = bare_loop(rows, tokens)
+    ours, theirs = alternate(rounds, lambda: running.rate(rows, tokens), bare)
+    report(
+        f"{rows} streams of {tokens}: engine / bare loop",
+        f"{ours / theirs:.3f}",
+        f">= 0.97   ({compared(ours, theirs)})",
+    )
+
+
+def second_turn(running: Running) -> None:
+    """Time to first token of the second turn of a long conversation."""
+
+    async def first_token_s(messages: tuple[Message, ...]) -> tuple[float, str, int]:
+        generation = await running.engine.generate(
+            GenerationRequest(messages, sampling=Sampling(temperature=0), max_tokens=8)
+        )
+        answer = await generation.collect()
+        found = answer.finished.timing.first_token_s
+        assert found is not None
+        return found, answer.text, generation.prompt_tokens
+
+    ratios = []
+    for number in range(5):
+        ask = Message("user", f"{number} " + "lorem ipsum dolor sit amet " * 99)
+        first, text, size = running.loop.run_until_complete(first_token_s((ask,)))
+        turns = (ask, Message("assistant", text), Message("user", "And now?"))
+        second, _, _ = running.loop.run_until_complete(first_token_s(turns))
+        ratios.append(second / first)
+    report(
+        f"second turn / first, first token, {size} tokens",
+        f"{statistics.median(ratios):.4f}",
+        "<= 0.03",
+    )
+
+
+def constraint(running: Running, rounds: int) -> None:
+    """The cost of a schema per token of the answer."""
+    numbers = {"type": "array", "items": {"type": "integer"}, "minItems": 10_000}
+    held = OutputConstraint({"type": "object", "properties": {"n": numbers}, "required": ["n"]})
+    for rows, tokens in ((1, 256), (16, 128)):
+        ours, free = alternate(
+            rounds,
+            lambda rows=rows, tokens=tokens: running.loop.run_until_complete(
+                engine_rate(running.engine, rows, tokens, constraint=held)
+            ),
+            lambda rows=rows, tokens=tokens: running.rate(rows, tokens),
+        )
+        report(
+            f"{rows} streams of {tokens}: constrained / free",
+            f"{ours / free:.3f}",
+            f">= 0.8   ({ours:.0f} and {free:.0f} tok/s)",
+        )
+
+
+def guessing(case: str, rounds: int) -> None:
+    """Answers that copy or never repeat, compared with the bare loop."""
+    from tests.lab.benchmarks.guesses.guessing import CASES, Sides
+
+    for what, prompt, script, target in CASES[case]:
+        sides = Sides(prompt, script)
+        bare = sides.bare()
+        for rows in (1, 4):
+            ours, theirs = alternate(rounds, partial(sides.ours, rows), partial(bare, rows))
+            assert sides.last is not None
+            done = sides.last.speculation
+            report(
+                f"{what}, {rows} at once: engine / bare loop",
+                f"{ours / theirs:.3f}",
+                f"{target}   ({compared(ours, theirs)}, {done.passes} passes, "
+                f"{done.accepted} of {done.guessed} right)",
+            )
+        sides.close()
+
+
+def drafting(rounds: int) -> None:
+    """A draft model beside a model whose passes last long, by how often its guesses are right."""
+    from tests.lab.benchmarks.guesses.drafting import PASS_S, RIGHT, DraftSides
+
+    for right in RIGHT:
+        sides = DraftSides(right)
+        ours, theirs = alternate(rounds, sides.ours, sides.bare())
+        assert sides.last is not None
+        done = sides.last.speculation
+        report(
+            f"a draft that is right in {right:.0%}: engine / bare loop",
+            f"{ours / theirs:.3f}",
+            f"> 1   ({compared(ours, theirs)}, {done.passes} passes, "
+            f"{done.accepted} of {done.guessed} right, a token of the draft "
+            f"{sides.draft_s() / PASS_S:.2f} of a pass)",
+        )
+        sides.close()
+
+
+def forced(rounds: int) -> None:
+    """Answers whose text is mostly decided by a schema, with forced tokens and without."""
+    from tests.lab.benchmarks.guesses.forced import CASES, Sides
+
+    sides = Sides(MODEL)
+    for what, request in CASES:
+        ours, theirs = alternate(
+            rounds,
+            partial(sides.rate, request, is_plain=False),
+            partial(sides.rate, request, is_plain=True),
+        )
+        sides.rate(request, is_plain=False)
+        assert sides.last is not None
+        done, tokens = sides.last.speculation, sides.last.usage.output_tokens
+        report(
+            f"{what}: forced tokens / without",
+            f"{ours / theirs:.3f}",
+            f">= 1.5   ({compared(ours, theirs)}, {done.forced} of {tokens} tokens "
+            f"forced, {done.passes} passes)",
+        )
+    sides.close()
+
+
+def rss_mb() -> float:
+    """Return the resident memory of this process in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def memory(running: Running, total: int = 2000) -> None:
+    """Memory after many short requests."""
+
+    async def some(count: int, offset: int) -> None:
+        for at in range(0, count, 16):
+
+            async def one(number: int) -> None:
+                message = Message("user", f"Say: {number}")
+                generation = await running.engine.generate(
+                    GenerationRequest((message,), max_tokens=6)
+                )
+                await generation.collect()
+
+            await asyncio.gather(*(one(offset + at + n) for n in range(16)))
+
+    running.loop.run_until_complete(some(200, 0))
+    gc.collect()
+    early = rss_mb()
+    running.loop.run_until_complete(some(total - 200, 200))
+    gc.collect()
+    report(f"memory after {total} requests / after 200", f"{rss_mb() / early:.3f}", "<= 1.05")
+
+
+def main() -> None:
+    """Run the chosen measurements."""
+    pin()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="matcher,one,sixteen,turn,memory,trace")
+    options = parser.parse_args()
+    only = set(options.only.split(","))
+    if "matcher" in only:
+        matcher()
+    for case in sorted(only & {"copy", "page", "plain"}):
+        guessing(case, options.rounds)
+    if "draft" in only:
+        drafting(options.rounds)
+    if "forced" in only:
+        forced(options.rounds)
+    if only <= {"matcher", "copy", "page", "plain", "draft", "forced"}:
+        return
+    running: Any = Running()
+    if "one" in only:
+        against_bare(running, 1, 256, options.rounds)
+    if "sixteen" in only:
+        against_bare(running, 16, 256, options.rounds)
+    if "turn" in only:
+        second_turn(running)
+    if "trace" in only:
+        on, off = alternate(
+            options.rounds,
+            lambda: running.rate(1, 256, TraceLevel.FULL),
+            lambda: running.rate(1, 256),
+        )
+        report("full trace on / off, one stream", f"{on / off:.3f}", ">= 0.85")
+    if "constraint" in only:
+        constraint(running, options.rounds)
+    if "memory" in only:
+        memory(running)
+    running.close()
+
+
+if __name__ == "__main__":
+    main()
