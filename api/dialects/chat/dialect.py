@@ -1,37 +1,45 @@
 """OpenAI's Chat Completions API as one value, from which the server is built.
 
-Replies to its queries of tokens run on the server's loop.
+Replies to its queries of tokens and vectors run on the server's loop.
 """
 
 import asyncio
+import base64
 from collections.abc import Mapping
-from typing import Annotated, Any
 
-from pydantic import Field
-from typing_extensions import TypedDict
-
-from api.dialects.chat.read import ask, requests_from_wire
+from api.dialects.chat.read import ask, prompt_from_wire, requests_from_wire
 from api.dialects.chat.wire import (
     ChatCompletion,
     ChatCompletionParams,
     ChatEvent,
-    ChatTool,
-    ChatTurn,
-    GatewayReasoning,
+    DetokenizeAnswer,
+    DetokenizeParams,
+    TokenizeAnswer,
+    TokenizeParams,
 )
 from api.dialects.chat.write import ChatEncoder, answer_id, write_completion
-from api.dialects.openai.embeddings import ROUTES as EMBEDDINGS
-from api.dialects.openai.read import form_names, with_last_turn
-from api.dialects.openai.wire import TOOL_CHOICE, ChatTemplateKwargs, ErrorAnswer, LastTurnParams
+from api.dialects.openai.read import form_names
+from api.dialects.openai.wire import (
+    UNHONOURED_EMBEDDING,
+    EmbeddingAnswer,
+    EmbeddingParams,
+    ErrorAnswer,
+)
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
-from api.dialects.shared.body import WireModel
+from api.dialects.shared.answers import vectors_answer
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
-from api.dialects.shared.parameters import FullstopOptions, ModelName
+from api.dialects.shared.parameters import refuse
 from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import long_json_text
-from api.transport.errors import invalid, unsupported
-from api.transport.service import Service, addressed, check_model, engine_name, loaded_model
-from engine import GenerationRequest
+from api.transport.service import (
+    Service,
+    addressed,
+    check_model,
+    embedded,
+    engine_name,
+    loaded_model,
+)
+from engine import EmbeddingRequest, Embeddings
 
 # -- tokens ------------------------------------------------------------------------------------
 # Prompts and conversations are tokenized, and ids detokenized, for clients of vLLM.
@@ -39,75 +47,6 @@ from engine import GenerationRequest
 
 # This many ids are encoded so fast that no stream is delayed.
 _FEW_TOKENS = 4_000
-
-
-class TokenizeParams(LastTurnParams):
-    """``POST /tokenize``: a text, or a conversation as in Chat Completions."""
-
-    model: ModelName = ""
-    prompt: str | None = None
-    messages: Annotated[list[ChatTurn], Field(min_length=1)] | None = None
-    add_special_tokens: bool | None = None
-    return_token_strs: bool | None = None
-    tools: list[ChatTool] | None = None
-    tool_choice: Annotated[Any, TOOL_CHOICE] = None
-    enable_thinking: bool | None = None
-    thinking_budget: int | None = Field(default=None, ge=-1)
-    thinking_token_budget: int | None = Field(default=None, ge=-1)
-    reasoning_effort: str | None = None
-    reasoning: GatewayReasoning | None = None
-    chat_template_kwargs: ChatTemplateKwargs | None = None
-    fullstop: FullstopOptions | None = None
-    chat_template: str | None = None
-
-
-class DetokenizeParams(WireModel):
-    """``POST /detokenize``."""
-
-    model: ModelName = ""
-    tokens: list[int]
-
-
-class TokenizeAnswer(TypedDict):
-    """The tokens of a prompt."""
-
-    count: int
-    max_model_len: Annotated[int, Field(description="tokens that the model's context holds")]
-    tokens: list[int]
-    token_strs: Annotated[list[str] | None, Field(description="their texts, if requested")]
-
-
-class DetokenizeAnswer(TypedDict):
-    """The text of some tokens."""
-
-    prompt: str
-
-
-def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:
-    """Return the prompt to tokenize; takes and raises the same as ``ReadRequest``."""
-    if (params.prompt is None) == (params.messages is None):
-        raise invalid(("prompt",), "give either prompt or messages")
-    if params.chat_template:
-        raise unsupported(("chat_template",), "a chat template in a request")
-    if params.messages is None:
-        return [GenerationRequest(prompt=params.prompt)]
-    if params.add_special_tokens:
-        raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
-    chat = ChatCompletionParams(
-        model=params.model,
-        messages=params.messages,
-        tools=params.tools,
-        tool_choice=params.tool_choice,
-        enable_thinking=params.enable_thinking,
-        thinking_budget=params.thinking_budget,
-        thinking_token_budget=params.thinking_token_budget,
-        reasoning_effort=params.reasoning_effort,
-        reasoning=params.reasoning,
-        chat_template_kwargs=params.chat_template_kwargs,
-        fullstop=params.fullstop,
-    )
-    [wanted] = requests_from_wire(chat, strict=strict)
-    return [with_last_turn(wanted, params, is_answered=False)]
 
 
 async def tokenize(service: Service, asked: ParsedRequest[TokenizeParams]) -> TokenizeAnswer | str:
@@ -159,6 +98,56 @@ _TOKENS = (
 )
 
 
+# -- embeddings --------------------------------------------------------------------------------
+
+
+async def embed(service: Service, params: EmbeddingParams) -> EmbeddingAnswer | str:
+    """Answer ``POST /v1/embeddings``."""
+    refuse(params, UNHONOURED_EMBEDDING)
+    check_model(service, params.model)
+    wanted = EmbeddingRequest(
+        tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),
+        params.dimensions,
+    )
+    encoding = params.encoding_format or "float"
+    made, model = await embedded(service, wanted, params.model, encoding)
+
+    def answer(embeddings: Embeddings, tokens: int) -> EmbeddingAnswer:
+        return {
+            "object": "list",
+            "data": [
+                {
+                    "object": "embedding",
+                    "index": index,
+                    "embedding": (
+                        base64.b64encode(vector.tobytes()).decode()
+                        if encoding == "base64"
+                        else list(vector)
+                    ),
+                }
+                for index, vector in enumerate(embeddings.vectors)
+            ],
+            "model": model,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+
+    return await vectors_answer(made, answer)
+
+
+_EMBEDDINGS = (
+    QueryRoute(
+        method="POST",
+        path="/v1/embeddings",
+        summary="OpenAI Embeddings: texts as vectors",
+        request=EmbeddingParams,
+        reply=embed,
+        answer=EmbeddingAnswer,
+        operation="embeddings",
+        own_names={"inputs": "input"},
+    ),
+)
+
+
 # -- the dialect -------------------------------------------------------------------------------
 
 
@@ -199,5 +188,5 @@ DIALECT = Dialect(
             answer_id=answer_id,
         ),
     ),
-    queries=(*_TOKENS, *EMBEDDINGS),
+    queries=(*_TOKENS, *_EMBEDDINGS),
 )

@@ -14,6 +14,7 @@ from api.dialects.chat.wire import (
     ImagePart,
     InputPart,
     SystemMessage,
+    TokenizeParams,
     ToolMessage,
     UserMessage,
 )
@@ -372,3 +373,33 @@ def _text_form(constraint: OutputConstraint | None) -> JsonObject:
         "guided_choice": list(form.choices),
         "guided_grammar": form.grammar,
     }
+
+
+# -- prompts to tokenize -----------------------------------------------------------------------
+
+
+def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[GenerationRequest]:
+    """Return the prompt to tokenize; takes and raises the same as ``ReadRequest``."""
+    if (params.prompt is None) == (params.messages is None):
+        raise invalid(("prompt",), "give either prompt or messages")
+    if params.chat_template:
+        raise unsupported(("chat_template",), "a chat template in a request")
+    if params.messages is None:
+        return [GenerationRequest(prompt=params.prompt)]
+    if params.add_special_tokens:
+        raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
+    chat = ChatCompletionParams(
+        model=params.model,
+        messages=params.messages,
+        tools=params.tools,
+        tool_choice=params.tool_choice,
+        enable_thinking=params.enable_thinking,
+        thinking_budget=params.thinking_budget,
+        thinking_token_budget=params.thinking_token_budget,
+        reasoning_effort=params.reasoning_effort,
+        reasoning=params.reasoning,
+        chat_template_kwargs=params.chat_template_kwargs,
+        fullstop=params.fullstop,
+    )
+    [wanted] = requests_from_wire(chat, strict=strict)
+    return [with_last_turn(wanted, params, is_answered=False)]

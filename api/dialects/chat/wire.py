@@ -17,6 +17,7 @@ from api.dialects.openai.wire import (
     CallDelta,
     CalledFunctionAnswer,
     CalledFunctionDelta,
+    ChatTemplateKwargs,
     ChoiceEnding,
     CompletionUsage,
     CustomCallAnswer,
@@ -29,6 +30,7 @@ from api.dialects.openai.wire import (
     TokenLogprob,
 )
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.parameters import FullstopOptions, ModelName
 from api.dialects.shared.requests import (
     TEXT_OR_PARTS,
     TEXT_OR_PARTS_OR_NULL,
@@ -274,3 +276,48 @@ class ChatCompletionChunk(TypedDict):
 
 # One event of a stream, before the last, which is ``[DONE]``.
 ChatEvent = ChatCompletionChunk | ErrorAnswer
+
+
+# -- tokens, for clients of vLLM ---------------------------------------------------------------
+
+
+class TokenizeParams(LastTurnParams):
+    """``POST /tokenize``: a text, or a conversation as in Chat Completions."""
+
+    model: ModelName = ""
+    prompt: str | None = None
+    messages: Annotated[list[ChatTurn], Field(min_length=1)] | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+    tools: list[ChatTool] | None = None
+    tool_choice: Annotated[Any, TOOL_CHOICE] = None
+    enable_thinking: bool | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+    thinking_token_budget: int | None = Field(default=None, ge=-1)
+    reasoning_effort: str | None = None
+    reasoning: GatewayReasoning | None = None
+    chat_template_kwargs: ChatTemplateKwargs | None = None
+    fullstop: FullstopOptions | None = None
+    chat_template: str | None = None
+
+
+class DetokenizeParams(WireModel):
+    """``POST /detokenize``."""
+
+    model: ModelName = ""
+    tokens: list[int]
+
+
+class TokenizeAnswer(TypedDict):
+    """The tokens of a prompt."""
+
+    count: int
+    max_model_len: Annotated[int, Field(description="tokens that the model's context holds")]
+    tokens: list[int]
+    token_strs: Annotated[list[str] | None, Field(description="their texts, if requested")]
+
+
+class DetokenizeAnswer(TypedDict):
+    """The text of some tokens."""
+
+    prompt: str

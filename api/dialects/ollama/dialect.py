@@ -4,10 +4,7 @@ Replies run on the server's loop.
 """
 
 import time
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
-from typing_extensions import TypedDict
+from typing import Literal
 
 from api.dialects.ollama.read import (
     ask,
@@ -20,7 +17,11 @@ from api.dialects.ollama.read import (
 from api.dialects.ollama.wire import (
     AnswerParams,
     ChatParams,
+    EmbedAnswer,
+    EmbedParams,
     ModelParams,
+    OldEmbedAnswer,
+    OldEmbedParams,
     OllamaAnswer,
     OllamaChatAnswer,
     OllamaChatLine,
@@ -49,7 +50,6 @@ from api.dialects.ollama.write import (
 )
 from api.dialects.shared.answers import vectors_answer
 from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, QueryRoute
-from api.dialects.shared.requests import TextOr
 from api.transport.errors import invalid
 from api.transport.service import (
     Service,
@@ -163,46 +163,6 @@ async def _checked(service: Service, asked: str) -> str:
 
 
 _NS = 1_000_000_000
-
-
-def _as_texts(value: Any) -> Any:
-    if value is None or value == "":
-        return []
-    return [value] if isinstance(value, str) else value
-
-
-class EmbedParams(ModelParams):
-    """``POST /api/embed``; without input it only loads the model."""
-
-    texts: Annotated[list[str], TextOr(_as_texts, accepts_null=True)] = Field(
-        default_factory=list, alias="input"
-    )
-    truncate: bool | None = None
-    dimensions: int | None = Field(default=None, ge=0)
-    options: dict[str, Any] | None = None
-
-
-class OldEmbedParams(ModelParams):
-    """``POST /api/embeddings``, the earlier route for a single text."""
-
-    prompt: str | None = None
-    options: dict[str, Any] | None = None
-
-
-class EmbedAnswer(TypedDict):
-    """The answer of ``POST /api/embed``; durations are in nanoseconds."""
-
-    model: str
-    embeddings: list[list[float]]
-    total_duration: int
-    load_duration: int
-    prompt_eval_count: int
-
-
-class OldEmbedAnswer(TypedDict):
-    """The answer of ``POST /api/embeddings``."""
-
-    embedding: list[float]
 
 
 async def embed(service: Service, params: EmbedParams) -> EmbedAnswer | str:

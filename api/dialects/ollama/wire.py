@@ -14,7 +14,7 @@ from api.dialects.openai.wire import TokenLogprob
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import STOPS, FullstopOptions, ModelName, with_sampling
-from api.dialects.shared.requests import FunctionParam
+from api.dialects.shared.requests import FunctionParam, TextOr
 
 _FORMAT = WithJsonSchema(
     {
@@ -244,3 +244,46 @@ class OllamaModel(TypedDict):
     model_info: dict[str, str | int]
     capabilities: list[Ability]
     modified_at: str
+
+
+# -- embeddings --------------------------------------------------------------------------------
+
+
+def _as_texts(value: Any) -> Any:
+    if value is None or value == "":
+        return []
+    return [value] if isinstance(value, str) else value
+
+
+class EmbedParams(ModelParams):
+    """``POST /api/embed``; without input it only loads the model."""
+
+    texts: Annotated[list[str], TextOr(_as_texts, accepts_null=True)] = Field(
+        default_factory=list, alias="input"
+    )
+    truncate: bool | None = None
+    dimensions: int | None = Field(default=None, ge=0)
+    options: dict[str, Any] | None = None
+
+
+class OldEmbedParams(ModelParams):
+    """``POST /api/embeddings``, the earlier route for a single text."""
+
+    prompt: str | None = None
+    options: dict[str, Any] | None = None
+
+
+class EmbedAnswer(TypedDict):
+    """The answer of ``POST /api/embed``; durations are in nanoseconds."""
+
+    model: str
+    embeddings: list[list[float]]
+    total_duration: int
+    load_duration: int
+    prompt_eval_count: int
+
+
+class OldEmbedAnswer(TypedDict):
+    """The answer of ``POST /api/embeddings``."""
+
+    embedding: list[float]

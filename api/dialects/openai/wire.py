@@ -340,3 +340,56 @@ class PromptLogprob(TypedDict):
 
 # For each position of the prompt, by token id: its own token and the likeliest ones.
 PromptLogprobs = list[dict[str, PromptLogprob] | None]
+
+
+# -- embeddings --------------------------------------------------------------------------------
+# https://platform.openai.com/docs/api-reference/embeddings
+
+
+# Parameters of vLLM that would change the vectors.
+UNHONOURED_EMBEDDING = refusals(
+    "OpenAI",
+    {
+        "messages": RefusedParameter("embedding a conversation", EMPTY),
+        "add_special_tokens": RefusedParameter("texts without the tokenizer's own tokens", (True,)),
+        "normalize": RefusedParameter("vectors of other lengths than 1", (True,)),
+        "truncate_prompt_tokens": RefusedParameter("cutting texts"),
+    },
+)
+
+
+@with_refused(UNHONOURED_EMBEDDING)
+class EmbeddingParams(WireModel):
+    """``POST /v1/embeddings``."""
+
+    model: ModelName = ""
+    texts: Prompts = Field(alias="input")
+    dimensions: int | None = Field(default=None, ge=1)
+    encoding_format: Literal["float", "base64"] | None = None
+
+
+class EmbeddingObject(TypedDict):
+    """The vector of one text."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: Annotated[
+        list[float] | str,
+        Field(description="numbers, or their 32-bit floats (little-endian) in base64"),
+    ]
+
+
+class EmbeddingUsage(TypedDict):
+    """How many tokens were read."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingAnswer(TypedDict):
+    """The answer of ``POST /v1/embeddings``."""
+
+    object: Literal["list"]
+    data: list[EmbeddingObject]
+    model: str
+    usage: EmbeddingUsage

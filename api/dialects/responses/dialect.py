@@ -5,10 +5,6 @@ from api.dialects.openai.wire import ErrorAnswer
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
 from api.dialects.responses.read import ask, requests_from_wire, summary_asked
 from api.dialects.responses.stored import (
-    CompactedResponse,
-    DeletedResponse,
-    InputTokens,
-    ItemList,
     compact,
     count_input,
     delete,
@@ -17,7 +13,16 @@ from api.dialects.responses.stored import (
     recall,
     retrieve,
 )
-from api.dialects.responses.wire import CompactParams, ResponseAnswer, ResponseEvent, ResponseParams
+from api.dialects.responses.wire import (
+    CompactedResponse,
+    CompactParams,
+    DeletedResponse,
+    InputTokens,
+    ItemList,
+    ResponseAnswer,
+    ResponseEvent,
+    ResponseParams,
+)
 from api.dialects.responses.write import ResponseEncoder, answer_id, write_response
 from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
 

@@ -8,18 +8,21 @@ import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
-from typing_extensions import TypedDict
 
 from api.dialects.responses.read import not_kept, sealed
 from api.dialects.responses.wire import (
+    CompactedResponse,
     CompactParams,
+    DeletedResponse,
+    InputTokens,
     Item,
+    ItemList,
     ItemReference,
     ResponseParams,
-    ResponseUsage,
+    SummaryItem,
 )
 from api.dialects.responses.write import usage_to_wire
 from api.dialects.shared.answers import text_of
@@ -45,31 +48,6 @@ from api.transport.service import (
 _ITEMS: TypeAdapter[list[Item]] = TypeAdapter(list[Item])
 _LISTED = 20
 _MAX_LISTED = 100
-
-
-class DeletedResponse(TypedDict):
-    """``DELETE /v1/responses/{id}``."""
-
-    id: str
-    object: Literal["response"]
-    deleted: Literal[True]
-
-
-class ItemList(TypedDict):
-    """``GET /v1/responses/{id}/input_items``."""
-
-    object: Literal["list"]
-    data: list[dict[str, Any]]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
-
-
-class InputTokens(TypedDict):
-    """``POST /v1/responses/input_tokens``."""
-
-    object: Literal["response.input_tokens"]
-    input_tokens: int
 
 
 def recall(service: Service, params: ResponseParams) -> ResponseParams:
@@ -319,24 +297,6 @@ def _part(part: dict[str, Any], place: dict[str, Any]) -> list[dict[str, Any]]:
 # the rest. Here that item contains a summary written by the loaded model. It is not encrypted: it
 # is UTF-8 in base64 after a prefix, and only items with this prefix are read again. Nothing is
 # stored: the client sends the items with its next request.
-
-
-class SummaryItem(TypedDict):
-    """The item that replaces everything except the user's messages."""
-
-    id: str
-    type: Literal["compaction"]
-    encrypted_content: str
-
-
-class CompactedResponse(TypedDict):
-    """The answer of ``POST /v1/responses/compact``."""
-
-    id: str
-    object: Literal["response.compaction"]
-    created_at: int
-    output: list[dict[str, Any] | SummaryItem]
-    usage: ResponseUsage
 
 
 async def compact(service: Service, asked: ParsedRequest[CompactParams]) -> CompactedResponse:

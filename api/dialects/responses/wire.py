@@ -765,3 +765,49 @@ ResponseEvent = Annotated[
     | CustomInputDone,
     Field(discriminator="type"),
 ]
+
+
+# -- answers about kept responses --------------------------------------------------------------
+
+
+class DeletedResponse(TypedDict):
+    """``DELETE /v1/responses/{id}``."""
+
+    id: str
+    object: Literal["response"]
+    deleted: Literal[True]
+
+
+class ItemList(TypedDict):
+    """``GET /v1/responses/{id}/input_items``."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class InputTokens(TypedDict):
+    """``POST /v1/responses/input_tokens``."""
+
+    object: Literal["response.input_tokens"]
+    input_tokens: int
+
+
+class SummaryItem(TypedDict):
+    """The item that replaces everything except the user's messages."""
+
+    id: str
+    type: Literal["compaction"]
+    encrypted_content: str
+
+
+class CompactedResponse(TypedDict):
+    """The answer of ``POST /v1/responses/compact``."""
+
+    id: str
+    object: Literal["response.compaction"]
+    created_at: int
+    output: list[dict[str, Any] | SummaryItem]
+    usage: ResponseUsage
