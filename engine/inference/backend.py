@@ -9,7 +9,7 @@ from engine.inference.cache.index import LoadedBeginning, StoredBeginning
 from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
-from engine.values.events import BudgetEnd, CheckedGuesses
+from engine.values.events import BudgetEnd, VerifiedDrafts
 from engine.values.tokens import PromptScores
 
 
@@ -93,7 +93,7 @@ class Step:
     read: list[tuple[int, int]] = field(default_factory=list)
     sampled: list[tuple[int, int, Any]] = field(default_factory=list)
     failed: list[tuple[int, str]] = field(default_factory=list)
-    checked: dict[int, CheckedGuesses] = field(default_factory=dict)
+    checked: dict[int, VerifiedDrafts] = field(default_factory=dict)
     shared: list[tuple[int, int]] = field(default_factory=list)
     budget_ends: list[tuple[int, BudgetEnd]] = field(default_factory=list)
     scored: list[tuple[int, PromptScores]] = field(default_factory=list)

@@ -22,7 +22,7 @@ from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
 from engine.inference.cache.disk import ModelDiskCache
 from engine.inference.cache.memory import PromptKeeper
 from engine.inference.cache.segments import is_cut_anywhere
-from engine.inference.drafts import Guessing
+from engine.inference.drafts import Drafting
 from engine.inference.embedding import TextReader
 from engine.inference.mlx_lm_internals import (
     DecodingRows,
@@ -255,7 +255,7 @@ class RunningBatch:
         self._generators = Generators(model, limits, is_cut_anywhere=self._is_cut_anywhere)
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
         self._kept = PromptKeeper(limits.cache_bytes, self._generators.stream)
-        self._guessing = Guessing(model, self.sequences.by_number, new_curve)
+        self._drafting = Drafting(model, self.sequences.by_number, new_curve)
         self._budget = PrefillBudget(limits.prefill_chunk, limits.rows, self.sequences.reading)
 
     def insert(self, sequence: Sequence) -> Joined:
@@ -320,7 +320,7 @@ class RunningBatch:
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if is_plain and self.can_guess:
-            self._guessing.decoded(found.sampled, None if is_beside else took_s)
+            self._drafting.decoded(found.sampled, None if is_beside else took_s)
         if decoding and self._joined_tokens:
             self._budget.joined(self._joined_tokens, took_s)
         if prefill.chunk:
@@ -424,10 +424,10 @@ class RunningBatch:
     def _guessed(self) -> Step | None:
         """Check guesses, if that pays; None where the plain loop is due."""
         rows = DecodingRows(self._lanes[0])
-        if not self._guessing.is_due(rows.numbers):
+        if not self._drafting.is_due(rows.numbers):
             return None
         with self._generators.stream():
-            return self._guessing.step(rows)
+            return self._drafting.step(rows)
 
     def _step(self, chunk: int, lane: int, together: int) -> Step:
         """Decode, and read prompts if ``chunk`` is not 0.
@@ -478,7 +478,7 @@ class RunningBatch:
 
     def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
         """Take sequences out, lane by lane; return them in order."""
-        self._guessing.left()
+        self._drafting.left()
         return self.sequences.take_out(rows)
 
     def _let_go(self, gone: abc.Sequence[Departure]) -> None:
@@ -526,7 +526,7 @@ class RunningBatch:
         for sequence in self.sequences.begin_anew():
             if sequence.draft is not None:
                 sequence.draft.forget()
-        self._guessing.begin_anew()
+        self._drafting.begin_anew()
         return list(self.sequences.by_number)
 
     def close(self) -> None:
@@ -534,5 +534,5 @@ class RunningBatch:
         self._generators.close()
         self.sequences.clear()
         self._kept.memory.clear()
-        del self._guessing
+        del self._drafting
         mx.clear_cache()

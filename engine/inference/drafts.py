@@ -11,13 +11,13 @@ from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import WIDTHS, CostCurve
-from engine.inference.speculation.sources import GuessSource
+from engine.inference.speculation.sources import DraftSource
 from engine.inference.speculation.verification import Checked, Rounding, can_rewind, check, rewind
-from engine.values.events import CheckedGuesses
+from engine.values.events import VerifiedDrafts
 from engine.values.tokens import TokenOrigin
 
 # Without guesses, mlx-lm's plain loop runs unchanged: it computes one pass ahead of the tokens
-# that it returns. Guessing has to wait for that pass, so it begins only where the hit rates of
+# that it returns. Drafting has to wait for that pass, so it begins only where the hit rates of
 # the sources and the measured costs say that it pays. Belongs to the thread of the batch.
 
 # Guesses that are less likely right than this are ignored.
@@ -32,7 +32,7 @@ _CLEAR_EVERY = 256
 _NEWEST = 0.2
 
 
-class Guessing:
+class Drafting:
     """Guesses tokens for the sequences of one batch.
 
     Args:
@@ -201,7 +201,7 @@ class Guessing:
                     if is_forced:
                         right[place] = TokenOrigin.FORCED
                 wrong = 0 if one.is_cut else len(guessed) - accepted
-                step.checked[number] = CheckedGuesses(
+                step.checked[number] = VerifiedDrafts(
                     (*right, *[free] * wrong), (TokenOrigin.SAMPLED, *right)
                 )
         return step
@@ -233,9 +233,9 @@ class Guessing:
         return logprobs
 
 
-def _best(sources: abc.Sequence[GuessSource]) -> tuple[float, GuessSource | None]:
+def _best(sources: abc.Sequence[DraftSource]) -> tuple[float, DraftSource | None]:
     """Return the likelihood of the best next guess, and the source that makes it."""
-    best: GuessSource | None = None
+    best: DraftSource | None = None
     most = _LEAST_LIKELY
     for source in sources:
         likelihood = source.likelihood()

@@ -28,12 +28,12 @@ from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.scoring import PromptScorer
 from engine.inference.sequence import Sequence
-from engine.inference.speculation.draft_model import DraftGuesses, DraftModel
+from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.inference.speculation.sources import (
-    GrammarGuesses,
-    GuessSource,
+    DraftSource,
+    GrammarDrafts,
     PredictedText,
-    PredictionGuesses,
+    PredictionDrafts,
     PromptLookup,
 )
 from engine.inference.text import (
@@ -290,25 +290,25 @@ class MlxBackend:
 
     def _guesses(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None
-    ) -> tuple[list[GuessSource], DraftGuesses | None]:
+    ) -> tuple[list[DraftSource], ModelDrafts | None]:
         """Return all sources of guesses for an answer, and the draft model's one among them."""
         # The sources have not seen the beginning of an answer that only goes on here.
         if not self._batch.can_guess or request.max_tokens == 0 or prompt.answered:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:
-            sources.append(GrammarGuesses(constraint.fork(), self.vocabulary.text_of))
+            sources.append(GrammarDrafts(constraint.fork(), self.vocabulary.text_of))
         owner = request.cache_owner.name
         draft = None if self._draft is None else self._draft.guesses(owner, prompt.tokens)
         if draft is not None:
             sources.append(draft)
         return sources, draft
 
-    def sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
+    def sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
         """Return the sources of guesses that every answer has."""
-        sources: list[GuessSource] = [PromptLookup(prompt.tokens)]
+        sources: list[DraftSource] = [PromptLookup(prompt.tokens)]
         if prompt.prediction is not None:
-            sources.append(PredictionGuesses(prompt.prediction))
+            sources.append(PredictionDrafts(prompt.prediction))
         return sources
 
     def _no_calls(self) -> list[tuple[int, float]]:

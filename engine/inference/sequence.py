@@ -20,8 +20,8 @@ from engine.inference.cache.segments import beginning_of
 from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
 from engine.inference.sampling import greedy
 from engine.inference.scoring import PromptScorer
-from engine.inference.speculation.draft_model import DraftGuesses
-from engine.inference.speculation.sources import GuessSource
+from engine.inference.speculation.draft_model import ModelDrafts
+from engine.inference.speculation.sources import DraftSource
 from engine.inference.thinking_budget import BudgetProcessor
 from engine.values.request import PERSON, CacheOwner
 
@@ -78,8 +78,8 @@ class Sequence:
     owner: CacheOwner = PERSON
     loaded: LoadedBeginning | None = None
     scorer: PromptScorer | None = None
-    sources: abc.Sequence[GuessSource] = ()
-    draft: DraftGuesses | None = None
+    sources: abc.Sequence[DraftSource] = ()
+    draft: ModelDrafts | None = None
     constraint: TokenConstraint | None = None
     budget: BudgetProcessor | None = None
 

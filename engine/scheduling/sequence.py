@@ -10,13 +10,13 @@ from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     BudgetEnd,
-    CheckedGuesses,
     Event,
     Finished,
     PromptProgress,
     Speculation,
     Timing,
     Usage,
+    VerifiedDrafts,
     counted,
 )
 from engine.values.request import GenerationRequest, TraceLevel
@@ -164,7 +164,7 @@ class Row:
             origin = TokenOrigin.BUDGET
         return traced(self.builder, token_id, now - self.submitted_at, stats, origin)
 
-    def checked(self, found: CheckedGuesses, taken: int | None = None) -> None:
+    def checked(self, found: VerifiedDrafts, taken: int | None = None) -> None:
         """Count the guesses of a pass; ``taken`` as for ``counted``."""
         self._speculation = counted(self._speculation, found, taken)
 

@@ -267,7 +267,7 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedGuesses:
+class VerifiedDrafts:
     """The result of one pass that checked the guesses for a row.
 
     The first token of the step was known before the pass; the accepted guesses follow it.
@@ -281,7 +281,7 @@ class CheckedGuesses:
     origins: tuple[TokenOrigin, ...]
 
 
-def counted(before: Speculation, found: CheckedGuesses, taken: int | None = None) -> Speculation:
+def counted(before: Speculation, found: VerifiedDrafts, taken: int | None = None) -> Speculation:
     """Return the counts after one more pass.
 
     Args:

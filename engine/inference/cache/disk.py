@@ -19,7 +19,7 @@ from engine.inference.cache.index import (
     LoadedBeginning,
     NotASegment,
     Piece,
-    Segment,
+    SegmentHeader,
     StoredBeginning,
     key_of,
 )
@@ -91,10 +91,10 @@ class ModelDiskCache:
             _log.info("no caches are kept: the files of the model changed while it was loaded")
             return
         folder = self._disk.folder
-        found: dict[str, Segment] = {}
+        found: dict[str, SegmentHeader] = {}
         for file in folder.files_of_model(fingerprint):
             try:
-                segment = Segment.from_metadata(folder.metadata(file.name))
+                segment = SegmentHeader.from_metadata(folder.metadata(file.name))
                 if segment.model != fingerprint or not file.name.startswith(
                     folder.prefix(fingerprint, segment.owner)
                 ):
@@ -167,7 +167,7 @@ class ModelDiskCache:
         if not folder.is_intact(piece.name):
             raise DamagedSegment("its content is not what was written")
         cache, metadata = load(folder.path / piece.name)
-        found = Segment.from_metadata(metadata)
+        found = SegmentHeader.from_metadata(metadata)
         if found != piece.segment or kinds_of(cache) != self._kinds:
             raise DamagedSegment("it holds something else")
         if found.is_whole == self._is_cut_anywhere:
@@ -230,7 +230,7 @@ class ModelDiskCache:
             return
         cache = one.make(addition.start)
         is_whole = not self._is_cut_anywhere
-        segment = Segment(
+        segment = SegmentHeader(
             model=fingerprint,
             owner=one.ticket.owner,
             parent=addition.parent,
@@ -251,13 +251,13 @@ class ModelDiskCache:
         self._disk.folder.delete(orphans)
         return addition
 
-    def _saved(self, segment: Segment, cache: list[Any]) -> str:
+    def _saved(self, segment: SegmentHeader, cache: list[Any]) -> str:
         folder = self._disk.folder
         with folder.unfinished(bytes_of(cache)) as file:
             save(file, cache, segment.to_metadata())
             return file.commit(folder.prefix(segment.model, segment.owner))
 
-    def _take_in(self, name: str, segment: Segment, addition: Addition) -> None:
+    def _take_in(self, name: str, segment: SegmentHeader, addition: Addition) -> None:
         folder = self._disk.folder
         with self._lock:
             self._chains.add(name, segment)

@@ -52,7 +52,7 @@ class NotASegment(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SegmentHeader:
     """Some tokens of a conversation whose keys and values a file holds."""
 
     model: str
@@ -84,7 +84,7 @@ class Segment:
         return {_KEY: json.dumps(fields)}
 
     @classmethod
-    def from_metadata(cls, metadata: object) -> "Segment":
+    def from_metadata(cls, metadata: object) -> "SegmentHeader":
         """Read it from a file's metadata."""
         try:
             fields = json.loads(metadata[_KEY])  # type: ignore[index]
@@ -122,7 +122,7 @@ class Piece:
     """A file of a chain."""
 
     name: str
-    segment: Segment
+    segment: SegmentHeader
     end: int
 
 
@@ -154,7 +154,7 @@ class Addition:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    segment: Segment
+    segment: SegmentHeader
     # All tokens up to its end, those of its parents included.
     tokens: bytes
 
@@ -169,7 +169,7 @@ class Chains:
         """Return the number of files."""
         return len(self._known)
 
-    def add_all(self, segments: Iterable[tuple[str, Segment]]) -> list[str]:
+    def add_all(self, segments: Iterable[tuple[str, SegmentHeader]]) -> list[str]:
         """Add files in any order; return those that cannot be used, for lack of their parents."""
         waiting = dict(segments)
         while ready := [name for name, one in waiting.items() if self._has_place_for(one)]:
@@ -177,7 +177,7 @@ class Chains:
                 self.add(name, waiting.pop(name))
         return list(waiting)
 
-    def _has_place_for(self, segment: Segment) -> bool:
+    def _has_place_for(self, segment: SegmentHeader) -> bool:
         if not segment.parent:
             return True
         parent = self._known.get(segment.parent)
@@ -187,7 +187,7 @@ class Chains:
             and parent.segment.start < segment.start <= parent.segment.end
         )
 
-    def add(self, name: str, segment: Segment) -> None:
+    def add(self, name: str, segment: SegmentHeader) -> None:
         """Add a file whose parent, if it has one, is here."""
         before = b""
         if segment.parent:

@@ -11,29 +11,29 @@ import mlx.core as mx
 from engine.inference.cache.disk import ModelDiskCache
 from engine.inference.cache.folder import Ticket
 from engine.inference.cache.index import TOKEN_BYTES, LoadedBeginning, common_tokens, key_of
-from engine.inference.cache.segments import Snapshot, Stretch, joined, tail, taken_apart, view_of
+from engine.inference.cache.segments import Segment, Snapshot, joined, tail, taken_apart, view_of
 from engine.values.request import CacheOwner
 
-# A tree of stretches of tokens: prompts that begin with the same tokens hold them once. A path
+# A tree of segments of tokens: prompts that begin with the same tokens hold them once. A path
 # from the root to an end is the kept cache of one answer. Each owner has a root: what one asked
 # is never found by another, neither as a number nor as time saved.
-# ``engine.inference.cache.segments`` knows what the stretches hold. Engine thread.
+# ``engine.inference.cache.segments`` knows what the segments hold. Engine thread.
 #
 # In mlx-lm, the rows of a running batch are dense: one array holds all of them. So a row that
 # begins with kept tokens gets a copy of them, joined when the row is made.
 
 
 class _Node:
-    """A stretch of tokens, with the stretches that follow it."""
+    """A segment of tokens, with the segments that follow it."""
 
-    __slots__ = ("children", "end", "key", "parent", "share", "snapshot", "stretch")
+    __slots__ = ("children", "end", "key", "parent", "segment", "share", "snapshot")
 
     def __init__(
-        self, key: bytes, stretch: Stretch, parent: "_Node | None", share: "_Share"
+        self, key: bytes, segment: Segment, parent: "_Node | None", share: "_Share"
     ) -> None:
         self.share = share
         self.key = key
-        self.stretch = stretch
+        self.segment = segment
         self.parent = parent
         self.end: int = len(key) // TOKEN_BYTES + (parent.end if parent is not None else 0)
         self.children: dict[bytes, _Node] = {}
@@ -46,7 +46,7 @@ class _Share:
     """What one owner keeps."""
 
     def __init__(self) -> None:
-        self.root = _Node(b"", Stretch(()), None, self)
+        self.root = _Node(b"", Segment(()), None, self)
         self.entries = self.size_bytes = 0
 
 
@@ -59,7 +59,7 @@ class PromptCache:
         self._shares: dict[str, _Share] = {}
         # The nodes where a kept cache ends, the least recently used first.
         self._ends: OrderedDict[_Node, None] = OrderedDict()
-        # How many layers have stretches; the same for all caches of one model.
+        # How many layers have segments; the same for all caches of one model.
         self._layers = 0
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class PromptCache:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes that they take; stretches that several of an owner share count once."""
+        """The bytes that they take; segments that several of an owner share count once."""
         return sum(share.size_bytes for share in self._shares.values())
 
     @property
@@ -85,13 +85,13 @@ class PromptCache:
         if best is None or best.snapshot is None:
             return None, 0
         self._ends.move_to_end(best)
-        return joined(_stretches(path, most), best.snapshot, most), most
+        return joined(_segments(path, most), best.snapshot, most), most
 
     def usable(self, owner: str, tokens: Sequence[int]) -> int:
         """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
         return self._longest(owner, key_of(tokens[:-1]))[2]
 
-    def parts_of(self, owner: str, tokens: Sequence[int]) -> tuple[list[Stretch], Snapshot] | None:
+    def parts_of(self, owner: str, tokens: Sequence[int]) -> tuple[list[Segment], Snapshot] | None:
         """Return the evaluated parts of the cache kept for exactly these tokens.
 
         The parts never change. None where no such cache is kept, or no longer.
@@ -99,7 +99,7 @@ class PromptCache:
         path, best, most = self._longest(owner, key_of(tokens))
         if best is None or best.snapshot is None or most < len(tokens):
             return None
-        return _stretches(path, most), best.snapshot
+        return _segments(path, most), best.snapshot
 
     def common(self, owner: str, tokens: Sequence[int]) -> int:
         """Return how many first tokens a prompt shares with a kept one of its owner.
@@ -111,10 +111,10 @@ class PromptCache:
 
     def keep(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
         """Keep a cache, and drop those that were used longest ago until the rest fits."""
-        stretch, snapshot = taken_apart(cache, len(tokens))
+        segment, snapshot = taken_apart(cache, len(tokens))
         if not self._ends:
-            self._layers = len(stretch.layers)
-        elif len(stretch.layers) != self._layers:
+            self._layers = len(segment.layers)
+        elif len(segment.layers) != self._layers:
             return
         key = key_of(tokens)
         path, common = self._walk(owner, key)
@@ -125,8 +125,8 @@ class PromptCache:
             self._touch_one_below(last)
             return
         # Copy first, because copying may fail for lack of memory.
-        rest = stretch.part(common, len(tokens))
-        # Evaluating even an empty part of a lazy stretch would make MLX compute the whole.
+        rest = segment.part(common, len(tokens))
+        # Evaluating even an empty part of a lazy segment would make MLX compute the whole.
         new = rest.compact() if common < len(tokens) else None
         snapshot.compact()
         self._shares[owner] = share
@@ -212,11 +212,11 @@ class PromptCache:
     def _split(self, node: _Node, at: int) -> _Node:
         """Split a node after ``at`` tokens from the root; return the first part."""
         begin = node.end - len(node.key) // TOKEN_BYTES
-        before = node.stretch.part(0, at - begin).compact()
-        after = node.stretch.part(at - begin, node.end - begin).compact()
+        before = node.segment.part(0, at - begin).compact()
+        after = node.segment.part(at - begin, node.end - begin).compact()
         cut = (at - begin) * TOKEN_BYTES
         first = _Node(node.key[:cut], before, node.parent, node.share)
-        node.key, node.stretch = node.key[cut:], after
+        node.key, node.segment = node.key[cut:], after
         node.parent = first
         first.children[node.key[:TOKEN_BYTES]] = node
         return first
@@ -236,14 +236,14 @@ class PromptCache:
         while node.parent is not None and not node.children and node.snapshot is None:
             parent = node.parent
             del parent.children[node.key[:TOKEN_BYTES]]
-            node.share.size_bytes -= node.stretch.size_bytes
+            node.share.size_bytes -= node.segment.size_bytes
             node = parent
         self._shares = {name: one for name, one in self._shares.items() if one.entries}
 
 
-def _stretches(path: Sequence[_Node], tokens: int) -> list[Stretch]:
-    """Return the stretches of a path that hold its first ``tokens`` tokens."""
-    return [one.stretch for one in path if one.end - len(one.key) // TOKEN_BYTES < tokens]
+def _segments(path: Sequence[_Node], tokens: int) -> list[Segment]:
+    """Return the segments of a path that hold its first ``tokens`` tokens."""
+    return [one.segment for one in path if one.end - len(one.key) // TOKEN_BYTES < tokens]
 
 
 # Keeps the caches of a batch's rows: in memory for all rows, on disk where their owner wants it.
@@ -297,11 +297,11 @@ class PromptKeeper:
         parts = self.memory.parts_of(ticket.owner.name, tokens)
         if parts is None:  # memory has no room for it
             view = view_of(cache)
-            stretch, snapshot = taken_apart(view, len(tokens))
-            parts = [stretch], snapshot
+            segment, snapshot = taken_apart(view, len(tokens))
+            parts = [segment], snapshot
             # Another thread can read arrays, but it cannot finish this thread's computations.
-            mx.eval(stretch.layers, [part.state for part in view])
-        stretches, snapshot = parts
-        size = sum(one.size_bytes for one in stretches) + snapshot.size_bytes
+            mx.eval(segment.layers, [part.state for part in view])
+        segments, snapshot = parts
+        size = sum(one.size_bytes for one in segments) + snapshot.size_bytes
         # Joined on the thread that writes: no token waits for that.
-        disk.keep(ticket, tokens, partial(tail, stretches, snapshot, len(tokens)), size)
+        disk.keep(ticket, tokens, partial(tail, segments, snapshot, len(tokens)), size)

@@ -25,26 +25,26 @@ from mlx_lm.models.cache import (
 
 from engine.library.cache_size import CacheSize, Window, estimated
 
-# Cuts the cache of an answer into stretches of tokens, and joins stretches again.
+# Cuts the cache of an answer into segments of tokens, and joins segments again.
 #
 # mlx-lm's caches (``mlx_lm/models/cache.py``) are of two kinds:
 #
-# - ``KVCache`` has keys and values of every token, each at its place. Any stretch of them can be
+# - ``KVCache`` has keys and values of every token, each at its place. Any segment of them can be
 # cut out, kept once for all prompts that share it, and joined with others. - All other kinds are
 # kept whole, as a snapshot at one token: ``RotatingKVCache`` and ``ChunkedKVCache`` forget what
 # is outside their window, ``ArraysCache`` has a state and no tokens, ``QuantizedKVCache`` and
 # ``ConcatenateKVCache`` cannot be in a batch. A rotating cache whose window is not full yet can
 # still be trimmed.
 #
-# A ``CacheList`` has parts of either kind. A model with layers of both kinds has stretches and
-# snapshots: its prompts share the stretches, and can continue only where there is a snapshot.
+# A ``CacheList`` has parts of either kind. A model with layers of both kinds has segments and
+# snapshots: its prompts share the segments, and can continue only where there is a snapshot.
 # Engine thread, and the disk's threads on arrays that are evaluated.
 
 _Arrays = tuple[mx.array, mx.array]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Segment:
     """Keys and values of consecutive tokens, in all layers that have them for every token."""
 
     layers: Sequence[_Arrays]
@@ -54,18 +54,18 @@ class Stretch:
         """The memory that it takes once it is ``compact``."""
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
 
-    def part(self, begin: int, end: int) -> "Stretch":
+    def part(self, begin: int, end: int) -> "Segment":
         """Return a part of it, which still uses the whole's memory."""
-        return Stretch(
+        return Segment(
             [(keys[..., begin:end, :], values[..., begin:end, :]) for keys, values in self.layers]
         )
 
-    def compact(self) -> "Stretch":
+    def compact(self) -> "Segment":
         """Return a copy with memory of its own, as much as it needs.
 
         MLX does not copy where the memory is larger by less than 16 KB.
         """
-        found = Stretch(
+        found = Segment(
             [(mx.contiguous(keys), mx.contiguous(values)) for keys, values in self.layers]
         )
         mx.eval(found.layers)
@@ -103,39 +103,39 @@ class Snapshot:
 
 
 def is_cut_anywhere(cache: Sequence[Any]) -> bool:
-    """Whether every layer of a model's fresh cache will have stretches."""
+    """Whether every layer of a model's fresh cache will have segments."""
     return all(
         is_cut_anywhere(part.caches) if isinstance(part, CacheList) else type(part) is KVCache
         for part in cache
     )
 
 
-def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Stretch, Snapshot]:
-    """Return the stretch and the snapshot that make up a cache, without copying anything."""
+def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
+    """Return the segment and the snapshot that make up a cache, without copying anything."""
     layers: list[_Arrays] = []
     return (
-        Stretch(layers),
+        Segment(layers),
         Snapshot(tokens, [_whole(part, tokens, layers) for part in cache]),
     )
 
 
-def joined(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int) -> list[Any]:
+def joined(segments: Sequence[Segment], snapshot: Snapshot, tokens: int) -> list[Any]:
     """Return a fresh cache of ``tokens`` tokens, which shares nothing that mlx-lm changes.
 
-    MLX copies the stretches when the cache is first used: until then it takes no memory.
+    MLX copies the segments when the cache is first used: until then it takes no memory.
     """
-    count = len(stretches[0].layers) if stretches else 0
-    layers = (_filled([one.layers[layer] for one in stretches], tokens) for layer in range(count))
+    count = len(segments[0].layers) if segments else 0
+    layers = (_filled([one.layers[layer] for one in segments], tokens) for layer in range(count))
     surplus = snapshot.tokens - tokens
     return [_part_of(whole, layers, surplus) for whole in snapshot.layers]
 
 
 def beginning_of(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | None:
     """Return a fresh cache of the first tokens of one; None where its kind cannot be cut there."""
-    stretch, snapshot = taken_apart(cache, tokens)
+    segment, snapshot = taken_apart(cache, tokens)
     if count < tokens and not snapshot.can_be_trimmed:
         return None
-    return joined([stretch], snapshot, count)
+    return joined([segment], snapshot, count)
 
 
 def _whole(part: Any, tokens: int, layers: list[_Arrays]) -> Any:
@@ -230,30 +230,30 @@ def _alias(value: Any) -> Any:
     return value[...] if isinstance(value, mx.array) else value
 
 
-def tail(stretches: Sequence[Stretch], snapshot: Snapshot, tokens: int, start: int) -> list[Any]:
+def tail(segments: Sequence[Segment], snapshot: Snapshot, tokens: int, start: int) -> list[Any]:
     """Return the last tokens of a cache as a cache of their own, evaluated."""
-    has_all = sum(map(_length, stretches)) >= tokens if snapshot.is_empty else not start
+    has_all = sum(map(_length, segments)) >= tokens if snapshot.is_empty else not start
     if not has_all:
         raise NotCut("a cache has other tokens than it should have")
     count = tokens - start
     with mx.stream(mx.cpu):
         if start:
-            stretches = _without_first(stretches, start)
+            segments = _without_first(segments, start)
             snapshot = replace(snapshot, tokens=count)
-        found = joined(stretches, snapshot, count)
+        found = joined(segments, snapshot, count)
         evaluate(found)
     return found
 
 
-def _length(stretch: Stretch) -> int:
-    return int(stretch.layers[0][0].shape[-2])
+def _length(segment: Segment) -> int:
+    return int(segment.layers[0][0].shape[-2])
 
 
-def _without_first(stretches: Sequence[Stretch], start: int) -> list[Stretch]:
-    """Return stretches without their first tokens."""
+def _without_first(segments: Sequence[Segment], start: int) -> list[Segment]:
+    """Return segments without their first tokens."""
     left = []
     begin = 0
-    for one in stretches:
+    for one in segments:
         end = begin + _length(one)
         if end > start:
             left.append(one.part(max(0, start - begin), end - begin))
@@ -261,17 +261,17 @@ def _without_first(stretches: Sequence[Stretch], start: int) -> list[Stretch]:
     return left
 
 
-def join(segments: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
+def join(parts: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
     """Return one cache made of consecutive segments, evaluated."""
-    stretches = []
+    segments = []
     total = 0
-    for cache, held, taken in segments:
-        stretch, snapshot = taken_apart(cache, held)
+    for cache, held, taken in parts:
+        segment, snapshot = taken_apart(cache, held)
         if not snapshot.is_empty:
             raise NotCut("a cache has other tokens than it should have")
-        stretches.append(stretch.part(0, taken))
+        segments.append(segment.part(0, taken))
         total += taken
-    found = joined(stretches, replace(snapshot, tokens=total), total)
+    found = joined(segments, replace(snapshot, tokens=total), total)
     evaluate(found)
     return found
 

@@ -17,7 +17,7 @@ _EXPECTED_SLOPE = 0.3
 _LEAST_GAIN = 1.12
 # The least of this many measurements counts: other programs only ever make a pass slower.
 _REMEMBERED = 5
-# Guessing begins only after this many passes over one token were measured. After the first few,
+# Drafting begins only after this many passes over one token were measured. After the first few,
 # only one in ``_ONE_IN`` of these frequent passes is measured.
 _LEAST_MEASURED = 3
 _ONE_IN = 4

@@ -55,13 +55,13 @@ class DraftModel:
         self._kept = PromptCache(_KEPT, kept_bytes)
         self._rates = PrefillRates()
 
-    def guesses(self, owner: str, prompt: Sequence[int]) -> "DraftGuesses | None":
+    def guesses(self, owner: str, prompt: Sequence[int]) -> "ModelDrafts | None":
         """Return the guesses for the answer to a prompt; None while too many answers run."""
         if self._answers >= _MOST_ANSWERS:
             return None
         cache, cached = self._kept.fetch(owner, prompt)
         self._answers += 1
-        return DraftGuesses(self, owner, prompt, cache or make_prompt_cache(self._model), cached)
+        return ModelDrafts(self, owner, prompt, cache or make_prompt_cache(self._model), cached)
 
     def can_read(self, tokens: Sequence[int]) -> bool:
         """Whether all these ids are in its vocabulary."""
@@ -111,8 +111,8 @@ class DraftModel:
         del self._model
 
 
-class DraftGuesses:
-    """The draft model's guesses for one answer. See ``GuessSource``."""
+class ModelDrafts:
+    """The draft model's guesses for one answer. See ``DraftSource``."""
 
     origin = TokenOrigin.DRAFT
 

@@ -52,7 +52,7 @@ class HitRate:
 # One object serves one row of the batch, on the engine thread.
 
 
-class GuessSource(Protocol):
+class DraftSource(Protocol):
     """Guesses the next tokens of one answer.
 
     ``extend`` gives it every token of the answer, in order, as soon as the token is known; its
@@ -141,7 +141,7 @@ _LOOKUP_CLASS_OF = _classes()
 class PromptLookup:
     """Guesses that the tokens which followed the last few tokens earlier follow them again.
 
-    See ``GuessSource``.
+    See ``DraftSource``.
 
     Args:
         prompt: The tokens of the prompt.
@@ -332,8 +332,8 @@ class PredictedText:
         return found[min(bisect_left(found, begin), len(found) - 1)] if found else None
 
 
-class PredictionGuesses:
-    """Guesses from the prediction of one request. See ``GuessSource``.
+class PredictionDrafts:
+    """Guesses from the prediction of one request. See ``DraftSource``.
 
     Args:
         text: The predicted text.
@@ -432,8 +432,8 @@ _STRUCTURE = frozenset('"{}[],:\n')
 _GRAMMAR_GUESSES_EXPECTED = 0.97
 
 
-class GrammarGuesses:
-    """Guesses from the grammar of one answer. See ``GuessSource``.
+class GrammarDrafts:
+    """Guesses from the grammar of one answer. See ``DraftSource``.
 
     Args:
         constraint: The constraint at the beginning of the answer; no other object may use it.

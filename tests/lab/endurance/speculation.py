@@ -21,7 +21,7 @@ from engine.inference.backend import BatchLimits, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
-from engine.inference.speculation.sources import GuessSource, PromptLookup
+from engine.inference.speculation.sources import DraftSource, PromptLookup
 from engine.library.loading import OnLoadProgress
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -149,7 +149,7 @@ class Guesser:
         backend.sources = self._sources  # type: ignore[method-assign]
         return backend
 
-    def _sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
+    def _sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
         found = self.answers.get(tuple(prompt.tokens))
         lookup = PromptLookup(prompt.tokens)
         return [lookup] if found is None else [Foreseen(*found), lookup]

@@ -45,9 +45,9 @@ class Room:
     def keep(self, ids: list[int], owner: CacheOwner = ME, cache: list[Any] | None = None) -> None:
         """Keep a cache and wait until that is done."""
         made = kv_cache(ids) if cache is None else cache
-        stretch, snapshot = taken_apart(made, made[0].offset)
-        mx.eval(stretch.layers)
-        make = partial(tail, [stretch], snapshot, len(ids))
+        segment, snapshot = taken_apart(made, made[0].offset)
+        mx.eval(segment.layers)
+        make = partial(tail, [segment], snapshot, len(ids))
         self.model.keep(self.model.ticket(owner), ids, make, bytes_of(made))
         self.wait()
 

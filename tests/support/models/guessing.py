@@ -9,7 +9,7 @@ from engine.inference.backend import BatchLimits, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import WIDTHS, CostCurve
-from engine.inference.speculation.sources import GuessSource
+from engine.inference.speculation.sources import DraftSource
 from engine.library.loading import OnLoadProgress, unobserved
 from engine.values.events import (
     Event,
@@ -79,7 +79,7 @@ class Eager(CostCurve):
 class Foreseen:
     """Guesses a known answer, with wrong guesses for some tokens.
 
-    See ``engine.inference.speculation.sources.GuessSource``.
+    See ``engine.inference.speculation.sources.DraftSource``.
 
     Args:
         answer: All tokens of the answer.
@@ -115,9 +115,9 @@ class Foreseen:
 class GuessingBackend(MlxBackend):
     """A backend whose guesses a test makes."""
 
-    make_sources: Callable[[Prompt, GenerationRequest], list[GuessSource]] | None = None
+    make_sources: Callable[[Prompt, GenerationRequest], list[DraftSource]] | None = None
 
-    def sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
+    def sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
         """Return the test's sources."""
         if self.make_sources is None:
             return super().sources(prompt, request)
@@ -170,7 +170,7 @@ class GuessingStage(Stage):
         backend.make_sources = self._foreseen
         return backend
 
-    def _foreseen(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
+    def _foreseen(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
         end = self.wrapper.eos_token_id
         answer = [*self._script_of(prompt.tokens), *[end] * (2 * self.width)]
         source = Foreseen(answer, self.wrong)

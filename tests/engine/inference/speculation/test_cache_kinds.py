@@ -11,7 +11,7 @@ from mlx_lm.models import gemma3_text, llama, qwen3_next
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
-from engine.inference.speculation.sources import GuessSource
+from engine.inference.speculation.sources import DraftSource
 from tests.support.models.guessing import Eager, Foreseen
 
 SMALL = {
@@ -75,7 +75,7 @@ def _louder(part: Any) -> Any:
 def answers(
     model: Any,
     prompts: Sequence[list[int]],
-    sources: Sequence[Sequence[GuessSource]] | None = None,
+    sources: Sequence[Sequence[DraftSource]] | None = None,
     width: int = 8,
 ) -> tuple[list[list[int]], int]:
     """Return the first tokens of each answer, and how many passes were over several tokens."""
@@ -100,10 +100,10 @@ def prompts_of(count: int) -> list[list[int]]:
     return [[draws.randrange(64) for _ in range(5 + 9 * n)] for n in range(count)]
 
 
-def foreseen(expected: Sequence[Sequence[int]], seed: int) -> list[list[GuessSource]]:
+def foreseen(expected: Sequence[Sequence[int]], seed: int) -> list[list[DraftSource]]:
     """Guess each answer, wrong at some tokens; the last row has no guesses if there are several."""
     draws = random.Random(seed)
-    found: list[list[GuessSource]] = [
+    found: list[list[DraftSource]] = [
         [Foreseen(answer, [n for n in range(TOKENS) if draws.random() < 0.15])]
         for answer in expected
     ]
@@ -155,7 +155,7 @@ def test_a_guess_outside_the_vocabulary_never_reaches_the_model() -> None:
     model = _Watched(model_of("plain", mx.float32))
     prompts = prompts_of(2)
     expected, _ = answers(model, prompts)
-    guesses: list[list[GuessSource]] = [
+    guesses: list[list[DraftSource]] = [
         [Foreseen([64 if n % 5 == 4 else token for n, token in enumerate(answer)])]
         for answer in expected
     ]
@@ -186,7 +186,7 @@ def test_no_guess_is_accepted_after_a_constraint_has_failed() -> None:
     model = model_of("plain", mx.float32)
     [prompt] = prompts_of(1)
 
-    def until_failure(sources: Sequence[GuessSource]) -> list[int]:
+    def until_failure(sources: Sequence[DraftSource]) -> list[int]:
         batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(8))
         constraint = _Failing(len(prompt) + 20)
         batch.insert(BatchSequence(prompt, processors=[constraint], sources=sources))

@@ -1,6 +1,6 @@
 """The counts of guesses are those of the tokens that belong to the answer."""
 
-from engine.values.events import CheckedGuesses, Speculation, counted
+from engine.values.events import Speculation, VerifiedDrafts, counted
 from engine.values.tokens import TokenOrigin
 
 SAMPLED, LOOKUP = TokenOrigin.SAMPLED, TokenOrigin.LOOKUP
@@ -8,19 +8,19 @@ PREDICTION, FORCED = TokenOrigin.PREDICTION, TokenOrigin.FORCED
 
 
 def test_accepted_and_rejected_guesses_are_counted_by_their_source() -> None:
-    found = CheckedGuesses((PREDICTION, PREDICTION, LOOKUP), (SAMPLED, PREDICTION))
+    found = VerifiedDrafts((PREDICTION, PREDICTION, LOOKUP), (SAMPLED, PREDICTION))
     assert counted(Speculation(passes=2, guessed=4), found) == Speculation(
         passes=3, guessed=7, accepted=1, prediction_accepted=1, prediction_rejected=1
     )
 
 
 def test_forced_tokens_are_no_guesses() -> None:
-    found = CheckedGuesses((FORCED, FORCED), (SAMPLED, FORCED, FORCED))
+    found = VerifiedDrafts((FORCED, FORCED), (SAMPLED, FORCED, FORCED))
     assert counted(Speculation(), found) == Speculation(passes=1, forced=2)
 
 
 def test_guesses_beyond_the_end_of_the_answer_are_not_counted() -> None:
-    found = CheckedGuesses((PREDICTION,) * 4, (SAMPLED, PREDICTION, PREDICTION, PREDICTION))
+    found = VerifiedDrafts((PREDICTION,) * 4, (SAMPLED, PREDICTION, PREDICTION, PREDICTION))
     assert counted(Speculation(), found, taken=2) == Speculation(
         passes=1, guessed=1, accepted=1, prediction_accepted=1
     )

@@ -9,7 +9,7 @@ import pytest
 
 from engine.inference.batch import RunningBatch
 from engine.inference.speculation import draft_model
-from engine.inference.speculation.draft_model import DraftGuesses, DraftModel, LoadedDraft
+from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, ModelDrafts
 from engine.library.cache_size import CacheSize
 from engine.library.models import DraftInfo
 from engine.scheduling.generation import Answer
@@ -102,7 +102,7 @@ def test_rows_that_end_early_leave_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     runner, engine = loop_engine
-    made: list[DraftGuesses] = []
+    made: list[ModelDrafts] = []
     guesses = DraftModel.guesses
 
     def noted(self: DraftModel, owner: str, prompt: Any) -> Any:
@@ -172,7 +172,7 @@ def test_a_row_that_cannot_join_takes_no_place_from_the_draft_model(
     assert answer.finished.speculation.accepted
 
 
-def reading_far(monkeypatch: pytest.MonkeyPatch) -> tuple["_Reading", DraftGuesses, Any]:
+def reading_far(monkeypatch: pytest.MonkeyPatch) -> tuple["_Reading", ModelDrafts, Any]:
     """Return a model that reads 1,000 tokens a second, its guesses, and its clock."""
     clock = SimpleNamespace(now_s=0.0)
     monkeypatch.setattr(draft_model, "time", SimpleNamespace(perf_counter=lambda: clock.now_s))

@@ -12,7 +12,7 @@ from engine.grammar.form_compiler import Constraints, GrammarHelper
 from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import CostCurve
-from engine.inference.speculation.sources import GrammarGuesses
+from engine.inference.speculation.sources import GrammarDrafts
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
@@ -137,8 +137,8 @@ def begun(constraints: Constraints, request: GenerationRequest) -> TokenConstrai
     return constraint
 
 
-def guessing(constraints: Constraints, request: GenerationRequest) -> GrammarGuesses:
-    return GrammarGuesses(begun(constraints, request), constraints._vocabulary.text_of)
+def guessing(constraints: Constraints, request: GenerationRequest) -> GrammarDrafts:
+    return GrammarDrafts(begun(constraints, request), constraints._vocabulary.text_of)
 
 
 def ids_of(bits: bytes) -> list[int]:
@@ -183,7 +183,7 @@ def test_looking_ahead_changes_nothing(constraints: Constraints) -> None:
     rng = random.Random(4)
     one = begun(constraints, held(SCHEMAS["alike"]))
     other = begun(constraints, held(SCHEMAS["alike"]))
-    source = GrammarGuesses(other.fork(), constraints._vocabulary.text_of)
+    source = GrammarDrafts(other.fork(), constraints._vocabulary.text_of)
     for _ in range(120):
         source.likelihood()
         source.propose(8)

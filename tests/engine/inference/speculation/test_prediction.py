@@ -6,7 +6,7 @@ import pytest
 
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import CostCurve
-from engine.inference.speculation.sources import PredictedText, PredictionGuesses
+from engine.inference.speculation.sources import PredictedText, PredictionDrafts
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest, Sampling
@@ -15,8 +15,8 @@ from tests.support.asking import run
 TEXT = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
 
 
-def guesses(text: list[int] = TEXT) -> PredictionGuesses:
-    return PredictionGuesses(PredictedText(text))
+def guesses(text: list[int] = TEXT) -> PredictionDrafts:
+    return PredictionDrafts(PredictedText(text))
 
 
 def test_an_answer_is_expected_to_begin_as_the_text_does() -> None:
@@ -103,7 +103,7 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = MlxBackend.sources
 
     def predicting(self: MlxBackend, *of: Any) -> Any:
-        return [one for one in sources(self, *of) if isinstance(one, PredictionGuesses)]
+        return [one for one in sources(self, *of) if isinstance(one, PredictionDrafts)]
 
     monkeypatch.setattr(MlxBackend, "sources", predicting)
 

@@ -135,6 +135,6 @@ def leftovers(backend: MlxBackend) -> list[str]:
 
 
 def _size_of(node: Any) -> int:
-    own = 0 if node.parent is None else node.stretch.size_bytes
+    own = 0 if node.parent is None else node.segment.size_bytes
     own += 0 if node.snapshot is None else node.snapshot.size_bytes
     return own + sum(map(_size_of, node.children.values()))

@@ -13,7 +13,7 @@ from engine.inference.batch import RunningBatch
 from engine.inference.cache.folder import DiskCache
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
-from engine.inference.speculation.sources import GuessSource, PredictionGuesses, PromptLookup
+from engine.inference.speculation.sources import DraftSource, PredictionDrafts, PromptLookup
 from engine.library.loading import OnLoadProgress
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -120,10 +120,10 @@ class Mixed:
         model.__class__ = Failing
         return RunningBatch(model, limits, lambda: _Widths(self._draws))
 
-    def _sources(self, prompt: Prompt, request: GenerationRequest) -> list[GuessSource]:
-        sources: list[GuessSource] = [PromptLookup(prompt.tokens)]
+    def _sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
+        sources: list[DraftSource] = [PromptLookup(prompt.tokens)]
         if prompt.prediction is not None:
-            sources.append(PredictionGuesses(prompt.prediction))
+            sources.append(PredictionDrafts(prompt.prediction))
         if (known := self.answers.get(tuple(prompt.tokens))) is not None:
             wrong = [place for place in range(80) if self._draws.random.random() < 0.1]
             sources.append(Foreseen(known, wrong))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inference.cache.index import LEAST_TOKENS, TOKEN_BYTES, Chains, Segment, key_of
+from engine.inference.cache.index import LEAST_TOKENS, TOKEN_BYTES, Chains, SegmentHeader, key_of
 from engine.values.request import CacheOwner
 
 ME = CacheOwner("me", "a")
@@ -14,7 +14,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.chains = Chains()
-        self.segments: dict[str, Segment] = {}
+        self.segments: dict[str, SegmentHeader] = {}
         self.written = 0
 
     def keep(self, kept_with: str, ids: list[int]) -> bool:
@@ -24,7 +24,7 @@ class Kept:
             return False
         own = tokens[addition.start * TOKEN_BYTES :]
         name = f"file {len(self.segments)} of {kept_with}"
-        segment = Segment("model", owner, addition.parent, addition.start, own)
+        segment = SegmentHeader("model", owner, addition.parent, addition.start, own)
         self.segments[name] = segment
         self.chains.add(name, segment)
         assert self.chains.discard(addition.superseded) == []
@@ -114,10 +114,10 @@ def test_a_file_that_is_gone_takes_with_it_what_builds_on_it() -> None:
 
 def test_a_segment_without_its_parent_is_left_out() -> None:
     chains = Chains()
-    whole = Segment("model", ME, "", 0, key_of(range(50)))
-    child = Segment("model", ME, "whole", 50, key_of(range(50, 90)))
-    beyond = Segment("model", ME, "whole", 51, key_of(range(50, 90)))
-    lost = Segment("model", ME, "nowhere", 50, key_of(range(50, 90)))
+    whole = SegmentHeader("model", ME, "", 0, key_of(range(50)))
+    child = SegmentHeader("model", ME, "whole", 50, key_of(range(50, 90)))
+    beyond = SegmentHeader("model", ME, "whole", 51, key_of(range(50, 90)))
+    lost = SegmentHeader("model", ME, "nowhere", 50, key_of(range(50, 90)))
     left = chains.add_all([("lost", lost), ("child", child), ("beyond", beyond), ("whole", whole)])
     assert sorted(left) == ["beyond", "lost"]
     assert len(chains) == 2
@@ -125,7 +125,7 @@ def test_a_segment_without_its_parent_is_left_out() -> None:
 
 def test_a_snapshot_serves_only_prompts_that_begin_with_all_of_it() -> None:
     chains = Chains()
-    chains.add("one", Segment("model", ME, "", 0, key_of(range(100)), is_whole=True))
+    chains.add("one", SegmentHeader("model", ME, "", 0, key_of(range(100)), is_whole=True))
     assert chains.longest("me", key_of([*range(99), 7, 8]), 100) is None
     found = chains.longest("me", key_of([*range(100), 7]), 100)
     assert found is not None
@@ -134,7 +134,7 @@ def test_a_snapshot_serves_only_prompts_that_begin_with_all_of_it() -> None:
 
 def test_a_snapshot_that_can_be_trimmed_serves_prompts_that_share_its_beginning() -> None:
     chains = Chains()
-    segment = Segment("model", ME, "", 0, key_of(range(100)), is_whole=True, can_trim=True)
+    segment = SegmentHeader("model", ME, "", 0, key_of(range(100)), is_whole=True, can_trim=True)
     chains.add("one", segment)
     found = chains.longest("me", key_of([*range(80), 7, 8]), 81)
     assert found is not None
@@ -144,7 +144,7 @@ def test_a_snapshot_that_can_be_trimmed_serves_prompts_that_share_its_beginning(
 def test_of_earlier_snapshots_the_longest_stays() -> None:
     chains = Chains()
     for name, length in (("prompt", 100), ("answer", 140)):
-        chains.add(name, Segment("model", ME, "", 0, key_of(range(length)), is_whole=True))
+        chains.add(name, SegmentHeader("model", ME, "", 0, key_of(range(length)), is_whole=True))
     addition = chains.snapshot(ME, key_of(range(200)))
     assert addition is not None
     assert addition.superseded == ("prompt",)

@@ -66,9 +66,9 @@ KINDS = {
 
 
 def cut(cache: list[Any], tokens: int, start: int) -> list[Any]:
-    stretch, snapshot = taken_apart(cache, tokens)
+    segment, snapshot = taken_apart(cache, tokens)
     middle = tokens // 3
-    halves = [stretch.part(0, middle), stretch.part(middle, tokens)]
+    halves = [segment.part(0, middle), segment.part(middle, tokens)]
     return tail(halves, snapshot, tokens, start)
 
 
@@ -99,9 +99,9 @@ def test_a_cache_that_is_cut_and_joined_again_is_the_same(kind: str) -> None:
 def test_a_cache_of_other_tokens_than_it_should_have_is_refused() -> None:
     cache = KINDS["plain"]()
     evaluate(cache)
-    stretch, snapshot = taken_apart(cache, 300)
+    segment, snapshot = taken_apart(cache, 300)
     with pytest.raises(NotCut):
-        tail([stretch], snapshot, 301, 0)
+        tail([segment], snapshot, 301, 0)
     with pytest.raises(NotCut):
         cut(cache, 299, 10)
     with pytest.raises(NotCut):

@@ -9,7 +9,7 @@ import pytest
 
 from engine.inference.cache import index
 from engine.inference.cache.folder import CacheFolder
-from engine.inference.cache.index import NotASegment, Segment
+from engine.inference.cache.index import NotASegment, SegmentHeader
 from tests.support.models.disk_caches import Room, kv_cache
 
 IDS = list(range(200))
@@ -94,7 +94,7 @@ def test_a_damaged_first_segment_drops_those_that_build_on_it(room: Room, model:
     later.close()
 
 
-def placed(room: Room, segment: Segment, ids: list[int]) -> None:
+def placed(room: Room, segment: SegmentHeader, ids: list[int]) -> None:
     """Write a file that is whole and well named, whatever it says of itself."""
     folder = CacheFolder(room.disk.folder.path)
     with folder.unfinished(1) as file:
@@ -104,13 +104,15 @@ def placed(room: Room, segment: Segment, ids: list[int]) -> None:
         file.commit(folder.prefix(room.model._fingerprint or "", segment.owner))
 
 
-CHANGES: dict[str, Callable[[Segment], Segment]] = {
-    "another model": lambda one: Segment("other", one.owner, "", 0, one.tokens),
-    "another kind": lambda one: Segment(one.model, one.owner, "", 0, one.tokens, is_whole=True),
-    "more tokens": lambda one: Segment(one.model, one.owner, "", 0, one.tokens * 2),
-    "fewer tokens": lambda one: Segment(one.model, one.owner, "", 0, one.tokens[:-8]),
-    "no parent": lambda one: Segment(one.model, one.owner, "", 7, one.tokens),
-    "a missing parent": lambda one: Segment(one.model, one.owner, "nowhere", 7, one.tokens),
+CHANGES: dict[str, Callable[[SegmentHeader], SegmentHeader]] = {
+    "another model": lambda one: SegmentHeader("other", one.owner, "", 0, one.tokens),
+    "another kind": lambda one: SegmentHeader(
+        one.model, one.owner, "", 0, one.tokens, is_whole=True
+    ),
+    "more tokens": lambda one: SegmentHeader(one.model, one.owner, "", 0, one.tokens * 2),
+    "fewer tokens": lambda one: SegmentHeader(one.model, one.owner, "", 0, one.tokens[:-8]),
+    "no parent": lambda one: SegmentHeader(one.model, one.owner, "", 7, one.tokens),
+    "a missing parent": lambda one: SegmentHeader(one.model, one.owner, "nowhere", 7, one.tokens),
 }
 
 
@@ -118,7 +120,7 @@ CHANGES: dict[str, Callable[[Segment], Segment]] = {
 def test_a_file_whose_header_describes_something_else_is_not_used(
     room: Room, model: Path, kept: Path, change: str
 ) -> None:
-    right = Segment.from_metadata(room.disk.folder.metadata(kept.name))
+    right = SegmentHeader.from_metadata(room.disk.folder.metadata(kept.name))
     kept.unlink()
     placed(room, CHANGES[change](right), IDS)
     later = Room(room.disk.folder.path, model)
@@ -162,4 +164,4 @@ def test_a_foreign_file_with_a_fitting_name_is_dropped(room: Room, model: Path, 
 )
 def test_metadata_of_another_kind_is_no_segment(metadata: object) -> None:
     with pytest.raises(NotASegment):
-        Segment.from_metadata(metadata)
+        SegmentHeader.from_metadata(metadata)
