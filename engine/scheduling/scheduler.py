@@ -1,4 +1,8 @@
-"""The running batch and the queue behind it: which answers join, get tokens, and leave."""
+"""The running batch and the queue behind it: which answers join, get tokens, and leave.
+
+Belongs to the engine thread and touches the model only through
+``engine.inference.mlx_backend.MlxBackend``.
+"""
 
 import logging
 import time
@@ -6,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Prompt, Step
@@ -40,203 +44,6 @@ from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 
-# The likelihoods of sampled tokens, for the rows whose readers want them. Engine thread.
-
-if TYPE_CHECKING:
-    from engine.inference.mlx_backend import MlxBackend
-
-_Wanted = tuple[int, int, Any, GenerationRequest]
-"""A token's place in the step, its id, its log-probabilities, and its request."""
-
-
-def wanted_stats(
-    backend: "MlxBackend", rows: Mapping[int, Row], step: Step
-) -> dict[int, TokenStats | Exception]:
-    """Return the likelihoods of a step's tokens whose rows want a full trace, by their places.
-
-    They are computed together. If that fails, each token is computed alone, and one that fails
-    again gets its exception.
-    """
-    wanted = [
-        (place, token_id, logprobs, rows[number].generation.request)
-        for place, (number, token_id, logprobs) in enumerate(step.sampled)
-        if number in rows and rows[number].trace is TraceLevel.FULL
-    ]
-    try:
-        return _stats_of(backend, wanted)
-    except Exception as error:
-        if len(wanted) == 1:
-            return {wanted[0][0]: error}
-    found: dict[int, TokenStats | Exception] = {}
-    for one in wanted:
-        try:
-            found |= _stats_of(backend, [one])
-        except Exception as error:
-            found[one[0]] = error
-    return found
-
-
-def _stats_of(backend: "MlxBackend", wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
-    chosen = {token_id for *_, request in wanted for token_id in request.chosen_logprobs}
-    found = backend.stats(
-        [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
-        max(request.top_logprobs for *_, request in wanted),
-        tuple(chosen),
-    )
-    return {
-        place: _as_asked(stats, request)
-        for (place, _, _, request), stats in zip(wanted, found, strict=True)
-    }
-
-
-def _as_asked(stats: TokenStats, request: GenerationRequest) -> TokenStats:
-    """Return the likelihoods of a token without those that only other requests asked for."""
-    if len(stats.top) > request.top_logprobs:
-        stats = replace(stats, top=stats.top[: request.top_logprobs])
-    if stats.chosen:
-        told = dict(stats.chosen)
-        stats = replace(stats, chosen=tuple((i, told[i]) for i in request.chosen_logprobs))
-    return stats
-
-
-# Gives the tokens of each step to the answers, and their events and ends to the readers.
-#
-# Belongs to the engine thread. Knows nothing of requests that wait for the batch.
-
-if TYPE_CHECKING:
-    from engine.inference.mlx_backend import MlxBackend
-
-
-class Leaving(NamedTuple):
-    """The rows whose answers ended in a step; the batch still holds them."""
-
-    rows: Mapping[int, int]
-    last_events: list[tuple[Generation, list[Event]]]
-
-
-class HandingOut:
-    """Hands the tokens of steps to the rows of a batch, and their events to the readers."""
-
-    def __init__(self, rows: dict[int, Row], outbox: Outbox, behind: SharedScores) -> None:
-        self._rows = rows
-        self._outbox = outbox
-        self._behind = behind
-        self._gathered_s = 0.0
-
-    def finish(
-        self,
-        row: Row,
-        kind: StopKind,
-        error: str | None = None,
-        *,
-        is_request_at_fault: bool = False,
-        retry_after_s: float | None = None,
-    ) -> None:
-        """Tell a reader that its answer has ended."""
-        self._behind.gone(row)
-        now = time.perf_counter()
-        *events, last = row.end(kind, now, error, is_request_at_fault=is_request_at_fault)
-        if retry_after_s is not None and isinstance(last, Finished):
-            last = replace(last, retry_after_s=retry_after_s)
-        self._outbox.put(row.generation, [*events, last], is_urgent=True)
-
-    def hand_out(self, backend: "MlxBackend", step: Step) -> Leaving:
-        """Hand the tokens of one step to their rows; return those that ended."""
-        now = time.perf_counter()
-        rows = self._rows
-        put = self._outbox.put
-        stats: dict[int, TokenStats | Exception] | None = None
-        checked, taken = step.checked, dict.fromkeys(step.checked, 0)
-        for number, end in step.budget_ends:
-            if (row := rows.get(number)) is not None:
-                row.budget_end = end
-        # They leave together, because each departure copies the rows that stay.
-        leaving: dict[int, int] = {}
-        ended: list[tuple[Generation, list[Event]]] = []
-        for place, (number, token_id, _) in enumerate(step.sampled):
-            row = rows.get(number)
-            if row is None:
-                continue
-            origin = TokenOrigin.SAMPLED
-            if checked and number in checked:
-                origin = checked[number].origins[taken[number]]
-                taken[number] += 1
-            try:
-                if row.trace is TraceLevel.FULL:
-                    if stats is None:
-                        stats = wanted_stats(backend, rows, step)
-                    stop = row.sampled(token_id, now, stats.get(place), origin)
-                else:
-                    stop = row.sampled(token_id, now, origin=origin)
-            except BaseException as error:
-                raise_endings(error)
-                # A parser that fails on one answer's text must not end the others.
-                del rows[number]
-                log_failure("a token could not be handled", error)
-                self.finish(row, StopKind.ERROR, cause_of(error))
-                leaving[number] = step.unused(number, taken.get(number, 0))
-                continue
-            if stop is not None:
-                del rows[number]
-                if number in checked:
-                    row.checked(checked[number], taken[number])
-                self._behind.gone(row)
-                last = row.finish(stop, time.perf_counter())
-                ended.append((row.generation, [*row.take_events(), last]))
-                leaving[number] = step.unused(number, taken.get(number, 0))
-            elif row.builder.count == 1 and row.builder.events:
-                put(row.generation, row.take_events(), is_urgent=True)
-        for number, found in checked.items():
-            if (row := rows.get(number)) is not None:
-                row.checked(found)
-        for number, why in step.failed:
-            row = rows.pop(number, None)
-            if row is not None:
-                self.finish(row, StopKind.ERROR, _unconstrained(why), is_request_at_fault=True)
-                leaving[number] = 0
-        for number, scores in step.scored:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, [scores])
-                for other, told in self._behind.found(row, scores):
-                    put(other.generation, told)
-        for number, tokens in step.shared:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, row.shared(tokens))
-        for number, tokens in step.read:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, row.read(tokens))
-        if step.read or step.shared:
-            for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
-                row = rows.pop(number)
-                ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
-                leaving[number] = 0
-        # Rows that neither decode nor read in this step have nothing for their readers.
-        readers = min(len(rows), len(step.sampled) + len(step.read))
-        is_due = now - self._gathered_s >= wake_up_distance_s(readers)
-        if is_due or leaving or self._outbox.is_urgent:
-            # Until a wake-up is due, events stay with their rows.
-            self._gathered_s = now
-            for row in rows.values():
-                if row.builder.events:
-                    put(row.generation, row.take_events(), is_urgent=True)
-        return Leaving(leaving, ended)
-
-
-def _unconstrained(why: str) -> str:
-    return (
-        f"the answer could not be constrained: {why}; simplify the schema, regular expression or "
-        "grammar"
-    )
-
-
-# The running batch and the queue behind it: which answers join, get tokens, and leave.
-#
-# Belongs to the engine thread and touches the model only through
-# ``engine.inference.mlx_backend.MlxBackend``.
-
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
@@ -269,7 +76,7 @@ class Scheduler:
         self._memory = AnswerMemory(limits, machine, largest, most, make_room)
         self.rows: dict[int, Row] = {}
         self.behind = SharedScores()
-        self._handing_out = HandingOut(self.rows, outbox, self.behind)
+        self._gathered_s = 0.0
         self.waiting: deque[Row] = deque()
         self._steps_unmeasured = 0
         # Since when no answer runs because memory is waited for.
@@ -390,7 +197,7 @@ class Scheduler:
             except BaseException as error:
                 raise_endings(error)
                 log_failure("a request could not join the batch", error)
-                self._handing_out.finish(row, StopKind.ERROR, cause_of(error))
+                self._finish(row, StopKind.ERROR, cause_of(error))
                 continue
             self.rows[joined.row] = row
             max_bytes = self._memory.max_prompts_bytes(backend.info, self.rows)
@@ -399,7 +206,7 @@ class Scheduler:
             self._outbox.put(row.generation, row.joined(joined, time.perf_counter()))
             if row.is_read_for_nothing:
                 del self.rows[joined.row]
-                self._handing_out.finish(row, StopKind.MAX_TOKENS)
+                self._finish(row, StopKind.MAX_TOKENS)
                 self._leave(backend, {joined.row: 0})
 
     def _next(self, model: ModelInfo) -> Row | None:
@@ -431,7 +238,7 @@ class Scheduler:
                     f"the memory for this answer was not free within {most_s:g} seconds, because "
                     "other models are answering; try again later"
                 )
-                self._handing_out.finish(row, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
+                self._finish(row, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
 
     def _end_overgrown(self, backend: "MlxBackend") -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""
@@ -443,7 +250,7 @@ class Scheduler:
             generation = row.generation
             generation.setting = replace(generation.setting, memory_room=row.builder.count)
             del self.rows[row.number]
-            self._handing_out.finish(row, StopKind.MEMORY_FULL)
+            self._finish(row, StopKind.MEMORY_FULL)
             self._leave(backend, {row.number: 0})
 
     def cancel(self, backend: "MlxBackend", generations: Collection[Generation]) -> None:
@@ -462,7 +269,7 @@ class Scheduler:
                 leaving[row.number] = 0
             elif row in self.waiting:
                 self.waiting.remove(row)
-            self._handing_out.finish(row, StopKind.CANCELLED)
+            self._finish(row, StopKind.CANCELLED)
         self._leave(backend, leaving)
 
     def close_all(self, last: Finished, why: EngineError) -> None:
@@ -484,7 +291,7 @@ class Scheduler:
         self.waiting.clear()
         self.behind.clear()
         for row in rows:
-            self._handing_out.finish(row, kind, error)
+            self._finish(row, kind, error)
 
     def decoded(self, backend: "MlxBackend") -> Step | BaseException:
         """Step the batch once. This changes no answer, because a step may take long."""
@@ -499,18 +306,114 @@ class Scheduler:
         if isinstance(outcome, BaseException):
             self._fail_batch(backend, outcome)
         else:
-            self._spread(backend, outcome)
+            self._emit(backend, outcome)
 
-    def _spread(self, backend: "MlxBackend", step: Step) -> None:
-        """Hand the tokens of one step to their rows and remove the rows that ended."""
-        leaving, last_events = self._handing_out.hand_out(backend, step)
+    def _emit(self, backend: "MlxBackend", step: Step) -> None:
+        """Give the tokens of one step to their rows, and remove the rows that ended."""
+        now = time.perf_counter()
+        rows = self.rows
+        put = self._outbox.put
+        stats: dict[int, TokenStats | Exception] | None = None
+        checked, taken = step.checked, dict.fromkeys(step.checked, 0)
+        for number, end in step.budget_ends:
+            if (row := rows.get(number)) is not None:
+                row.budget_end = end
+        # They leave together, because each departure copies the rows that stay.
+        leaving: dict[int, int] = {}
+        ended: list[tuple[Generation, list[Event]]] = []
+        for place, (number, token_id, _) in enumerate(step.sampled):
+            row = rows.get(number)
+            if row is None:
+                continue
+            origin = TokenOrigin.SAMPLED
+            if checked and number in checked:
+                origin = checked[number].origins[taken[number]]
+                taken[number] += 1
+            try:
+                if row.trace is TraceLevel.FULL:
+                    if stats is None:
+                        stats = wanted_stats(backend, rows, step)
+                    stop = row.sampled(token_id, now, stats.get(place), origin)
+                else:
+                    stop = row.sampled(token_id, now, origin=origin)
+            except BaseException as error:
+                raise_endings(error)
+                # A parser that fails on one answer's text must not end the others.
+                del rows[number]
+                log_failure("a token could not be handled", error)
+                self._finish(row, StopKind.ERROR, cause_of(error))
+                leaving[number] = step.unused(number, taken.get(number, 0))
+                continue
+            if stop is not None:
+                del rows[number]
+                if number in checked:
+                    row.checked(checked[number], taken[number])
+                self.behind.gone(row)
+                last = row.finish(stop, time.perf_counter())
+                ended.append((row.generation, [*row.take_events(), last]))
+                leaving[number] = step.unused(number, taken.get(number, 0))
+            elif row.builder.count == 1 and row.builder.events:
+                put(row.generation, row.take_events(), is_urgent=True)
+        for number, found in checked.items():
+            if (row := rows.get(number)) is not None:
+                row.checked(found)
+        for number, why in step.failed:
+            row = rows.pop(number, None)
+            if row is not None:
+                self._finish(row, StopKind.ERROR, _unconstrained(why), is_request_at_fault=True)
+                leaving[number] = 0
+        for number, scores in step.scored:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, [scores])
+                for other, told in self.behind.found(row, scores):
+                    put(other.generation, told)
+        for number, tokens in step.shared:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, row.shared(tokens))
+        for number, tokens in step.read:
+            row = rows.get(number)
+            if row is not None:
+                put(row.generation, row.read(tokens))
+        if step.read or step.shared:
+            for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
+                row = rows.pop(number)
+                ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
+                leaving[number] = 0
+        # Rows that neither decode nor read in this step have nothing for their readers.
+        readers = min(len(rows), len(step.sampled) + len(step.read))
+        is_due = now - self._gathered_s >= wake_up_distance_s(readers)
+        if is_due or leaving or self._outbox.is_urgent:
+            # Until a wake-up is due, events stay with their rows.
+            self._gathered_s = now
+            for row in rows.values():
+                if row.builder.events:
+                    put(row.generation, row.take_events(), is_urgent=True)
         if leaving:
             # Removing rows copies the batch; the readers of the others get their tokens before
             # that.
             self._outbox.deliver(is_forced=True)
             self._leave(backend, leaving)
-            for generation, events in last_events:
-                self._outbox.put(generation, events, is_urgent=True)
+            for generation, events in ended:
+                put(generation, events, is_urgent=True)
+
+    def _finish(
+        self,
+        row: Row,
+        kind: StopKind,
+        error: str | None = None,
+        *,
+        is_request_at_fault: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        """Tell a reader that its answer has ended."""
+        self.behind.gone(row)
+        now = time.perf_counter()
+        *events, last = row.end(kind, now, error, is_request_at_fault=is_request_at_fault)
+        if retry_after_s is not None and isinstance(last, Finished):
+            last = replace(last, retry_after_s=retry_after_s)
+        self._outbox.put(row.generation, [*events, last], is_urgent=True)
 
     def _leave(self, backend: "MlxBackend", leaving: Mapping[int, int]) -> None:
         if not leaving:
@@ -526,9 +429,70 @@ class Scheduler:
         log_failure("a step of the batch failed", error)
         going_on = backend.reset()
         for number in [number for number in self.rows if number not in going_on]:
-            self._handing_out.finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
+            self._finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
 
     def _all(self) -> Iterator[Row]:
         yield from self.rows.values()
         yield from self.waiting
         yield from self.behind
+
+
+def _unconstrained(why: str) -> str:
+    return (
+        f"the answer could not be constrained: {why}; simplify the schema, regular expression or "
+        "grammar"
+    )
+
+
+_Wanted = tuple[int, int, Any, GenerationRequest]
+"""A token's place in the step, its id, its log-probabilities, and its request."""
+
+
+def wanted_stats(
+    backend: "MlxBackend", rows: Mapping[int, Row], step: Step
+) -> dict[int, TokenStats | Exception]:
+    """Return the likelihoods of a step's tokens whose rows want a full trace, by their places.
+
+    They are computed together. If that fails, each token is computed alone, and one that fails
+    again gets its exception.
+    """
+    wanted = [
+        (place, token_id, logprobs, rows[number].generation.request)
+        for place, (number, token_id, logprobs) in enumerate(step.sampled)
+        if number in rows and rows[number].trace is TraceLevel.FULL
+    ]
+    try:
+        return _stats_of(backend, wanted)
+    except Exception as error:
+        if len(wanted) == 1:
+            return {wanted[0][0]: error}
+    found: dict[int, TokenStats | Exception] = {}
+    for one in wanted:
+        try:
+            found |= _stats_of(backend, [one])
+        except Exception as error:
+            found[one[0]] = error
+    return found
+
+
+def _stats_of(backend: "MlxBackend", wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
+    chosen = {token_id for *_, request in wanted for token_id in request.chosen_logprobs}
+    found = backend.stats(
+        [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
+        max(request.top_logprobs for *_, request in wanted),
+        tuple(chosen),
+    )
+    return {
+        place: _as_asked(stats, request)
+        for (place, _, _, request), stats in zip(wanted, found, strict=True)
+    }
+
+
+def _as_asked(stats: TokenStats, request: GenerationRequest) -> TokenStats:
+    """Return the likelihoods of a token without those that only other requests asked for."""
+    if len(stats.top) > request.top_logprobs:
+        stats = replace(stats, top=stats.top[: request.top_logprobs])
+    if stats.chosen:
+        told = dict(stats.chosen)
+        stats = replace(stats, chosen=tuple((i, told[i]) for i in request.chosen_logprobs))
+    return stats

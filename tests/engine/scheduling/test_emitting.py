@@ -7,9 +7,9 @@ import pytest
 
 from engine.inference.backend import Step
 from engine.scheduling import outbox, scheduler
+from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox
-from engine.scheduling.scheduler import HandingOut
-from engine.scheduling.sequence import SharedScores
+from engine.scheduling.scheduler import Scheduler
 from engine.values.request import TraceLevel
 from tests.engine.scheduling.readers import Clock, Reader
 
@@ -54,12 +54,13 @@ class Batch:
 
     def __init__(self, outbox: Outbox, readers: list[Reader], decoding: int) -> None:
         rows: Any = {number: Answer(one) for number, one in enumerate(readers)}
-        self._handing_out = HandingOut(rows, outbox, SharedScores())
+        self._scheduler = Scheduler(Limits(), outbox)
+        self._scheduler.rows |= rows
         self._step = Step(sampled=[(number, 7, None) for number in range(decoding)])
 
     def step(self) -> None:
         """Decode one token of each row."""
-        self._handing_out.hand_out(cast(Any, None), self._step)
+        self._scheduler.take(cast(Any, None), self._step)
 
 
 @pytest.fixture
