@@ -5,7 +5,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QObject
 from PySide6.QtWidgets import (
     QApplication,
     QScrollArea,
@@ -13,6 +12,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.scheduling.service import Engine
+from tests.support.answers.said import finished_run
 from tests.support.shown import SilentServer, Use, main_window, shown
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.theme import Theme
@@ -212,26 +212,31 @@ def test_the_reason_of_an_answer_scrolls_nothing_sideways(use: Use, percent: int
 
 def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_alone(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
-        moved: list[bool] = []
+        theme, gone = window.theme, list[bool]()
 
-        class Watch(QObject):
-            def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-                if event.type() == QEvent.Type.LayoutRequest:
-                    moved.append(window.theme.is_changing)
-                return False
+        def watch() -> None:
+            for line in window.findChildren(QWidget, "qt_qmainwindow_extended_splitter"):
+                line.destroyed.connect(lambda *_: gone.append(theme.is_changing))
 
-        said = [ConversationMessage("user", "Count"), ConversationMessage("user", "On")]
-        window.workspace.take_in(Conversation("Small", said))
         window.preferences.change(text_percent=200)
-        await asyncio.sleep(0.2)
+        turns = [
+            (
+                ConversationMessage("user", "Count from 1 to 10, one number per line"),
+                ConversationMessage("assistant", run=finished_run("1\n2\n3\n4", thinking="")),
+            )
+            for _ in range(3)
+        ]
+        window.workspace.take_in(Conversation("Small", [one for turn in turns for one in turn]))
+        window.workspace.current.stops.add("6")
+        await asyncio.sleep(0.5)
+        theme.set_mode("dark")
+        await asyncio.sleep(0.3)
         window.resize(760, 620)
-        watch = Watch()
-        window.installEventFilter(watch)
-        for mode in ("dark", "light", "dark"):
-            window.theme.set_mode(mode)
-            await asyncio.sleep(0.05)
-        assert moved
-        assert not any(moved)  # else Qt deletes the lines between columns while it styles them
-        window.removeEventFilter(watch)
+        theme.changing.connect(watch)
+        for mode in ("dark", "light", "dark", "light", "dark", "light"):
+            theme.set_mode(mode)
+            await asyncio.sleep(0.1)
+        theme.changing.disconnect(watch)
+        assert not any(gone)  # else Qt deletes a line between columns while it styles it
 
     use(steps)
