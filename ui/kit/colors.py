@@ -8,8 +8,6 @@ from typing import Literal
 
 from ui.words import Tone
 
-# A plain value without Qt, for settings files and tables.
-
 ThemeMode = Literal["system", "light", "dark"]
 
 

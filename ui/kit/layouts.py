@@ -1,4 +1,18 @@
-"""Columns, rows and forms: what is in them, with the spacing and the margins as arguments."""
+"""Columns, rows and forms: what is in them, with the spacing and the margins as arguments.
+
+    column(
+        heading,
+        row(field, button, spacing=8),
+        (table, 1),
+        STRETCH,
+        spacing=12,
+        margins=(18, 16, 18, 16),
+        on=self,
+    )
+
+An item is a widget, a layout, a number of pixels to leave free, ``STRETCH``, or a tuple of a widget
+or a layout, its stretch factor and, if it has one, its alignment. Main thread.
+"""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,9 +27,6 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
-
-# An item is a widget, a layout, a number of pixels to leave free, ``STRETCH``, or a tuple of a
-# widget or a layout, its stretch factor and, if it has one, its alignment.
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,6 @@ from ui.kit.layouts import column, row
 from ui.kit.theme import restyle
 from ui.models.model_words import download_words, percent
 
-# Downloads of models: progress, rate and time left.
-
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
 
 _SHOWN_EACH_MS = 120

@@ -278,8 +278,6 @@ def _one_line(text: str) -> str:
     return " ".join(_TAG.sub("", text).split())
 
 
-# Main thread; the hub is asked on another.
-
 CardStage = Literal["none", "reading", "shown", "missing"]
 
 _MOST_CHARS = 12_000
