@@ -21,9 +21,11 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFormLayout,
+    QFrame,
     QHBoxLayout,
     QLayout,
     QLayoutItem,
+    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
@@ -103,6 +105,24 @@ def form(
         else:
             layout.addRow(label, inside)
     return layout
+
+
+def scrolling(inside: QWidget, says: str, *, goes_sideways: bool = True) -> QScrollArea:
+    """Return an area without a frame that scrolls a widget.
+
+    Args:
+        inside: What is scrolled; it is as wide as the area, if it can be.
+        says: What a screen reader calls the area; empty for nothing.
+        goes_sideways: Whether it scrolls sideways, too.
+    """
+    area = QScrollArea()
+    area.setAccessibleName(says)
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    if not goes_sideways:
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    area.setWidget(inside)
+    return area
 
 
 def _fill(

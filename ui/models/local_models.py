@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QMenu,
     QPushButton,
-    QScrollArea,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -24,7 +23,7 @@ from engine.library.models import model_name
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_words
 from ui.kit.labels import ElidedLabel, StatusPill, label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_text, literal
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
@@ -265,12 +264,7 @@ class LocalModels(QWidget):
             margins=(20, 4, 20, 18),
             on=holder,
         )
-        area = QScrollArea()
-        area.setAccessibleName("Models on this computer")
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
-        area.setWidget(holder)
+        area = scrolling(holder, "Models on this computer", goes_sideways=False)
         column(
             column(
                 row(self._note, STRETCH, self.check, self.add, self.find_button, spacing=8),

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from engine import counted, figures, seconds, sentence
 from ui.kit.buttons import CopyButton, IconButton
 from ui.kit.labels import ElidedLabel, FactTable, label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.theme import fixed_font
 from ui.server.requests import (
@@ -193,9 +193,4 @@ def _scrolled(widget: QWidget) -> QScrollArea:
     holder = QWidget()
     holder.setObjectName("scrolled")
     column(widget, STRETCH, margins=(14, 12, 14, 12), on=holder)
-    area = QScrollArea()
-    area.setAccessibleName("Overview of the request")
-    area.setWidgetResizable(True)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setWidget(holder)
-    return area
+    return scrolling(holder, "Overview of the request")

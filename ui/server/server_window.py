@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from engine.files.causes import os_cause
 from ui.kit.buttons import CheckBox, CopyButton, IconButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, StatusPill, clear_layout_of, label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
@@ -395,12 +395,7 @@ class ServerWindow(OwnWindow):
         holder = QWidget()
         holder.setObjectName("scrolled")
         column(self.settings, margins=(20, 14, 12, 14), on=holder)
-        area = QScrollArea()
-        area.setAccessibleName("Settings of the server")
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(holder)
+        area = scrolling(holder, "Settings of the server", goes_sideways=False)
         self._theme.follow(area, lambda: area.setFixedWidth(self._settings_px(area, holder)))
         return area
 

@@ -9,17 +9,15 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFormLayout,
-    QFrame,
     QLineEdit,
     QPlainTextEdit,
     QPushButton,
-    QScrollArea,
     QWidget,
 )
 
 from ui.kit.buttons import CheckBox, Choice, IconButton
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import move_focus
@@ -213,11 +211,8 @@ class ServerForm(_KeptDialog):
         inner = QWidget()
         inner.setObjectName("scrolled")
         inner.setLayout(self._form)
-        scroll = QScrollArea()
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll = scrolling(inner, "")
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        scroll.setWidget(inner)
         column(
             (scroll, 1), self.problem, self.buttons, spacing=12, margins=(18, 16, 18, 16), on=self
         )

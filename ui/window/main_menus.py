@@ -41,7 +41,7 @@ from ui.kit.flow_text import (
     text_widget_of,
 )
 from ui.kit.menus import add_entry, copied_text, copy_text, literal
-from ui.kit.theme import Theme, current_theme
+from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_dialog import AppearanceMenu
@@ -489,7 +489,6 @@ _add_everywhere = partial(add_entry, works_everywhere=True)
 class WindowWithMenus(Protocol):
     """The parts of the main window that the menus use."""
 
-    theme: Theme
     preferences: PreferencesState
     workspace: Workspace
     sidebar: Sidebar

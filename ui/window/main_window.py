@@ -2,7 +2,7 @@
 
 Main thread, inside the one loop that Qt and asyncio share. To compose it::
 
-    window = MainWindow(engine, theme, server=..., ...)  # ``MainWindow`` lists all parts
+    window = MainWindow(engine, server=..., ...)  # ``MainWindow`` lists all parts
     window.closed.connect(done.set)  # setQuitOnLastWindowClosed(False)
     window.show()
     window.start(model_path)  # in the background; needs the loop

@@ -12,13 +12,11 @@ from PySide6.QtGui import QAction, QFont, QKeySequence
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QFrame,
     QGridLayout,
     QMainWindow,
     QMenu,
     QMenuBar,
     QMessageBox,
-    QScrollArea,
     QWidget,
 )
 
@@ -26,7 +24,7 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import tell
 from ui.kit.labels import label
-from ui.kit.layouts import column
+from ui.kit.layouts import column, scrolling
 from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_dialog import KeptPrompts, PreferencesDialog
@@ -80,12 +78,7 @@ class ShortcutsDialog(QDialog):
                 keys.setAccessibleName(f"{words}: {keys_of(action)}")
                 grid.addWidget(label(words), row, 0)
                 grid.addWidget(keys, row, 1, Qt.AlignmentFlag.AlignRight)
-        area = QScrollArea()
-        area.setAccessibleName("Keyboard shortcuts")
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(holder)
+        area = scrolling(holder, "Keyboard shortcuts", goes_sideways=False)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.close)
         column((area, 1), buttons, spacing=14, margins=(22, 18, 16, 16), on=self)

@@ -21,7 +21,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QPlainTextEdit,
     QPushButton,
-    QScrollArea,
     QWidget,
 )
 
@@ -33,7 +32,7 @@ from ui.chat.session.side_by_side import Side, SideBySide
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
@@ -202,12 +201,7 @@ class SidesPage(QWidget):
         holder = QWidget()
         holder.setObjectName("scrolled")
         row(STRETCH, (middle, 1000), STRETCH, on=holder)
-        self.area = QScrollArea()
-        self.area.setAccessibleName("Two answers side by side")
-        self.area.setWidgetResizable(True)
-        self.area.setFrameShape(QFrame.Shape.NoFrame)
-        self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.area.setWidget(holder)
+        self.area = scrolling(holder, "Two answers side by side", goes_sideways=False)
         column(self.area, on=self)
         bar = self.area.verticalScrollBar()
         bar.valueChanged.connect(self._notice_place)
@@ -223,10 +217,10 @@ class SidesPage(QWidget):
             return
         if self._sides is not None:
             self._sides.is_running_changed.disconnect(self._refresh)
-        for pile in self.columns:
-            pile.hide()
-            self._row.removeWidget(pile)
-            pile.deleteLater()
+        for answer in self.columns:
+            answer.hide()
+            self._row.removeWidget(answer)
+            answer.deleteLater()
         self.columns = []
         self._sides = sides
         if sides is None:
@@ -286,8 +280,8 @@ class SidesPage(QWidget):
         sides = self._sides
         if sides is None:
             return
-        for pile in self.columns:
-            pile.show_busy(sides.is_running)
+        for answer in self.columns:
+            answer.show_busy(sides.is_running)
         self.compare.setEnabled(not sides.is_running)
         self.leave.setEnabled(not sides.is_running)
         under_way = [one for one in sides.sides if one.session.is_running]
@@ -298,18 +292,18 @@ class SidesPage(QWidget):
         elif failed:
             words = "Both answers" if len(failed) > 1 else "One of the answers"
             self.words.setText(f"{words} failed.")
-            for pile in self.columns:
-                pile.show_differences([])
+            for answer in self.columns:
+                answer.show_differences([])
         else:
             start_task(self, self._show_differences(sides), "compare two answers")
 
     async def _show_differences(self, sides: SideBySide) -> None:
-        texts = [pile.shown_text for pile in self.columns]
+        texts = [answer.shown_text for answer in self.columns]
         left, right = await asyncio.to_thread(differences, *texts)
         if sides is not self._sides:
             return
-        for pile, spans in zip(self.columns, (left, right), strict=True):
-            pile.show_differences(spans)
+        for answer, spans in zip(self.columns, (left, right), strict=True):
+            answer.show_differences(spans)
         count = max(len(left), len(right))
         if not count:
             words = "Both answers have the same words."
@@ -472,11 +466,8 @@ class SidesSheet(QDialog):
         for words in inner.findChildren(QLabel):
             words.setMinimumHeight(1)  # Qt's minimum would be the height in a narrower column
         # On a small screen with large text the form does not fit without scrolling.
-        self._area = QScrollArea()
-        self._area.setWidgetResizable(True)
-        self._area.setFrameShape(QFrame.Shape.NoFrame)
+        self._area = scrolling(inner, "")
         self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self._area.setWidget(inner)
         column(
             (self._area, 1),
             self.problem,

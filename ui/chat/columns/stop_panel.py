@@ -16,7 +16,7 @@ from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import IconButton
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.records.conversations import StopEntry
 from ui.records.runs import Run
@@ -90,8 +90,8 @@ class StopPanel(QDockWidget):
         return bar
 
     def _build_content(self) -> QWidget:
-        pile = QWidget()
-        pile.setObjectName("scrolled")
+        inner = QWidget()
+        inner.setObjectName("scrolled")
         line = QFrame()
         line.setFixedHeight(1)
         line.setStyleSheet("background: palette(mid);")
@@ -102,14 +102,10 @@ class StopPanel(QDockWidget):
             (self.verdict, 1),
             spacing=16,
             margins=(16, 14, 16, 18),
-            on=pile,
+            on=inner,
         )
-        area = self._area = QScrollArea()
-        area.setWidgetResizable(True)
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setAccessibleName("Stop panel")
-        area.setWidget(pile)
-        frame = _Sized(pile, area)
+        area = self._area = scrolling(inner, "Stop panel")
+        frame = _Sized(inner, area)
         frame.setObjectName("stop_panel")
         column(area, on=frame)
         return frame

@@ -7,14 +7,13 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QPushButton,
-    QScrollArea,
     QVBoxLayout,
     QWidget,
 )
 
 from ui.kit.buttons import CheckBox
 from ui.kit.labels import clear_layout_of, label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
@@ -70,12 +69,7 @@ class ToolsPopover(QFrame):
         self._list = QWidget()
         self._list.setObjectName("scrolled")
         column(spacing=_BETWEEN_SERVERS_PX, margins=(0, 0, 4, 0), on=self._list)
-        self._scroll = QScrollArea()
-        self._scroll.setWidgetResizable(True)
-        self._scroll.setFrameShape(QFrame.Shape.NoFrame)
-        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._scroll.setWidget(self._list)
-        self._scroll.setAccessibleName("Servers and tools")
+        self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.attach = QPushButton("Attach…")
         self.attach.setAccessibleName("Attach a resource or a prompt of a tool server")
@@ -193,7 +187,7 @@ class ToolsPopover(QFrame):
         said.setContentsMargins(_INDENT_PX, 0, 0, 0)
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         said.setMinimumHeight(1)
-        pile = column(box, said, spacing=_WITHIN_SERVER_PX, on=group)
+        lines = column(box, said, spacing=_WITHIN_SERVER_PX, on=group)
         if not is_used:
             return
         for tool in server.tools:
@@ -207,9 +201,9 @@ class ToolsPopover(QFrame):
             )
             self.boxes[tool.key] = inner
             if approval_of(tool) in self._choice.approved:
-                pile.addLayout(self._with_approval(tool, inner))
+                lines.addLayout(self._with_approval(tool, inner))
             else:
-                pile.addWidget(inner)
+                lines.addWidget(inner)
 
     def _with_approval(self, tool: ToolInfo, box: CheckBox) -> QHBoxLayout:
         """Return the row of a tool that runs here without asking, and a button that revokes it."""
