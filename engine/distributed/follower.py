@@ -1,4 +1,8 @@
-"""Every other rank: repeats what rank 0 does."""
+"""A follower: a process that holds a shard of the model and obeys rank 0.
+
+The thread that calls ``follow`` carries out the orders; another thread reads them as they arrive,
+so that it notices a lost rank 0 also in the middle of a step.
+"""
 
 import contextlib
 import json
@@ -30,11 +34,6 @@ from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.inference.library_imports import importing_mlx_lm
 from engine.library.models import check_folder, model_name
-
-# A follower: a process that holds a shard of the model and obeys rank 0.
-#
-# The thread that calls ``follow`` carries out the orders; another thread reads them as they
-# arrive, so that it notices a lost rank 0 also in the middle of a step.
 
 _CONNECT_S = 5.0
 

@@ -1,4 +1,7 @@
-"""Rank 0: loads a model on all processes of a world."""
+"""Rank 0's loader of models: the other processes load their shards at the same time.
+
+A loader for ``engine.scheduling.service.Engine``. Engine thread, except for ``end``.
+"""
 
 import logging
 from collections.abc import Callable
@@ -13,10 +16,6 @@ from engine.inference.backend import BatchLimits
 from engine.inference.library_imports import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import check_folder, model_name
-
-# Rank 0's loader of models: the other processes load their shards at the same time.
-#
-# A loader for ``engine.scheduling.service.Engine``. Engine thread, except for ``end``.
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

@@ -160,6 +160,8 @@ def in_words(error: str) -> str:
 
 
 # The process that compiles each grammar first, because compiling may crash a process.
+# A compiled grammar cannot leave its process, so the program compiles it again: without this trial
+# one request could end the streams of all others.
 #
 # Started as ``python -m engine.grammar.compilation``. Reads frames from its standard input and
 # answers each on its standard output; ends with its input. The content of each frame is a line of

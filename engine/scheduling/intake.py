@@ -177,8 +177,6 @@ def _pieces(backend: "MlxBackend", tokens: Sequence[int]) -> TokenTexts:
 # Requests take turns, a short while each, between two steps of the batch. Engine thread, except
 # where a method says otherwise. No MLX.
 
-if TYPE_CHECKING:
-    from engine.inference.mlx_backend import MlxBackend
 
 _Found = Sequence[tuple[int, Vector]]
 

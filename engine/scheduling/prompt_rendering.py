@@ -1,4 +1,9 @@
-"""Renders and tokenises prompts on other threads, so that no prompt delays a running answer."""
+"""Renders and tokenises prompts on other threads, so that no prompt delays a running answer.
+
+Three threads: one for short prompts, one for long prompts, and one for prompts that are only
+counted or shown, so that short prompts never wait for the others. A job that takes too long is
+ended. No MLX.
+"""
 
 import ctypes
 import logging
@@ -14,12 +19,6 @@ from engine.errors import EngineError, InvalidRequest
 from engine.inference.backend import Prompt
 from engine.scheduling.outbox import cause_of
 from engine.values.request import GenerationRequest
-
-# Renders and tokenises prompts on other threads, so that no prompt delays a running answer.
-#
-# Three threads: one for short prompts, one for long prompts, and one for prompts that are only
-# counted or shown, so that short prompts never wait for the others. A job that takes too long is
-# ended. No MLX.
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

@@ -22,8 +22,6 @@ from engine.values.events import (
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
 
-# The state of one answer on the engine thread: its text pipeline, its times, its reader.
-
 # The tokens that an answer without ``max_tokens`` is expected to need.
 _USUAL_ANSWER = 2048
 

@@ -229,11 +229,6 @@ class Asking:
         self._thread.tell(Cancel(generation))
 
 
-# The façade of the engine: the only object that windows and servers talk to.
-#
-# Never imports MLX itself.
-
-
 class Engine:
     """Generates answers with one model, or with several that are loaded when they are needed.
 

@@ -68,11 +68,6 @@ class FreedMemory:
         return True
 
 
-# The engine thread: carries out commands between steps, and steps the batch while there is work.
-#
-# Everything that touches the model happens here. The thread looks into its inbox between two
-# decode steps, and between two chunks of a long prompt, so a cancel waits at most one step.
-
 _log = logging.getLogger(__name__)
 _GLANCE_S = 0.05
 # How long the thread may take to free its models, at its end.
