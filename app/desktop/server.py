@@ -54,7 +54,7 @@ _Note = tuple[RequestEntry, dict[str, RunTrace]]
 
 
 class RequestFeed:
-    """An observer of the server. Fits ``api.transport.observing.RequestObserver``."""
+    """An observer of the server. Fits ``api.transport.observation.RequestObserver``."""
 
     def __init__(
         self,
