@@ -42,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as failed:
         print(f"fullstop: {harmless(str(failed))}", file=sys.stderr)
         return failed.exit_code
+    except BrokenPipeError:
+        return exits.leave_reader()
     except KeyboardInterrupt:
         print("fullstop: interrupted", file=sys.stderr)
         return exits.INTERRUPTED

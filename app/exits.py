@@ -3,6 +3,9 @@
 Pure values, any thread.
 """
 
+import os
+import sys
+
 OK = 0
 FAILURE = 1
 USAGE = 2
@@ -10,6 +13,12 @@ INCOMPLETE = 3
 UNREACHABLE = 4
 INTERRUPTED = 130
 READER_GONE = 141
+
+
+def leave_reader() -> int:
+    """Keep Python from reporting at its exit that nobody reads the output; return the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE
 
 
 class CommandError(Exception):

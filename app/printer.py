@@ -28,8 +28,6 @@ def columns_of(stream: TextIO) -> int:
 
 
 # Prints streamed text to a terminal safely, with a status line.
-#
-# Main thread.
 
 _DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
 

@@ -25,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as failed:
         print(f"fullstop-probe: {harmless(str(failed))}", file=sys.stderr)
         return failed.exit_code
+    except BrokenPipeError:
+        return exits.leave_reader()
     except KeyboardInterrupt:
         print("fullstop-probe: interrupted", file=sys.stderr)
         return exits.INTERRUPTED

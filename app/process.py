@@ -21,8 +21,6 @@ from typing import Self, TextIO
 from app import exits
 from app.paths import open_private
 
-# The process itself: its signals, its limit of open files, its garbage collection.
-
 # Raises this process's limit of open files and connections, if the system allows it.
 #
 # Main thread, at start-up.

@@ -257,13 +257,6 @@ def _load_failing(folder: Path, **options: Any) -> Any:
     return backend
 
 
-# ``fullstop --self-test``: checks that this installation works, with the demo model.
-#
-# Loads MLX and the demo model, ends an answer in every possible way, serves both vendors'
-# clients, and builds the window off screen if Qt can be loaded. Needs no network and no display.
-# It writes only to a temporary folder, so a person's settings and conversations are not touched.
-# Main thread; imports Qt only if a window is possible.
-
 _CHECK_LIMIT_S = 60.0
 _LONGEST_REASON = 300  # characters
 _UNTOUCHED = {

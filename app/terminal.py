@@ -296,8 +296,6 @@ def _model_words(model: ModelInfo | None) -> str:
 
 
 # The state of a conversation in the terminal, and its slash commands.
-#
-# Main thread.
 
 HELP = """\
 /stop add S        end answers before S, taken as typed; in double quotes \\n, \\t … are read

@@ -47,12 +47,7 @@ def run(options: AskOptions) -> int:
         raise CommandError(
             f"--save-run: there is no folder {options.saved_run.parent}", exits.USAGE
         )
-    try:
-        return asyncio.run(_ask(options, prompt))
-    except BrokenPipeError:
-        # The reader of the output is gone; keep Python from reporting it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.READER_GONE
+    return asyncio.run(_ask(options, prompt))
 
 
 def as_json(given: Answer) -> dict[str, Any]:

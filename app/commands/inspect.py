@@ -3,7 +3,6 @@
 Needs no model and no network. Main thread.
 """
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,10 +31,6 @@ def run(options: InspectOptions) -> int:
         sys.stdout.flush()
     except NotReadable as error:
         raise CommandError(f"{options.file} cannot be read: {error}", exits.USAGE) from error
-    except BrokenPipeError:
-        # The reader of the output is gone; keep Python from reporting it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.READER_GONE
     return tally.exit_code
 
 

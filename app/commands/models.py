@@ -3,7 +3,6 @@
 Results go to standard output, everything else to standard error. Main thread; loads no model.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -271,12 +270,7 @@ def _printed(shown: str | dict[str, Any]) -> int:
     """Print a text, or an object as JSON; return the exit code."""
     if isinstance(shown, dict):
         shown = harmless_json(_plain(shown)) + "\n"
-    try:
-        print(shown, end="", flush=True)
-    except BrokenPipeError:
-        # The reader of the output is gone; keep Python from reporting it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.READER_GONE
+    print(shown, end="", flush=True)
     return exits.OK
 
 

@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -122,11 +121,6 @@ class _Probing:
                 self.reports.append(report)
 
 
-# ``fullstop probe``: tests how a server handles stops and prints a report.
-#
-# Needs no model of its own, and neither Qt nor MLX: ``fullstop-probe`` is this command by itself.
-# Main thread, on an event loop of its own.
-
 _ALL = "all"
 _MOST_REPORT_BYTES = 256 * 1024 * 1024
 _CODES = {
@@ -167,7 +161,8 @@ def run_arguments(given: argparse.Namespace) -> int:
     """Run the probe's command line; return the exit code."""
     if given.list:
         shown = harmless_json(catalogue_as_data()) + "\n" if given.json else catalogue_as_text()
-        return _print(shown) or exits.OK
+        print(shown, end="", flush=True)
+        return exits.OK
     if given.diff is not None:
         return _compare(*given.diff, is_json=given.json)
     return run(_command_of(given))
@@ -194,7 +189,8 @@ def run(command: ProbeCommand) -> int:
     shown = suite_as_text(suite)
     if command.is_json:
         shown = harmless_json(suite_as_data(suite)) + "\n"
-    return _print(shown) or _CODES[suite.verdict]
+    print(shown, end="", flush=True)
+    return _CODES[suite.verdict]
 
 
 def _command_of(given: argparse.Namespace) -> ProbeCommand:
@@ -270,21 +266,9 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
     except NotAReport as error:
         raise CommandError(f"--diff: {error}", exits.USAGE) from error
     data = harmless_json(changes_as_data(differences)) + "\n"
-    code = _print(data if is_json else changes_as_text(differences))
+    print(data if is_json else changes_as_text(differences), end="", flush=True)
     is_worse = any(one.is_new_failure for one in differences)
-    return code or (exits.FAILURE if is_worse else exits.OK)
-
-
-def _print(text: str) -> int:
-    """Print; return the exit code if the reader of the output is gone."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Keep Python from reporting it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.READER_GONE
-    return 0
+    return exits.FAILURE if is_worse else exits.OK
 
 
 def _show(printer: Printer, progress: Progress) -> None:

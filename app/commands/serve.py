@@ -124,50 +124,39 @@ async def _serve(
     is_told_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     limits = Limits(**_shared(options, Limits))
-    with signals.delivered(loop, is_told_to_end.set):
-        return await _serve_until(is_told_to_end, options, models, config, meeting, limits)
-
-
-async def _serve_until(
-    is_told_to_end: asyncio.Event,
-    options: ServeOptions,
-    models: ServedModels,
-    config: ServerConfig,
-    meeting: Meeting | None,
-    limits: Limits,
-) -> str | None:
     disk = _disk_cache(options)
-    async with open_engine_of(meeting, limits, disk) as (engine, lost):
-        ending = asyncio.create_task(is_told_to_end.wait())
-        engine.offer(models.offered)
-        loading = asyncio.create_task(load(engine, models.default, options.draft_model))
-        telemetry = telemetry_for(os.environ, __version__, config.api_key)
-        server = ApiServer(engine, config, telemetry)
-        try:
-            # Listen before the model is loaded, so that a taken port is reported at once.
-            address = await server.start()
-            ends: set[asyncio.Future[Any]] = {ending, lost}
-            await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
-            if not (is_told_to_end.is_set() or lost.done()):
-                await loading
-                _announce(address.url, engine.model, config, is_json=options.log == "json")
-                spare_what_is_loaded()
-                # A JSON log must contain no other lines.
-                line = nullcontext() if options.log == "json" else _live(engine, server)
-                async with line:
-                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        except OSError as error:
-            own = error.strerror if isinstance(error, CannotListen) else os_cause(error)
-            raise CommandError(f"cannot serve: {own}") from error
-        finally:
-            for task in (loading, ending):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, CommandError):
-                    await task
-            await server.stop()
-            if telemetry is not None:
-                await asyncio.to_thread(telemetry.close)
-    return lost.result() if lost.done() else None
+    with signals.delivered(loop, is_told_to_end.set):
+        async with open_engine_of(meeting, limits, disk) as (engine, lost):
+            ending = asyncio.create_task(is_told_to_end.wait())
+            engine.offer(models.offered)
+            loading = asyncio.create_task(load(engine, models.default, options.draft_model))
+            telemetry = telemetry_for(os.environ, __version__, config.api_key)
+            server = ApiServer(engine, config, telemetry)
+            try:
+                # Listen before the model is loaded, so that a taken port is reported at once.
+                address = await server.start()
+                ends: set[asyncio.Future[Any]] = {ending, lost}
+                await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
+                if not (is_told_to_end.is_set() or lost.done()):
+                    await loading
+                    _announce(address.url, engine.model, config, is_json=options.log == "json")
+                    spare_what_is_loaded()
+                    # A JSON log must contain no other lines.
+                    line = nullcontext() if options.log == "json" else _live(engine, server)
+                    async with line:
+                        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            except OSError as error:
+                own = error.strerror if isinstance(error, CannotListen) else os_cause(error)
+                raise CommandError(f"cannot serve: {own}") from error
+            finally:
+                for task in (loading, ending):
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError, CommandError):
+                        await task
+                await server.stop()
+                if telemetry is not None:
+                    await asyncio.to_thread(telemetry.close)
+        return lost.result() if lost.done() else None
 
 
 def _announce(url: str, model: ModelInfo | None, config: ServerConfig, *, is_json: bool) -> None:

@@ -171,11 +171,7 @@ def _note_imported(path: Path) -> None:
         path.rename(path.with_name(path.name.replace(_NAME, _IMPORTED, 1)))
 
 
-# The tray and notifications: how the program is present without its window.
-
 # System notifications: by the tray icon, or by ``notify-send`` without a tray.
-#
-# Main thread.
 
 _SECONDS_MS = 1000
 _SHOWN_MS = 15 * _SECONDS_MS
@@ -268,11 +264,7 @@ def _told_by_command(window: MainWindow) -> Iterator[None]:
         notifications.close()
 
 
-# The program with a window: one Qt and asyncio loop, the engine, the switchable server.
-
 # Opens what is kept of this person's conversations: the store, and the tokens of answers.
-#
-# Main thread.
 
 
 def kept_traces(store: ConversationStore, preferences: PreferencesState) -> TraceFiles:
@@ -301,8 +293,6 @@ async def kept_conversations() -> AsyncIterator[ConversationStore]:
 
 
 # Keeps the window's layout and its last model for the next start.
-#
-# Main thread.
 
 
 def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
@@ -330,10 +320,6 @@ def tell(window: MainWindow, notice: str) -> None:
     _log.warning("%s", notice)
     report_failure(window, "Some of your settings could not be read", notice, title="Settings")
 
-
-# The program with a window: one Qt and asyncio loop, the engine, the switchable server.
-#
-# The only module that knows qasync. Main thread.
 
 # How long the end of the program waits for the steps and loads that are under way.
 _MOST_STEP_S = 1.0
@@ -370,6 +356,7 @@ async def session(
 ) -> None:
     """Show a window on the running Qt loop; return once it is closed and everything has ended."""
     loop = asyncio.get_running_loop()
+    # What the window was is collected on this thread, after the frame that held it is gone.
     with collected_on(loop):
         await _until_closed(application, loop, options, signals, instance)
 

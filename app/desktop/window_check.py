@@ -22,10 +22,6 @@ from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 
-# The self-test of the window: the real one, off screen, asks one question by its controls.
-#
-# Imports Qt; main thread, on a Qt and asyncio loop of its own.
-
 _SIZE = 1200, 800
 _GLANCE_S = 0.02
 _SETTLING_S = 0.3  # the panel is updated some thirty times a second

@@ -107,8 +107,6 @@ def _size(data: str) -> str:
         return size_in_words(len(data))
 
 
-# All tool servers: their configuration, secrets and running sessions. Tool thread.
-
 if TYPE_CHECKING:
     from app.mcp.session import ServerSession
 

@@ -66,8 +66,6 @@ class Allowance:
 
 
 # A tool server at an address: streamable HTTP, or the older HTTP with SSE, with size limits.
-#
-# Tool thread.
 # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http and
 # https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse
 

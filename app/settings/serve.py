@@ -12,16 +12,12 @@ from typing import Any, Literal, get_origin
 from api.transport.config import ImageRule, ServerConfig
 from app import exits, paths
 from app.exits import CommandError
-from app.settings.settings_file import checks_of, made
+from app.settings.settings_file import checks_of
 from engine import Limits
 from engine.files.causes import os_cause
+from engine.files.json_fields import from_values
 from engine.files.safe_files import read_bounded
 from ui.preferences.preferences import DEFAULT_PORT, declare, declared
-
-# Every setting of ``fullstop serve``, each declared once.
-#
-# The options of the command line with their help, the environment variables, the lines of the
-# settings file, their checks and the table of the options' page are made from these declarations.
 
 DEFAULT_HOST = "127.0.0.1"
 PREFIX = "FULLSTOP_"
@@ -322,7 +318,8 @@ def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, st
         checked["api_key"] = checked["api_key"] or None  # an empty key would mean no key
     if checked.get("api_key_file"):
         checked["api_key"] = _key_of(Path(checked["api_key_file"]).expanduser())
-    return made(ServeOptions, checked)
+    resolved: ServeOptions = from_values(ServeOptions, checked)
+    return resolved
 
 
 def _merged(*sources: Mapping[str, Any]) -> dict[str, Any]:

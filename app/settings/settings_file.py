@@ -8,23 +8,24 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
+from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from api.terminal_text import on_one_line
 from app.paths import made_private, set_aside
 from engine.files.causes import os_cause
+from engine.files.json_fields import from_values
 from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences.preferences import Declaration, Declared, Preferences, declare, declared
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-# Checks external values against declared settings, and makes a dataclass from them.
+# Checks external values against declared settings.
 #
 # The checks are pydantic models made from the declarations, so that each limit is declared once.
 
@@ -53,12 +54,6 @@ def checks_of(kind: type) -> "type[BaseModel]":
     return create_model(kind.__name__, __config__=finite, **checked)
 
 
-def made(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Return a dataclass of checked values; missing names get defaults."""
-    hints = get_type_hints(kind)
-    return kind(**{name: _made(hints[name], value) for name, value in values.items()})
-
-
 def _check(one: Declared) -> tuple[Any, Any]:
     default = list(one.default) if isinstance(one.default, tuple) else one.default
     return _spelled(one.kind, one.setting), str(default) if isinstance(default, Path) else default
@@ -80,19 +75,6 @@ def _spelled(kind: Any, said: Declaration) -> Any:
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         return list[get_args(kind)[0]]  # type: ignore[misc]
     return kind
-
-
-def _made(kind: Any, value: Any) -> Any:
-    if isinstance(kind, UnionType):
-        (kind,) = (one for one in get_args(kind) if one is not NoneType)
-        return None if value is None else _made(kind, value)
-    if is_dataclass(kind) and isinstance(kind, type):
-        return made(kind, value)
-    if kind is Path:
-        return Path(value).expanduser()
-    if get_origin(kind) is tuple and isinstance(value, list):
-        return tuple(value)
-    return value
 
 
 # The settings file: JSON, checked, with a version, written atomically.
@@ -188,7 +170,7 @@ class SettingsFile:
                 places = {_field(problem["loc"]) for problem in error.errors(include_url=False)}
             for place in places:
                 self._foreign[place] = _taken(values, place)
-        settings = made(Settings, checked.model_dump())
+        settings: Settings = from_values(Settings, checked.model_dump(mode="json"))
         if not self._foreign:
             return LoadedSettings(settings)
         listed = ", ".join(sorted(".".join(place) for place in self._foreign))

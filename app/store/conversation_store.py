@@ -213,73 +213,22 @@ class Saving:
         self._database.close()
 
 
-# Reads data for the window, and reports failures.
-#
-# Methods are called on the main thread, which never waits; the file is read on the database's own
-# thread.
-
 _T = TypeVar("_T")
 _Otherwise = TypeVar("_Otherwise")
 
 
-class StoreReads:
-    """The reads of a store."""
-
-    def __init__(
-        self,
-        database: Database,
-        loop: asyncio.AbstractEventLoop,
-        before_reading: Callable[[], None],
-        on_failure: Callable[[str], None],
-    ) -> None:
-        self._database = database
-        self._loop = loop
-        self._before_reading = before_reading
-        self._on_failure = on_failure
-
-    async def read(
-        self, work: Callable[[sqlite3.Connection], _T], otherwise: _Otherwise
-    ) -> _T | _Otherwise:
-        """Return the result of reading the file, or ``otherwise`` if it cannot be read."""
-        try:
-            return await asyncio.wrap_future(self.begin(work))
-        except sqlite3.Error:
-            return otherwise  # has been reported
-
-    def begin(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
-        """Read on the database's thread; report and log a failure."""
-
-        def run() -> _T:
-            try:
-                return self._database.read(work)
-            except sqlite3.ProgrammingError:
-                raise  # closed meanwhile
-            except sqlite3.Error as error:
-                _log.error("conversations could not be read", exc_info=error)
-                self._loop.call_soon_threadsafe(self._on_failure, store_cause(error))
-                raise
-
-        self._before_reading()
-        return self._database.submit(run)
-
-
-# The window's store: an SQLite file with its own thread, for which the main thread never waits.
-#
-# Fits ``ui.records.storing.ConversationStore``. Its methods are called on the main thread; all
-# work on the file runs, in order, on the store's own thread. ``app.store.conversation_store``
-# writes the changes, and ``app.store.conversation_store`` reads.
-
-
 class SqliteConversationStore:
-    """Keeps conversations in a file. Made by ``open_store``."""
+    """Keeps conversations in a file. Made by ``open_store``.
+
+    Fits ``ui.records.store.ConversationStore``. Its methods are called on the main thread; all work
+    on the file runs, in order, on the database's own thread.
+    """
 
     def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
         self._path = path
         self._database = Database(path)
         self._saving = Saving(path, self._database, loop, self._hand_over)
-        self._reading = StoreReads(
-            self._database, loop, self._saving.write_what_was_put, self._tell_unreadable
-        )
+        self._loop = loop
         self._saved: dict[str, tuple[Any, ...]] = {}
         # The attachments that wait to be sent, as they are in the file or soon will be.
         self._attached: dict[str, tuple[Attachment, ...]] = {}
@@ -376,9 +325,7 @@ class SqliteConversationStore:
     async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
         """Return the messages as they are in the file; None if they cannot be read."""
         identity = conversation.id
-        return await self._reading.read(
-            lambda database: statements.messages(database, identity), None
-        )
+        return await self._read(lambda database: statements.messages(database, identity), None)
 
     def save(self, conversation: Conversation) -> None:
         """Save a conversation's own row, if it has changed."""
@@ -417,13 +364,11 @@ class SqliteConversationStore:
 
     async def search(self, query: str) -> list[Hit]:
         """Return the places with the words of a query, best first."""
-        return await self._reading.read(lambda database: search(database, query, MOST_HITS), [])
+        return await self._read(lambda database: search(database, query, MOST_HITS), [])
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, the newest first."""
-        return await self._reading.read(
-            lambda database: statements.recent_runs(database, limit), []
-        )
+        return await self._read(lambda database: statements.recent_runs(database, limit), [])
 
     def save_preset(self, preset: Preset) -> None:
         """Save a preset; one of the same name is replaced."""
@@ -511,6 +456,31 @@ class SqliteConversationStore:
         """Pass on the content of a file that was opened late, or recovered."""
         if self._found is not None:
             self._found(self.load_all(), self.load_presets())
+
+    async def _read(
+        self, work: Callable[[sqlite3.Connection], _T], otherwise: _Otherwise
+    ) -> _T | _Otherwise:
+        """Return the result of reading the file, or ``otherwise`` if it cannot be read."""
+        try:
+            return await asyncio.wrap_future(self._begin_reading(work))
+        except sqlite3.Error:
+            return otherwise  # has been reported
+
+    def _begin_reading(self, work: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
+        """Read on the database's thread; report and log a failure."""
+
+        def run() -> _T:
+            try:
+                return self._database.read(work)
+            except sqlite3.ProgrammingError:
+                raise  # closed meanwhile
+            except sqlite3.Error as error:
+                _log.error("conversations could not be read", exc_info=error)
+                self._loop.call_soon_threadsafe(self._tell_unreadable, store_cause(error))
+                raise
+
+        self._saving.write_what_was_put()
+        return self._database.submit(run)
 
     def _tell_unreadable(self, cause: str) -> None:
         if self._saving.tell is not None:

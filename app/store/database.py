@@ -162,8 +162,6 @@ def store_cause(error: sqlite3.Error | OSError) -> str:
 
 
 # Opens the database; a damaged one is renamed, never overwritten.
-#
-# Store thread.
 
 _log = logging.getLogger(__name__)
 # SQLite keeps the newest writes and its shared memory in files beside the database.

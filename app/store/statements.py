@@ -123,10 +123,6 @@ def migrate(connection: sqlite3.Connection) -> None:
         )
 
 
-# The SQL of the store: reads, and changes for a ``transaction``.
-#
-# Store thread.
-
 _BLANKS = "' ' || char(9, 10, 13)"
 # The start of the newest text, for the list: what is shown, where there are no versions. Empty
 # text means that there are messages all the same; NULL, that there are none. Of a question with

@@ -11,9 +11,10 @@ import tempfile
 from pathlib import Path
 
 from app import __version__
-from assets.bundle import interpreter, licences, linux, mac, macho, packages, signing
-from assets.bundle.commands import BuildFailed
-from assets.bundle.product import LEAST_MACOS, LICENCE_TEXTS, ROOT, Layout, layout_here
+from assets.bundle import linux, mac, packages
+from assets.bundle.mac import AD_HOC, code_in, least_systems, mend_frameworks, notarising, sign
+from assets.bundle.packages import compile_launchers, copy, found, gathered
+from assets.bundle.product import LEAST_MACOS, LICENCE_TEXTS, ROOT, BuildFailed, Layout, layout_here
 
 _PYTHON = "3.12"
 
@@ -38,7 +39,7 @@ def build(output: Path, python: Path | None, identity: str) -> Layout:
         _fill(made, python, scratch)
         if sys.platform == "darwin":
             _say(f"signing as {identity}")
-            signing.sign(made.root, identity)
+            sign(made.root, identity)
         final = layout_here(output)
         if final.root.exists():
             shutil.rmtree(final.root)
@@ -50,10 +51,10 @@ def _fill(layout: Layout, python: Path | None, scratch: Path) -> None:
     fetched, wheels = scratch / "python", scratch / "wheels"
     wheels.mkdir()
     _say("Python")
-    source = interpreter.found(python, _PYTHON, fetched)
+    source = found(python, _PYTHON, fetched)
     layout.resources.mkdir(parents=True)
-    interpreter.copy(source, layout.python)
-    interpreter.compile_launchers(source, layout)
+    copy(source, layout.python)
+    compile_launchers(source, layout)
     site_packages = layout.python / "lib" / f"python{source.version}" / "site-packages"
     _say("packages")
     packages.install(layout.python, source.version, site_packages, wheels)
@@ -63,10 +64,10 @@ def _fill(layout: Layout, python: Path | None, scratch: Path) -> None:
     packages.compile_all(layout.python, source.version)
     _say("licences, icons, entries")
     python_licence = layout.python / "lib" / f"python{source.version}" / "LICENSE.txt"
-    text = licences.gathered(site_packages, python_licence, LICENCE_TEXTS.iterdir())
+    text = gathered(site_packages, python_licence, LICENCE_TEXTS.iterdir())
     layout.licences.write_text(text, encoding="utf-8")
     if sys.platform == "darwin":
-        signing.mend_frameworks(site_packages)
+        mend_frameworks(site_packages)
         mac.write_files(layout, __version__)
         if newer := made_for_newer_systems(layout.root):
             _say(f"made with a newer system in mind, prove it on the oldest: {', '.join(newer)}")
@@ -83,8 +84,8 @@ def made_for_newer_systems(app: Path) -> list[str]:
     """
     return [
         f"{path.name} (macOS {'.'.join(map(str, least))})"
-        for path in signing.code_in(app)
-        for machine, least in macho.least_systems(path).items()
+        for path in code_in(app)
+        for machine, least in least_systems(path).items()
         if machine == "arm64" and least > LEAST_MACOS
     ]
 
@@ -102,7 +103,7 @@ def main() -> int:
     )
     parser.add_argument(
         "--sign",
-        default=signing.AD_HOC,
+        default=AD_HOC,
         metavar="IDENTITY",
         help='who signs on a Mac, as "Developer ID Application: …" (default: nobody, for this '
         "Mac alone)",
@@ -114,8 +115,8 @@ def main() -> int:
         print(f"not built: {failed}", file=sys.stderr)
         return 1
     print(f"{made.root}\nprove it: {made.program} --self-test")
-    if sys.platform == "darwin" and given.sign != signing.AD_HOC:
-        print(f"then, to have it notarised:\n{signing.notarising(made.root)}")
+    if sys.platform == "darwin" and given.sign != AD_HOC:
+        print(f"then, to have it notarised:\n{notarising(made.root)}")
     return 0
 
 

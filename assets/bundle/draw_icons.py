@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QGuiApplication, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
-from assets.bundle.icns import SIDES
+from assets.bundle.mac import SIDES
 from assets.bundle.product import ICONS
 
 

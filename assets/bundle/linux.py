@@ -2,7 +2,7 @@
 
 import shutil
 
-from assets.bundle import icns
+from assets.bundle.mac import SIDES
 from assets.bundle.product import COMMAND, ICONS, NAME, RUN_MIME, RUN_SUFFIX, SUMMARY, Layout
 
 _LARGEST_THEME_ICON = 512
@@ -58,7 +58,7 @@ def write_files(layout: Layout) -> None:
     for name, text in texts.items():
         (share / name).parent.mkdir(parents=True, exist_ok=True)
         (share / name).write_text(text, encoding="utf-8")
-    for side in icns.SIDES:
+    for side in SIDES:
         if side <= _LARGEST_THEME_ICON:
             folder = share / "icons" / "hicolor" / f"{side}x{side}" / "apps"
             folder.mkdir(parents=True, exist_ok=True)

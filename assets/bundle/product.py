@@ -1,8 +1,48 @@
-"""What the product is called and where its parts lie in a bundle. Pure; knows no tool."""
+"""What the bundle is: its names, its layout on each system, and the commands that make it."""
 
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+# Runs the tools that a build needs, and says which one failed and how. Blocks.
+
+
+class BuildFailed(Exception):
+    """The bundle cannot be built; the message says what to do about it."""
+
+
+def run(
+    words: Sequence[str | Path],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a command and return what it printed.
+
+    Raises:
+        BuildFailed: It is not there, or ended with an error, whose end the message has.
+    """
+    shown = " ".join(str(word) for word in words)
+    try:
+        done = subprocess.run(
+            [str(word) for word in words],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=None if environment is None else dict(environment),
+            check=False,
+        )
+    except FileNotFoundError as missing:
+        raise BuildFailed(f"{words[0]} is not installed; it was to run: {shown}") from missing
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-2000:]
+        raise BuildFailed(f"this failed with {done.returncode}: {shown}\n{said}")
+    return done.stdout
+
+
+# What the product is called and where its parts lie in a bundle.
 
 NAME = "Fullstop"
 COMMAND = "fullstop"

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -277,6 +278,8 @@ def _key(kind: Any, name: str) -> Any:
 def _read_plain(kind: Any, values: Any) -> Any:
     if kind is bytes:
         return bytes.fromhex(values)
+    if kind is Path:
+        return Path(values).expanduser()
     if kind is float and type(values) in (int, str):
         return _NUMBERS[values] if isinstance(values, str) else float(values)
     if kind in (bool, int, float, str, NoneType) and type(values) is not kind:

@@ -8,22 +8,24 @@ from xml.etree import ElementTree
 
 import pytest
 
-from api.server.application import build
 from app import __version__
 from app.cli import RUN_ENDING
-from assets.bundle import icns, interpreter, licences, linux, mac, packages
-from assets.bundle.commands import BuildFailed, run
+from assets.bundle import linux, mac, packages
+from assets.bundle.build import build
+from assets.bundle.mac import AD_HOC, SIDES, packed, side_of
+from assets.bundle.packages import Interpreter, copy, found, gathered
 from assets.bundle.product import (
     ICONS,
     IDENTIFIER,
     LICENCE_TEXTS,
     RUN_SUFFIX,
     RUN_TYPE,
+    BuildFailed,
     layout_here,
     linux_layout,
     mac_layout,
+    run,
 )
-from assets.bundle.signing import AD_HOC
 
 
 def package(site_packages: Path, name: str, metadata: str, **texts: str) -> Path:
@@ -76,8 +78,8 @@ def test_an_app_gets_all_its_files(tmp_path: Path) -> None:
 
 
 def test_the_container_of_icons_holds_each_picture_as_it_is() -> None:
-    pictures = {side: (ICONS / f"{side}.png").read_bytes() for side in icns.SIDES}
-    container = icns.packed(pictures)
+    pictures = {side: (ICONS / f"{side}.png").read_bytes() for side in SIDES}
+    container = packed(pictures)
     assert container[:4] == b"icns"
     assert int.from_bytes(container[4:8], "big") == len(container)
     found: dict[bytes, bytes] = {}
@@ -87,21 +89,21 @@ def test_the_container_of_icons_holds_each_picture_as_it_is() -> None:
         found[container[at : at + 4]] = container[at + 8 : at + length]
         at += length
     assert at == len(container)
-    sides = {kind: icns.side_of(picture) for kind, picture in found.items()}
+    sides = {kind: side_of(picture) for kind, picture in found.items()}
     ordinary = {b"icp4": 16, b"icp5": 32, b"ic07": 128, b"ic08": 256, b"ic09": 512}
     doubled = {b"ic11": 32, b"ic12": 64, b"ic13": 256, b"ic14": 512, b"ic10": 1024}
     assert sides == ordinary | doubled
-    assert all(picture == pictures[icns.side_of(picture)] for picture in found.values())
+    assert all(picture == pictures[side_of(picture)] for picture in found.values())
 
 
 def test_a_picture_of_the_wrong_size_is_refused() -> None:
     picture = (ICONS / "32.png").read_bytes()
     with pytest.raises(ValueError, match="64: the picture is 32 pixels wide"):
-        icns.packed({64: picture})
+        packed({64: picture})
     with pytest.raises(ValueError, match="48: the container takes 16, 32"):
-        icns.packed({48: picture})
+        packed({48: picture})
     with pytest.raises(ValueError, match="no PNG"):
-        icns.packed({32: b"GIF89a" + bytes(20)})
+        packed({32: b"GIF89a" + bytes(20)})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_licences_are_gathered_with_name_and_text(tmp_path: Path) -> None:
     (inner / "TERMS").write_text("beta's terms")
     package(tmp_path, "gamma", "License: BSD\n        and the rest of it")
     package(tmp_path, "delta", "")
-    text = licences.gathered(tmp_path, python, LICENCE_TEXTS.iterdir())
+    text = gathered(tmp_path, python, LICENCE_TEXTS.iterdir())
     for line in (
         *("Python\nLicence: Python Software Foundation License", "Python's terms"),
         *("alpha 1.0\nLicence: MIT\n", "--- LICENSE\n\nalpha's terms"),
@@ -210,7 +212,7 @@ def test_a_desktop_finds_name_icon_and_command(tmp_path: Path) -> None:
     assert entry.startswith("[Desktop Entry]\nType=Application\n")
     assert {"Exec=fullstop %f", "Icon=fullstop", "Terminal=false"} < set(entry.splitlines())
     icons = (layout.resources / "icons").rglob("fullstop.png")
-    assert {icns.side_of(icon.read_bytes()) for icon in icons} == {16, 32, 64, 128, 256, 512}
+    assert {side_of(icon.read_bytes()) for icon in icons} == {16, 32, 64, 128, 256, 512}
     autostart = (layout.resources / "autostart" / "fullstop.desktop").read_text()
     assert "X-GNOME-Autostart-enabled=true" in autostart
     assert "Exec=fullstop" in autostart.splitlines()
@@ -239,7 +241,7 @@ def test_a_command_that_fails_is_told_with_what_it_said() -> None:
 
 def test_a_python_that_is_named_is_taken(tmp_path: Path) -> None:
     prefix = Path(sys.base_prefix)
-    taken = interpreter.found(prefix, "3.0", tmp_path)
+    taken = found(prefix, "3.0", tmp_path)
     assert taken.prefix == prefix
     assert taken.version == ".".join(map(str, sys.version_info[:2]))
 
@@ -257,7 +259,7 @@ def test_uv_is_found_in_an_environment_that_is_not_activated(
     monkeypatch.setattr("sys.executable", str(uv.with_name("python")))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     scratch = tmp_path / "scratch"
-    taken = interpreter.found(None, "3.12", scratch)
+    taken = found(None, "3.12", scratch)
     assert taken.prefix == scratch / "cpython-3.12.0-any"
 
 
@@ -267,7 +269,7 @@ def test_without_a_python_that_can_be_moved_a_mac_is_told_what_to_install(
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(BuildFailed, match=r"uv is not installed(.|\n)*pip install uv"):
-        interpreter.found(None, "3.12", tmp_path)
+        found(None, "3.12", tmp_path)
 
 
 def test_a_build_that_fails_leaves_the_earlier_bundle_as_it_was(tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_of_python_only_what_programs_need_is_copied(
     (lib / "lib-dynload" / "_testcapi.so").touch()
     (source / "lib" / "libpython3.12.dylib").touch()
     (source / "lib" / "libpython3.12.a").touch()
-    interpreter.copy(interpreter.Interpreter(source, "3.12"), target)
+    copy(Interpreter(source, "3.12"), target)
     found = {path.relative_to(target).as_posix() for path in target.rglob("*")}
     assert found == {
         *("bin", "lib", "lib/libpython3.12.dylib", "lib/python3.12", "lib/python3.12/json"),

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from assets.bundle import macho, signing
 from assets.bundle.build import made_for_newer_systems
+from assets.bundle.mac import (
+    code_in,
+    command,
+    in_order,
+    is_code,
+    least_systems,
+    mend_frameworks,
+    notarising,
+)
 
 ARM, INTEL = 0x0100000C, 0x01000007
 LIBRARY, OBJECT = 6, 1
@@ -46,21 +54,21 @@ def write(path: Path, content: bytes) -> Path:
     ],
 )
 def test_other_files_are_no_code(content: bytes, tmp_path: Path) -> None:
-    assert not macho.is_code(write(tmp_path / "file", content))
+    assert not is_code(write(tmp_path / "file", content))
 
 
 def test_a_library_says_for_which_system_it_was_made(tmp_path: Path) -> None:
     library = write(tmp_path / "one.so", thin(ARM, (14, 0)))
-    assert macho.is_code(library)
-    assert macho.least_systems(library) == {"arm64": (14, 0)}
+    assert is_code(library)
+    assert least_systems(library) == {"arm64": (14, 0)}
     both = write(tmp_path / "two.so", fat(thin(INTEL, (13, 0)), thin(ARM, (26, 1))))
-    assert macho.least_systems(both) == {"x86_64": (13, 0), "arm64": (26, 1)}
+    assert least_systems(both) == {"x86_64": (13, 0), "arm64": (26, 1)}
 
 
 def test_a_link_to_code_is_not_signed_again(tmp_path: Path) -> None:
     write(tmp_path / "real.dylib", thin(ARM, (14, 0)))
     (tmp_path / "link.dylib").symlink_to("real.dylib")
-    assert signing.code_in(tmp_path) == [tmp_path / "real.dylib"]
+    assert code_in(tmp_path) == [tmp_path / "real.dylib"]
 
 
 def test_code_for_newer_systems_is_named(tmp_path: Path) -> None:
@@ -81,7 +89,7 @@ def test_the_inside_is_signed_first_then_frameworks_then_the_app(tmp_path: Path)
         framework / "Helpers" / "helper",
         framework / "libbeside.dylib",
     ]
-    assert signing.in_order(app, code) == [
+    assert in_order(app, code) == [
         framework / "Helpers" / "helper",
         framework / "libbeside.dylib",
         inside / "site-packages" / "mlx" / "core.so",
@@ -93,8 +101,8 @@ def test_the_inside_is_signed_first_then_frameworks_then_the_app(tmp_path: Path)
 
 def test_only_a_real_signature_asks_for_the_hardened_runtime() -> None:
     app = Path("Fullstop.app")
-    assert signing.command(app, "-") == ["codesign", "--force", "--sign", "-", app]
-    named = signing.command(app, "Developer ID Application: Somebody")
+    assert command(app, "-") == ["codesign", "--force", "--sign", "-", app]
+    named = command(app, "Developer ID Application: Somebody")
     assert "Developer ID Application: Somebody" in named
     assert named[-4:] == ["--options", "runtime", "--timestamp", app]
     assert "--deep" not in named
@@ -106,7 +114,7 @@ def test_a_framework_out_of_a_wheel_gets_its_links_back(tmp_path: Path) -> None:
     write(framework / "Versions" / "A" / "Resources" / "Info.plist", b"the real one")
     write(framework / "Resources" / "Info.plist", b"a copy that would break the seal")
     for _ in range(2):  # twice is as good as once
-        signing.mend_frameworks(tmp_path)
+        mend_frameworks(tmp_path)
         assert sorted(path.name for path in framework.iterdir()) == [
             "QtCore",
             "Resources",
@@ -115,10 +123,10 @@ def test_a_framework_out_of_a_wheel_gets_its_links_back(tmp_path: Path) -> None:
         assert (framework / "Resources").is_symlink()
         assert (framework / "Resources" / "Info.plist").read_bytes() == b"the real one"
         assert (framework / "Versions" / "Current").readlink() == Path("A")
-        assert signing.code_in(tmp_path) == [framework / "Versions" / "A" / "QtCore"]
+        assert code_in(tmp_path) == [framework / "Versions" / "A" / "QtCore"]
 
 
 def test_the_commands_for_apples_word_name_the_app() -> None:
-    told = signing.notarising(Path("/dist/Fullstop.app"))
+    told = notarising(Path("/dist/Fullstop.app"))
     assert [line.split()[0] for line in told.splitlines()] == ["ditto", "xcrun", "xcrun"]
     assert "notarytool submit '/dist/Fullstop.zip'" in told

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from api.server.application import build
 from app import __version__
+from assets.bundle.build import build
+from assets.bundle.mac import AD_HOC
 from assets.bundle.product import layout_here
-from assets.bundle.signing import AD_HOC
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("FULLSTOP_TEST_BUNDLE") != "1", reason="only with FULLSTOP_TEST_BUNDLE=1"

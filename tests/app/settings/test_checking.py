@@ -7,7 +7,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import ValidationError
 
-from app.settings.settings_file import checks_of, made
+from app.settings.settings_file import checks_of
+from engine.files.json_fields import from_values
 from ui.preferences.preferences import declare
 
 
@@ -27,7 +28,7 @@ class Outer:
 
 
 def read(values: dict[str, Any]) -> Outer:
-    return made(Outer, checks_of(Outer).model_validate(values).model_dump())
+    return from_values(Outer, checks_of(Outer).model_validate(values).model_dump())
 
 
 def test_missing_values_become_the_defaults() -> None:

@@ -131,7 +131,7 @@ def test_a_damaged_search_index_is_rebuilt_at_the_next_write(use: Use, path: Pat
 
         store.save_preset(Preset("Any", conversation().settings))
         await store.settled()
-        await asyncio.wrap_future(store._reading.begin(spoil))
+        await asyncio.wrap_future(store._begin_reading(spoil))
         one = conversation("written later")
         store.save(one)
         store.save_messages(one, list(one.tree))

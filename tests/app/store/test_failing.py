@@ -50,7 +50,7 @@ class Trouble:
             self._other.execute(locked)
         else:
             pragma = full if self._kind == FULL else read_only
-            work = self._store._reading.begin(lambda database: database.execute(f"PRAGMA {pragma}"))
+            work = self._store._begin_reading(lambda database: database.execute(f"PRAGMA {pragma}"))
             await asyncio.wrap_future(work)
 
 
@@ -208,7 +208,7 @@ def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) 
         store.on_problem(told.append)
         # A foreign key that is checked at the commit makes only the commit fail.
         await asyncio.wrap_future(
-            store._reading.begin(
+            store._begin_reading(
                 lambda database: database.executescript(
                     "CREATE TABLE late"
                     " (id TEXT REFERENCES late2(id) DEFERRABLE INITIALLY DEFERRED);"

@@ -86,7 +86,7 @@ def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
                 gone: list[bool] = []
                 window.closed.connect(lambda: gone.append(True))
                 # SQLite's own limit raises what a full disk raises.
-                pragma = store._reading.begin(
+                pragma = store._begin_reading(
                     lambda database: database.execute("PRAGMA max_page_count=1")
                 )
                 await asyncio.wrap_future(pragma)
@@ -159,7 +159,7 @@ def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
 
         async def limit(pages: int) -> None:
             text = f"PRAGMA max_page_count={pages}"
-            await asyncio.wrap_future(store._reading.begin(lambda database: database.execute(text)))
+            await asyncio.wrap_future(store._begin_reading(lambda database: database.execute(text)))
 
         try:
             async with shown(main_window(engine, theme, store=store)) as window:
