@@ -32,7 +32,7 @@ from engine.distributed.link import (
 from engine.distributed.world import BadLaunch, Meeting, World, fingerprint_of
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
-from engine.inference.library_imports import importing_mlx_lm
+from engine.inference.loader import importing_mlx_lm
 from engine.library.models import check_folder, model_name
 
 _CONNECT_S = 5.0

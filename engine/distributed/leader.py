@@ -13,7 +13,7 @@ from engine.distributed.link import Close, LoadShard
 from engine.distributed.world import Meeting, fingerprint_of, portable
 from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import BatchLimits
-from engine.inference.library_imports import importing_mlx_lm
+from engine.inference.loader import importing_mlx_lm
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import check_folder, model_name
 

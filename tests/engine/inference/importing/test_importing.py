@@ -10,7 +10,7 @@ from typing import Any
 
 IMPORTED = """
 import json, sys
-from engine.inference.library_imports import importing_mlx_lm
+from engine.inference.loader import importing_mlx_lm
 with importing_mlx_lm():
     import engine.inference.mlx_loading
 """
@@ -113,7 +113,7 @@ def test_what_was_imported_before_stays_as_it_is() -> None:
 import json, sys
 import transformers, huggingface_hub
 from huggingface_hub import HfApi
-from engine.inference.library_imports import importing_mlx_lm
+from engine.inference.loader import importing_mlx_lm
 before = [transformers, huggingface_hub.HfApi]
 with importing_mlx_lm():
     import engine.inference.mlx_loading
@@ -126,7 +126,7 @@ print(json.dumps([one is other for one, other in zip(before, after)]))
 def test_the_collector_runs_again_after_the_import_and_stays_off_where_it_was_off() -> None:
     program = """
 import gc, json
-from engine.inference.library_imports import importing_mlx_lm
+from engine.inference.loader import importing_mlx_lm
 seen = []
 def runs():
     return gc.isenabled() and gc.get_threshold()[0] > 0
