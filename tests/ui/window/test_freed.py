@@ -30,8 +30,7 @@ def opened(window: MainWindow) -> dict[str, Callable[[], object]]:
     """Return what opens each dialog of the window, by a name."""
     editor = window.stop_panel.findChild(StopListEditor)
     assert editor is not None
-    presets = window.findChild(PresetButton)
-    assert presets is not None
+    presets = window.chat.settings.presets
     found: dict[str, Callable[[], object]] = {
         "model folder": window.choosing_model.choose_folder,
         "import stops": editor.import_export._ask_import,
