@@ -63,11 +63,13 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
     def windows() -> list[MainWindow]:
         return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
 
-    def run(steps: Steps, *, is_plain: bool = False, **answer: Any) -> None:
+    def run(
+        steps: Steps, *, is_plain: bool = False, stops: tuple[str, ...] = (), **answer: Any
+    ) -> None:
         options = ChatOptions(
             paths.demo_model(),
             is_plain=is_plain,
-            answer=AnswerOptions(conversation=NewConversation(**answer)),
+            answer=AnswerOptions(stops, NewConversation(**answer)),
         )
 
         async def main() -> None:
