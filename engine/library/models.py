@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from engine.errors import ModelLoadFailed
@@ -306,16 +307,21 @@ def _modules() -> frozenset[str]:
     return frozenset(one.name for one in pkgutil.iter_modules([str(folder / "models")]))
 
 
+# Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
+_parsing = Lock()
+
+
 @cache
 def _table(name: str) -> dict[Any, Any]:
     """Return a table of ``mlx_lm/utils.py``; empty if the file has none of this name."""
     folder = _folder()
     try:
         source = (folder / "utils.py").read_text(encoding="utf-8") if folder is not None else ""
-        for one in ast.parse(source).body:
-            if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name:
-                found = ast.literal_eval(one.value)
-                return found if isinstance(found, dict) else {}
+        with _parsing:
+            for one in ast.parse(source).body:
+                if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name:
+                    found = ast.literal_eval(one.value)
+                    return found if isinstance(found, dict) else {}
     except (OSError, SyntaxError, ValueError):
         pass
     return {}

@@ -14,9 +14,9 @@ from engine.library import hub, hub_models, memory
 from engine.library.hub import Hub, HubCancelled, HubFailed
 from engine.library.hub_models import HubModel, card, look_up, look_up_all, search, with_needs
 from engine.library.memory import Fit, Memory
+from tests.support import hub as support
 from tests.support.hub import COMMIT
 from tests.support.hub import hub as served_hub
-from tests.support.hub import hub as support
 
 CONFIG: dict[str, Any] = {
     "model_type": "qwen3",

@@ -20,7 +20,7 @@ from engine.library.downloads import download
 from engine.library.hub import DownloadFailed, Hub, HubFailed
 from engine.library.hub_models import search
 from tests.app.mcp.served import Served, hostile
-from tests.support.hub import hub as hubs
+from tests.support import hub as hubs
 from tests.support.outside.documents import pdf
 from tests.support.outside.raw_server import raw_server
 from ui.records.attachments import AttachmentRefused
