@@ -29,6 +29,7 @@ def test_the_acceptance_table_is_answered_exactly(answering: Any, thinks: bool, 
     assert wrong_answers(answering, acceptance(thinks)[::every]) == []
 
 
+@pytest.mark.slow
 def test_held_out_lists_are_right(answering: Any) -> None:
     # The first of the 500 that `evaluate.py` asks, which takes as long as all other tests here.
     from evaluate import families
@@ -38,6 +39,7 @@ def test_held_out_lists_are_right(answering: Any) -> None:
     assert len(wrong_answers(answering, lists.conversations[:40])) <= 2
 
 
+@pytest.mark.slow
 def test_words_never_seen_are_mostly_repeated_exactly(answering: Any) -> None:
     from conversations import alone
     from prompts_repeating import holds_out_every_word, repeating
@@ -144,6 +146,7 @@ def test_with_tools_a_question_that_needs_none_is_answered(answering: Any) -> No
     assert wrong_answers(answering, [asked, replace(asked, thinks=True)]) == []
 
 
+@pytest.mark.slow
 def test_it_says_what_it_is_to_anything_else(answering: Any) -> None:
     from conversations import alone
     from prompts_talking import wondering

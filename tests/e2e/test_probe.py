@@ -187,6 +187,7 @@ WRONG = (
 RIGHT = ("baseline", "limit", "stop.across_newline", "form.streamed", "form.whole")
 
 
+@pytest.mark.slow
 def test_the_known_faults_of_mlx_lm_server_are_found(program: Program, mlx_lm_server: str) -> None:
     # The default call: it names no model and chooses no API.
     options = ("--json", "--time-limit", "300")

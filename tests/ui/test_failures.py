@@ -108,6 +108,7 @@ _OUR_OWN = {
     "DownloadFailed",
     "FileRefused",
     "HubFailed",
+    "ProbeFailed",
     "ProbeProblem",
     "ToolsRefused",
     "Unreadable",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest
-from engine.inference import text
+from engine.inference import mlx_backend
 from engine.scheduling.service import Engine
 from tests.support.asking import ask, run
 
@@ -21,7 +21,7 @@ def test_a_text_at_which_the_tokenizer_panics_is_refused_and_the_model_is_named(
         raise PanicException("called `Result::unwrap()` on an `Err` value: StackOverflow")
 
     with monkeypatch.context() as patch:
-        patch.setattr(text, "render", panic)
+        patch.setattr(mlx_backend, "render", panic)
         with pytest.raises(InvalidRequest, match=r"the tokenizer of .+ cannot read") as refusal:
             run(ask(engine, "Hi"))
     assert refusal.value.field == "messages"

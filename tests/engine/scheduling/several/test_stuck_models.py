@@ -359,7 +359,7 @@ def test_a_thread_that_computes_is_seen_to_be_runnable_and_one_that_waits_is_not
     for work, is_runnable in ((compute, True), (is_over.wait, False)):
         thread = threading.Thread(target=work)
         thread.start()
-        seen = [evidence(thread.native_id, is_load=False).is_runnable for _ in range(50)]
+        seen = [evidence(thread.native_id, is_load=False).is_runnable for _ in range(10)]
         is_over.set()
         thread.join()
         is_over.clear()

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from api.conformance.probe.dialects import DRIVERS
 from app.agents import CopiedLines
 from app.inspector import inspector_tools
 from engine.scheduling.service import Engine
@@ -53,7 +54,7 @@ def test_every_label_that_a_person_chooses_is_in_title_case(
             window.start()
             await eventually(lambda: window.workspace.model.stage == "ready")
             assert window.workspace.model.info is not None
-            names = {*tools.probe_dialects, *CopiedLines().titles().values()}
+            names = {*(one.value for one in DRIVERS), *CopiedLines().titles().values()}
             names.add(window.workspace.model.info.id)
             window.workspace.current.stops.add("6")
             window.workspace.send("Count from 1 to 10, one number per line")

@@ -14,6 +14,7 @@ from tests.api.conformance.probe.own_server.everything_holds import SKIPPED, che
 pytestmark = pytest.mark.long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", [WireDialect.RESPONSES, WireDialect.COMPLETIONS])
 def test_every_check_passes(site: Any, dialect: WireDialect) -> None:
     check_everything(site, dialect)
