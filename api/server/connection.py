@@ -138,6 +138,7 @@ class Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop the timer."""
         self._stop_clock()
+        self._unparsed = b""
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -170,7 +171,9 @@ class Connection(web.RequestHandler):
                 break
             is_cut = fruitless_cuts < _MAX_FRUITLESS_CUTS
             end = self._end_of_head(data, start) if is_cut else len(data)
-        self._unparsed = data[start:]
+        # What arrives after the last answer is read by nobody.
+        is_over = self._close or self._force_close
+        self._unparsed = b"" if is_over else data[start:]
 
     def _end_of_head(self, data: bytes, start: int) -> int:
         """Return how far a buffer can be parsed without passing the end of a request's head."""

@@ -1,5 +1,7 @@
 """Requests that an attacker would send, none of which has an effect."""
 
+import contextlib
+import gc
 import json
 import re
 import socket
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from api.server.access import hmac
+from api.server.connection import Connection
 from api.server.routes import ROUTES
 
 ASK = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
@@ -393,6 +396,20 @@ def test_however_many_requests_wait_a_malformed_one_takes_none_of_them(
     answer = raw(site, PIPELINED[kind] * count + b"nonsense\r\n\r\n" + PIPELINED[kind])
     statuses = re.findall(rb"HTTP/1\.[01] (\d+) ", answer)
     assert statuses == [*[b"200"] * count, b"400"]
+
+
+def test_what_arrives_after_the_last_answer_is_not_kept(serve: Callable[..., Any]) -> None:
+    site = serve(max_body_bytes=1_000_000)
+    head = POST + b"Content-Length: 64000000\r\n\r\n"
+    with socket.create_connection((site.host, site.address.port), timeout=60) as connection:
+        connection.sendall(head)
+        assert connection.recv(12) == b"HTTP/1.1 413"
+        with contextlib.suppress(ConnectionError):
+            for _ in range(60):
+                connection.sendall(bytes(1_000_000))
+        kept = [one._unparsed for one in gc.get_objects() if type(one) is Connection]
+    assert kept
+    assert sum(map(len, kept)) < 1_000_000
 
 
 def test_a_body_full_of_empty_lines_arrives_whole(site: Any) -> None:
