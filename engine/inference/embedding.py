@@ -23,8 +23,9 @@ from engine.values.request import Vector
 # Texts of about the same length are read together, up to this many tokens with their padding.
 _TOKENS_TOGETHER = 4096
 _TEXTS_TOGETHER = 32
-# How many tokens are read in the first pass, and in every pass at least.
-_LEAST = 64
+# How many tokens are read in the first pass, and in every pass at least: behind a long text each
+# token takes many times as long as at its beginning.
+_FIRST_TOKENS, _MIN_TOKENS = 64, 4
 # Modules of sentence-transformers that change nothing here: the model itself, pooling, and the
 # scaling to length 1.
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
@@ -105,7 +106,9 @@ class TextReader:
         self._dimensions = dimensions
         self._vocabulary_size = vocabulary_size
         self._most = most_tokens
-        self._chunk = min(_LEAST, most_tokens)
+        self._chunk = min(_FIRST_TOKENS, most_tokens)
+        # How long a token of the last pass took; 0 before the first.
+        self._token_s = 0.0
         self._groups = _groups(texts)
         self._found: list[tuple[int, Vector]] = []
         self._begin()
@@ -125,14 +128,14 @@ class TextReader:
         begin_s = ended_s = time.perf_counter()
         took_s = 0.0
         while not self.is_done and ended_s + took_s - begin_s <= most_s:
-            self._pass(self._chunk)
+            if self._token_s:
+                # A small part takes hardly less time than a larger one, so parts grow by trying.
+                fitting = min(2 * self._chunk, int(most_s / self._token_s))
+                self._chunk = min(self._most, max(_MIN_TOKENS, fitting))
+            tokens = self._pass(self._chunk)
             now_s = time.perf_counter()
             took_s, ended_s = now_s - ended_s, now_s
-            # A small part takes hardly less time than a larger one, so the pace is found by trying.
-            if took_s < most_s / 2:
-                self._chunk = min(self._most, self._chunk * 2)
-            elif took_s > most_s:
-                self._chunk = max(_LEAST, self._chunk // 2)
+            self._token_s = took_s / tokens
 
     def _begin(self) -> None:
         """Prepare the next group of texts."""
@@ -147,8 +150,8 @@ class TextReader:
         self._read = 0
         self._sums: mx.array | None = None
 
-    def _pass(self, most: int) -> None:
-        """Read the next part of a group of texts."""
+    def _pass(self, most: int) -> int:
+        """Read the next part of a group of texts; return how many tokens it had."""
         rows, longest = self._inputs.shape
         # A single token would be read in another way by some kinds of caches.
         width = max(2, min(longest - self._read, most // rows))
@@ -180,6 +183,7 @@ class TextReader:
         self._read += inputs.shape[1]
         if self._read >= longest:
             self._finish()
+        return int(inputs.size)
 
     def _finish(self) -> None:
         assert self._sums is not None

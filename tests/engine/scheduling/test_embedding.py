@@ -7,13 +7,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
 import pytest
+from mlx_lm.models.cache import KVCache
 
 from engine.errors import InvalidRequest, PromptTooLong, RequestCancelled
-from engine.inference.embedding import Pooling, pooling_of
+from engine.inference import embedding
+from engine.inference.embedding import Pooling, TextReader, pooling_of
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
@@ -165,6 +168,37 @@ def test_an_answer_goes_on_while_texts_are_read(small_chunks: Engine) -> None:
         return meanwhile
 
     assert run(beside()) > 3
+
+
+def test_the_parts_of_a_long_text_take_no_longer_at_its_end_than_at_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a clock that a model moves: each token takes the longer the more are before it."""
+    clock = SimpleNamespace(now_s=0.0, perf_counter=lambda: clock.now_s)
+    took_s: list[float] = []
+
+    def trunk(inputs: mx.array, cache: Any) -> mx.array:
+        depth = cache[0].offset
+        cache[0].update_and_fetch(*[mx.zeros((1, 1, inputs.shape[1], 1))] * 2)
+        took_s.append(inputs.size * (0.0001 + depth * 1e-6))
+        clock.now_s += took_s[-1]
+        return mx.ones((*inputs.shape, 2))
+
+    monkeypatch.setattr(embedding, "time", clock)
+    monkeypatch.setattr(embedding, "trunk_of", lambda model: trunk)
+    monkeypatch.setattr(embedding, "make_prompt_cache", lambda model: [KVCache()])
+    reader = TextReader(
+        None,
+        [range(8_000)],
+        pooling=Pooling.MEAN,
+        dimensions=None,
+        vocabulary_size=300,
+        most_tokens=2_048,
+    )
+    while not reader.is_done:
+        reader.read(0.04)
+    assert len(reader.take()) == 1
+    assert max(took_s) < 2 * 0.04
 
 
 def test_reading_ends_when_nobody_waits(small_chunks: Engine) -> None:
