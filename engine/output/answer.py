@@ -148,7 +148,7 @@ class Endings:
 # Reads the sampled tokens of one answer: finds ends and tags, and sends text to its channel.
 #
 # It first checks whether an id ends the answer or is a tag. Text goes through the splitter to the
-# stop matcher of its channel. This module decides that the answer ends, never why.
+# stop matcher of its channel. The reader finds that the answer ends; ``AnswerBuilder`` says why.
 
 # Read at every token: looking up a name is faster than a member of an enumeration.
 _THINKING = Channel.THINKING

@@ -120,8 +120,7 @@ def _figure(size_bytes: int) -> str:
 
 # Checks whether the answers of a model fit into the memory that the machine has for them.
 #
-# This module measures the memory, ``engine.scheduling.admission`` does the arithmetic. Engine
-# thread only.
+# ``AnswerMemory`` measures the memory; ``CacheRoom`` does the arithmetic.
 
 
 class AnswerMemory:

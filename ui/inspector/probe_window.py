@@ -8,7 +8,6 @@ from typing import Literal
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import (
-    QFormLayout,
     QLineEdit,
     QProgressBar,
     QPushButton,
@@ -46,7 +45,7 @@ from ui.kit.html import (
     with_code_spans,
 )
 from ui.kit.labels import label
-from ui.kit.layouts import column, row
+from ui.kit.layouts import column, form, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
@@ -225,14 +224,9 @@ class ProbeWindow(OwnWindow):
         await finish_tasks(self)
 
     def _lay_out(self) -> None:
-        form = QFormLayout()
-        form.setHorizontalSpacing(14)
-        form.setVerticalSpacing(8)
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        names = ("Address", "API", "Model", "Key")
-        for name, field in zip(names, (self.url, self.dialect, self.model, self.key), strict=True):
+        fields = {"Address": self.url, "API": self.dialect, "Model": self.model, "Key": self.key}
+        for name, field in fields.items():
             field.setAccessibleName(name)
-            form.addRow(label(name, "muted"), field)
         column(
             label(
                 "Sends up to three hundred small requests, with and without stops, and compares "
@@ -241,7 +235,9 @@ class ProbeWindow(OwnWindow):
                 0.97,
                 is_wrapped=True,
             ),
-            form,
+            form(
+                *((label(name, "muted"), field) for name, field in fields.items()), spacing=(14, 8)
+            ),
             row(self.start, self.cancel, (self.note, 1), self.copy, self.save, spacing=8),
             self.bar,
             (self.page, 1),

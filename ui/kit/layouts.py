@@ -78,7 +78,7 @@ def row(
 
 def form(
     *rows: tuple[str | QWidget, Inside] | Inside,
-    spacing: int | None = None,
+    spacing: int | tuple[int, int] | None = None,
     margins: Margins | None = 0,
     on: QWidget | None = None,
     growth: QFormLayout.FieldGrowthPolicy = QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow,
@@ -88,13 +88,17 @@ def form(
 
     Args:
         rows: A label and its field, or what is as wide as both.
-        spacing: Pixels between two rows, and between a label and its field.
+        spacing: Pixels between a label and its field, and between two rows; one number for both.
         margins: Pixels around the rows; None as in the style.
         on: The widget whose layout it becomes; None for a layout inside another one.
         growth: Which fields grow with the form.
         wraps: Whether a field goes below a label that leaves it too little room.
     """
-    layout = _shape(QFormLayout(), spacing, margins, on)
+    layout = _shape(QFormLayout(), None, margins, on)
+    if spacing is not None:
+        across, down = spacing if isinstance(spacing, tuple) else (spacing, spacing)
+        layout.setHorizontalSpacing(across)
+        layout.setVerticalSpacing(down)
     layout.setFieldGrowthPolicy(growth)
     if wraps:
         layout.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import CheckBox, Choice, IconButton
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import move_focus
@@ -193,10 +193,9 @@ class ServerForm(_KeptDialog):
         self.url = _line(shown.url, "Address", "https://example.org/mcp")
         self.headers = NamedValueRows("header")
         self.headers.show_values(shown.headers)
-        self._form = QFormLayout()
-        self._form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
-        self._form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
-        rows: tuple[tuple[str, QWidget], ...] = (
+        inner = QWidget()
+        inner.setObjectName("scrolled")
+        self._form = form(
             ("Name", self.name),
             ("Reached by", self.kind),
             ("Program", self.command),
@@ -205,12 +204,11 @@ class ServerForm(_KeptDialog):
             ("Variables", self.env),
             ("Address", self.url),
             ("Headers", self.headers),
+            margins=None,
+            on=inner,
+            growth=QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow,
+            wraps=True,
         )
-        for words, field in rows:
-            self._form.addRow(words, field)
-        inner = QWidget()
-        inner.setObjectName("scrolled")
-        inner.setLayout(self._form)
         scroll = scrolling(inner, "")
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QDialog,
     QDialogButtonBox,
-    QFormLayout,
     QFrame,
     QLabel,
     QPlainTextEdit,
@@ -32,7 +31,7 @@ from ui.chat.session.side_by_side import Side, SideBySide
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
@@ -433,18 +432,17 @@ class SidesSheet(QDialog):
     def _lay_out(self, question: str) -> None:
         line = " ".join(question.split())
         shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
-        form = self._form = QFormLayout()
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.setRowWrapPolicy(QFormLayout.RowWrapPolicy.WrapLongRows)
-        form.setHorizontalSpacing(14)
-        form.setVerticalSpacing(9)
-        form.addRow(label("Model"), self.model)
-        form.addRow(label("Stop sequences"), self.stops)
-        form.addRow(label("Temperature"), self.temperature)
-        form.addRow(label("Longest answer"), self.max_tokens)
-        form.addRow(label("Seed"), self.seed)
-        form.addRow(label("Thinking"), self.thinking)
-        form.addRow(label("System prompt"), self.system_prompt)
+        self._form = form(
+            (label("Model"), self.model),
+            (label("Stop sequences"), self.stops),
+            (label("Temperature"), self.temperature),
+            (label("Longest answer"), self.max_tokens),
+            (label("Seed"), self.seed),
+            (label("Thinking"), self.thinking),
+            (label("System prompt"), self.system_prompt),
+            spacing=(14, 9),
+            wraps=True,
+        )
         hint = r"One stop sequence per line; \n stands for a line break."
         inner = QWidget()
         inner.setObjectName("scrolled")
@@ -457,7 +455,7 @@ class SidesSheet(QDialog):
                 is_wrapped=True,
             ),
             self.no_tools,
-            form,
+            self._form,
             label(hint, "faint", 0.92, is_wrapped=True),
             STRETCH,
             spacing=11,
