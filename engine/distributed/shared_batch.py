@@ -16,7 +16,7 @@ from engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from engine.inference.backend import BatchLimits, Joined, Step
 from engine.inference.batch import RunningBatch
 from engine.inference.embedding import TextReader
-from engine.inference.scoring import PromptScorer
+from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.sequence import Sequence
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScoring

@@ -34,7 +34,7 @@ from engine.inference.mlx_lm_internals import (
     straighten_windows,
 )
 from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
-from engine.inference.scoring import PromptScorer
+from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.sequence import LANES, WORTH_TOKENS, Departure, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
 from engine.values.tokens import PromptScores

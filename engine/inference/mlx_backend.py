@@ -26,7 +26,7 @@ from engine.inference.cache.disk import LEAST_TOKENS
 from engine.inference.cache.index import LoadedBeginning
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
-from engine.inference.scoring import PromptScorer
+from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.inference.speculation.sources import (

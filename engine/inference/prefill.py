@@ -10,7 +10,7 @@ from collections import abc
 from typing import NamedTuple
 
 from engine.inference.prefill_rates import PrefillRates
-from engine.inference.scoring import fitting
+from engine.inference.prompt_scorer import fitting
 from engine.inference.sequence import LANE_TOKENS, LANES, Sequence
 
 # How long one step may read while answers are being decoded. On a busy machine it takes up to three

@@ -18,8 +18,8 @@ from engine.inference.cache.folder import Ticket
 from engine.inference.cache.index import TOKEN_BYTES, LoadedBeginning, common_tokens, key_of
 from engine.inference.cache.segments import beginning_of
 from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
+from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.sampling import greedy
-from engine.inference.scoring import PromptScorer
 from engine.inference.speculation.draft_model import ModelDrafts
 from engine.inference.speculation.sources import DraftSource
 from engine.inference.thinking_budget import BudgetProcessor

@@ -13,7 +13,7 @@ import mlx_lm
 import pytest
 
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.scoring import PromptScorer, fitting
+from engine.inference.prompt_scorer import PromptScorer, fitting
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine

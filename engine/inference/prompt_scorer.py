@@ -9,7 +9,7 @@ import mlx.core as mx
 from engine.values.tokens import PromptScores, PromptScoring
 
 # Reading a prompt gives the model's logits after each of its tokens, which mlx-lm drops. For a
-# row that needs them, they are taken from each chunk as it is read, and only a few numbers per
+# sequence that needs them, they are taken from each chunk as it is read, and only a few numbers per
 # token are kept: the logits of a whole prompt would not fit into memory.
 
 # About the most memory for the logits of all prompts that are read in one step.
