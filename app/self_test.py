@@ -253,7 +253,7 @@ def _load_failing(folder: Path, **options: Any) -> Any:
         raise RuntimeError(_FAULT)
 
     backend = load_model(folder, **options)
-    backend.step = fail  # type: ignore[method-assign]
+    backend.batch.step = fail  # type: ignore[method-assign]
     return backend
 
 

@@ -13,7 +13,7 @@ from engine.distributed.followers import Followers
 from engine.distributed.link import PROTOCOL, Close, Insert, Leave, StepBatch
 from engine.distributed.world import BadLaunch, Meeting, World
 from engine.errors import EngineError, InvalidRequest, ModelLoadFailed
-from engine.inference.backend import BatchLimits, Joined, Step
+from engine.inference.backend import BatchLimits, Step
 from engine.inference.batch import RunningBatch
 from engine.inference.embedding import TextReader
 from engine.inference.prompt_scorer import PromptScorer
@@ -153,24 +153,24 @@ class LeadingBatch(RunningBatch):
         super().__init__(model, replace(limits, guesses=False))
         self._followers = followers
 
-    def insert(self, sequence: Sequence) -> Joined:
+    def insert(self, sequence: Sequence) -> int:
         """Add a sequence everywhere."""
         self._followers.check()
         kept = self.cache_use.entries
-        joined = super().insert(sequence)
+        number = super().insert(sequence)
         scored_from = None if sequence.scorer is None else sequence.scorer.begins + 1
         self._followers.announce(
             Insert(
                 sequence.tokens,
-                joined.row,
-                joined.cached,
+                number,
+                sequence.cached,
                 kept,
                 sequence.turn_end,
                 scored_from,
                 sequence.owner.name,
             )
         )
-        return joined
+        return number
 
     def _step(self, chunk: int, lane: int, together: int) -> Step:
         """Step everywhere, with the amount of reading that rank 0 chose."""
@@ -217,13 +217,12 @@ class FollowingBatch(RunningBatch):
             # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.
             scorer = PromptScorer(order.tokens, PromptScoring(order.scored_from), 1)
         owner = CacheOwner(order.owner)
-        row, cached, *_ = self.insert(
-            Sequence(order.tokens, turn_end=order.turn_end, owner=owner, scorer=scorer)
-        )
-        if (row, cached) != (order.row, order.cached):
+        sequence = Sequence(order.tokens, turn_end=order.turn_end, owner=owner, scorer=scorer)
+        number = self.insert(sequence)
+        if (number, sequence.cached) != (order.row, order.cached):
             raise OutOfStep(
-                f"row {row} with {cached} cached tokens, where rank 0 has row {order.row} "
-                f"with {order.cached}"
+                f"row {number} with {sequence.cached} cached tokens, where rank 0 has row "
+                f"{order.row} with {order.cached}"
             )
 
     def follow_step(self, order: StepBatch) -> None:

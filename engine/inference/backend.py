@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.inference.cache.folder import DiskCache
 from engine.inference.cache.index import LoadedBeginning, StoredBeginning
@@ -11,20 +11,6 @@ from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, VerifiedDrafts
 from engine.values.tokens import PromptScores
-
-
-class Joined(NamedTuple):
-    """A row that has joined the batch.
-
-    Attributes:
-        row: Its number.
-        cached: How many tokens of its prompt came from a cache and are not read.
-        from_disk: Those of them that came from disk.
-    """
-
-    row: int
-    cached: int
-    from_disk: int = 0
 
 
 @dataclass(frozen=True, slots=True)

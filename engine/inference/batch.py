@@ -18,7 +18,7 @@ from mlx_lm.models.cache import BatchKVCache, CacheList, make_prompt_cache, trim
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.grammar.masks import settle
-from engine.inference.backend import BatchLimits, Joined, PromptCacheUse, Step
+from engine.inference.backend import BatchLimits, PromptCacheUse, Step
 from engine.inference.cache.disk import ModelDiskCache
 from engine.inference.cache.memory import PromptKeeper
 from engine.inference.cache.segments import is_cut_anywhere
@@ -258,17 +258,16 @@ class RunningBatch:
         self._drafting = Drafting(model, self.sequences.by_number, new_curve)
         self._budget = PrefillBudget(limits.prefill_chunk, limits.rows, self.sequences.reading)
 
-    def insert(self, sequence: Sequence) -> Joined:
-        """Add a sequence.
+    def insert(self, sequence: Sequence) -> int:
+        """Add a sequence; return its number.
 
         One that shares a long beginning with another may wait until the other has read it; see
         ``Step.shared``.
         """
         tokens, owner = sequence.tokens, sequence.owner
-        from_disk = 0
         with self._generators.stream():
             if (scorer := sequence.scorer) is None:
-                sequence.cache, sequence.cached, from_disk = self._kept.fetch(
+                sequence.cache, sequence.cached, sequence.from_disk = self._kept.fetch(
                     owner, tokens, sequence.loaded
                 )
             else:
@@ -287,7 +286,7 @@ class RunningBatch:
         self.sequences.add(sequence)
         sequence.ticket = self._kept.ticket(owner)
         self._note_use()
-        return Joined(sequence.number, sequence.cached, from_disk)
+        return sequence.number
 
     @property
     def disk(self) -> ModelDiskCache | None:

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import math
 from collections import abc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from engine.grammar.compilation import is_panic
 from engine.grammar.form_compiler import Constraints
 from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
-from engine.inference.backend import Joined, Prompt, PromptCacheUse, Step
+from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.disk import LEAST_TOKENS
 from engine.inference.cache.index import LoadedBeginning
@@ -57,7 +57,14 @@ from engine.values.tokens import TokenStats
 
 
 class MlxBackend:
-    """One loaded model and its running batch."""
+    """One loaded model.
+
+    Attributes:
+        info: What is known about the model.
+        vocabulary: What its token ids stand for.
+        family: How it marks the channels of its answers.
+        batch: The sequences that it decodes together.
+    """
 
     def __init__(
         self,
@@ -77,13 +84,8 @@ class MlxBackend:
         self._constraints.compiler.learn_if_large()
         self._budgets = ThinkingBudgets(tokenizer, vocabulary)
         self._eos = sorted(vocabulary.eos)
-        self._batch = batch
+        self.batch = batch
         self._draft = draft
-
-    @property
-    def cache_use(self) -> PromptCacheUse:
-        """The state of the prompt cache; another object whenever it changes."""
-        return self._batch.cache_use
 
     # -- text and tokens -------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ class MlxBackend:
         with self._panics_told("messages" if request.prompt is None else "prompt"):
             tokens = render(self._tokenizer, request, self.info)
         predicted = self._predicted(request.prediction)
-        disk = self._batch.disk
+        disk = self.batch.disk
         owner = request.cache_owner
         is_on_disk = owner.kept_with is not None
         stored = disk.find(owner, tokens) if disk is not None and is_on_disk else None
@@ -213,13 +215,13 @@ class MlxBackend:
             Whether there is anything to read: memory may hold as much. If not, ``done`` is never
             called.
         """
-        disk = self._batch.disk
+        disk = self.batch.disk
         # Choices of one request share their prompt.
         wanted = {
             id(one): one.stored
             for one in prompts
             if one.stored is not None
-            and one.stored.tokens >= self._batch.held(one.stored.owner, one.tokens) + LEAST_TOKENS
+            and one.stored.tokens >= self.batch.held(one.stored.owner, one.tokens) + LEAST_TOKENS
         }
         if disk is None or not wanted:
             return False
@@ -231,8 +233,8 @@ class MlxBackend:
         disk.read(list(wanted.values()), finish)
         return True
 
-    def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Joined:
-        """Add a row to the batch.
+    def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Sequence:
+        """Make the sequence of a request and add it to the batch.
 
         Args:
             prompt: What ``render`` returned for the request.
@@ -268,21 +270,21 @@ class MlxBackend:
         scoring = request.prompt_scoring
         size = self.info.vocabulary_size
         try:
-            return self._batch.insert(
-                Sequence(
-                    [*prompt.tokens, *prompt.answered],
-                    turn_end=turn_end(prompt.tokens, self._eos),
-                    sampler=sampler,
-                    processors=processors,
-                    owner=request.cache_owner,
-                    loaded=prompt.loaded,
-                    scorer=None if scoring is None else PromptScorer(prompt.tokens, scoring, size),
-                    sources=sources,
-                    draft=draft,
-                    constraint=constraint,
-                    budget=budget,
-                )
+            sequence = Sequence(
+                [*prompt.tokens, *prompt.answered],
+                turn_end=turn_end(prompt.tokens, self._eos),
+                sampler=sampler,
+                processors=processors,
+                owner=request.cache_owner,
+                loaded=prompt.loaded,
+                scorer=None if scoring is None else PromptScorer(prompt.tokens, scoring, size),
+                sources=sources,
+                draft=draft,
+                constraint=constraint,
+                budget=budget,
             )
+            self.batch.insert(sequence)
+            return sequence
         except BaseException:
             if draft is not None:  # it counts the answers that it guesses for
                 draft.forget()
@@ -293,7 +295,7 @@ class MlxBackend:
     ) -> tuple[list[DraftSource], ModelDrafts | None]:
         """Return all sources of guesses for an answer, and the draft model's one among them."""
         # The sources have not seen the beginning of an answer that only goes on here.
-        if not self._batch.can_guess or request.max_tokens == 0 or prompt.answered:
+        if not self.batch.can_guess or request.max_tokens == 0 or prompt.answered:
             return [], None
         sources = self.sources(prompt, request)
         if constraint is not None:
@@ -355,7 +357,7 @@ class MlxBackend:
                 f"the text has {longest:,} tokens, and there is memory for {most_tokens:,}; "
                 "shorten it",
             )
-        reader = self._batch.text_reader(
+        reader = self.batch.text_reader(
             texts,
             pooling=pooling_of(self.info.path, self.info.id),
             dimensions=dimensions,
@@ -364,20 +366,12 @@ class MlxBackend:
 
         def parts() -> Iterator[abc.Sequence[tuple[int, Vector]]]:
             while not reader.is_done:
-                self._batch.read_texts(reader)
+                self.batch.read_texts(reader)
                 yield reader.take()
 
         return parts()
 
     # -- the batch, step by step -----------------------------------------------------------
-
-    def step(self) -> Step:
-        """Decode one token of each running row and read one chunk of the waiting prompts."""
-        return self._batch.step()
-
-    def resume(self) -> None:
-        """Note that other work ran since the last step; the batch does not count its time."""
-        self._batch.resume()
 
     def stats(
         self, sampled: abc.Sequence[tuple[int, Any]], count: int, chosen: abc.Sequence[int] = ()
@@ -394,17 +388,6 @@ class MlxBackend:
         with mx.stream(_stats_stream()):
             return sampling.token_stats(sampled, self._eos, count, chosen)
 
-    def leave(self, rows: Mapping[int, int]) -> None:
-        """Take rows out of the batch at any time, and keep their caches for the next turn.
-
-        The caches of the rows that stay are copied only once.
-
-        Args:
-            rows: The rows, each with the number of tokens of its last step that came after the end
-                of its answer. The kept cache does not contain those.
-        """
-        self._batch.leave(rows)
-
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes.
 
@@ -412,19 +395,11 @@ class MlxBackend:
         """
         if self._draft is not None:
             self._draft.forget_prompts(owner)
-        return self._batch.forget_prompts(owner)
-
-    def evict_prompts(self, max_bytes: int) -> None:
-        """Evict the least recently used cached prompts until the rest takes at most so much."""
-        self._batch.evict_prompts(max_bytes)
-
-    def reset(self) -> abc.Sequence[int]:
-        """Drop the batch itself after a step that failed; return the rows that continue."""
-        return self._batch.reset()
+        return self.batch.forget_prompts(owner)
 
     def close(self) -> None:
         """Free the model's memory."""
-        self._batch.close()
+        self.batch.close()
         if self._draft is not None:
             self._draft.close()
 

@@ -62,6 +62,7 @@ class Sequence:
         number: The number by which mlx-lm and the scheduler know it.
         ticket: The right to store its cache on disk.
         cache: The cache with which it joins, of its first ``cached`` tokens.
+        from_disk: How many of these came from disk.
         read: How many tokens of its prompt it has.
         lane: Where it is read; None while it waits and once it decodes.
         snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
@@ -87,6 +88,7 @@ class Sequence:
     ticket: Ticket | None = field(default=None, init=False)
     cache: list[Any] | None = field(default=None, init=False)
     cached: int = field(default=0, init=False)
+    from_disk: int = field(default=0, init=False)
     read: int = field(default=0, init=False)
     lane: int | None = field(default=None, init=False)
     snapshots_at: set[int] = field(default_factory=set, init=False)

@@ -272,7 +272,7 @@ class LoadedModel:
     def resume(self) -> None:
         """Note that another model was stepped since the last step of this one."""
         if self.backend is not None:
-            self.backend.resume()
+            self.backend.batch.resume()
 
     def advance(self, outcome: Step | BaseException | None, *, is_held: bool) -> None:
         """Give the answers the tokens of a step, fill free places, and change the model if due.
@@ -316,7 +316,7 @@ class LoadedModel:
         waiting += self._intake.choices + len(self._embedding)
         if self._postponed:
             waiting += self._postponed_choices
-        use = status.cache_use if backend is None else backend.cache_use
+        use = status.cache_use if backend is None else backend.batch.cache_use
         if (running, waiting) == (status.running, status.waiting) and use is status.cache_use:
             return
         if running != status.running:

@@ -178,7 +178,7 @@ def taken_bytes(model: LoadedModel) -> int:
     backend = model.backend
     if backend is None:
         return 0
-    return backend.info.weights_bytes + backend.cache_use.size_bytes + model.rows_bytes
+    return backend.info.weights_bytes + backend.batch.cache_use.size_bytes + model.rows_bytes
 
 
 def held_bytes(model: LoadedModel) -> int:

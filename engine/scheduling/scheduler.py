@@ -199,15 +199,15 @@ class Scheduler:
                 log_failure("a request could not join the batch", error)
                 self._finish(row, StopKind.ERROR, cause_of(error))
                 continue
-            self.rows[joined.row] = row
+            self.rows[joined.number] = row
             max_bytes = self._memory.max_prompts_bytes(backend.info, self.rows)
-            if max_bytes is not None and backend.cache_use.size_bytes > max_bytes:
-                backend.evict_prompts(max_bytes)
+            if max_bytes is not None and backend.batch.cache_use.size_bytes > max_bytes:
+                backend.batch.evict_prompts(max_bytes)
             self._outbox.put(row.generation, row.joined(joined, time.perf_counter()))
             if row.is_read_for_nothing:
-                del self.rows[joined.row]
+                del self.rows[joined.number]
                 self._finish(row, StopKind.MAX_TOKENS)
-                self._leave(backend, {joined.row: 0})
+                self._leave(backend, {joined.number: 0})
 
     def _next(self, model: ModelInfo) -> Row | None:
         """Return the waiting request that joins the batch next; None while there is no room."""
@@ -296,7 +296,7 @@ class Scheduler:
     def decoded(self, backend: "MlxBackend") -> Step | BaseException:
         """Step the batch once. This changes no answer, because a step may take long."""
         try:
-            return backend.step()
+            return backend.batch.step()
         except BaseException as error:
             raise_endings(error)
             return error
@@ -419,7 +419,7 @@ class Scheduler:
         if not leaving:
             return
         try:
-            backend.leave(leaving)
+            backend.batch.leave(leaving)
         except BaseException as error:
             raise_endings(error)
             self._fail_batch(backend, error)
@@ -427,7 +427,7 @@ class Scheduler:
     def _fail_batch(self, backend: "MlxBackend", error: BaseException) -> None:
         """End the rows of a batch that failed; waiting answers continue."""
         log_failure("a step of the batch failed", error)
-        going_on = backend.reset()
+        going_on = backend.batch.reset()
         for number in [number for number in self.rows if number not in going_on]:
             self._finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
 

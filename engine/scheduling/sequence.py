@@ -3,8 +3,9 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from engine.inference.backend import Joined, Prompt
+from engine.inference.backend import Prompt
 from engine.output.answer import AnswerBuilder, traced
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
@@ -21,6 +22,9 @@ from engine.values.events import (
 )
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import PromptScores, TokenOrigin, TokenStats
+
+if TYPE_CHECKING:
+    from engine.inference import sequence as batch
 
 # The tokens that an answer without ``max_tokens`` is expected to need.
 _USUAL_ANSWER = 2048
@@ -89,9 +93,9 @@ class Row:
             return False
         return self._cached + self._read >= self.prompt_tokens - 1
 
-    def joined(self, joined: Joined, now: float) -> list[Event]:
+    def joined(self, joined: "batch.Sequence", now: float) -> list[Event]:
         """Note that the row has joined the batch; return the events for its reader."""
-        self.number = joined.row
+        self.number = joined.number
         if self.answered:  # it goes on in another batch, of which its reader need not know
             self.prompt = replace(self.prompt, loaded=None, answered=())
             return []

@@ -78,7 +78,8 @@ class Both:
 
     def answer(self, tokens: list[int], steps: int) -> tuple[list[int], int]:
         """Decode a row on both; return its tokens and how many the cache spared."""
-        row, cached, *_ = self.leading.insert(BatchSequence(tokens))
+        sequence = BatchSequence(tokens)
+        row = self.leading.insert(sequence)
         drawn: list[int] = []
         while len(drawn) < steps:
             drawn += [token for _, token, _ in self.leading.step().sampled]
@@ -86,7 +87,7 @@ class Both:
         told = self.follow()
         assert isinstance(told[0], Insert)
         assert told[-1] == Leave([row], [drawn])
-        return drawn, cached
+        return drawn, sequence.cached
 
 
 def test_a_follower_keeps_caches_under_the_tokens_that_rank_0_drew(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_a_follower_reads_prompts_of_every_length_in_the_order_of_rank_0(tmp_pat
     both = Both(tmp_path)
     texts = [both.prompt("go"), [5] * 900 + both.prompt("on"), [5] * 700 + both.prompt("go")]
     drawn: dict[int, list[int]] = {
-        both.leading.insert(BatchSequence(tokens))[0]: [] for tokens in texts
+        both.leading.insert(BatchSequence(tokens)): [] for tokens in texts
     }
     while any(len(found) < 3 for found in drawn.values()):
         for row, token, _ in both.leading.step().sampled:
@@ -162,9 +163,9 @@ def test_the_orders_of_rank_0_name_the_lanes_that_it_reads(tmp_path: Path) -> No
 
 def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: Path) -> None:
     both = Both(tmp_path)
-    one, *_ = both.leading.insert(BatchSequence(both.prompt("go")))
+    one = both.leading.insert(BatchSequence(both.prompt("go")))
     both.leading.step()
-    two, *_ = both.leading.insert(BatchSequence(both.prompt("on")))
+    two = both.leading.insert(BatchSequence(both.prompt("on")))
     for _ in range(4):
         both.leading.step()
     both.leading.leave({one: 0})
@@ -213,7 +214,7 @@ def test_a_batch_of_several_processes_decodes_token_by_token(tmp_path: Path) -> 
     both = Both(tmp_path)
     assert not both.leading.can_guess
     letters = [both.stage.id(letter) for letter in "abcdefgh"]
-    row, *_ = both.leading.insert(BatchSequence(both.prompt("go"), sources=[Foreseen(letters)]))
+    row = both.leading.insert(BatchSequence(both.prompt("go"), sources=[Foreseen(letters)]))
     drawn: list[int] = []
     while len(drawn) < 6:
         step = both.leading.step()
@@ -229,7 +230,7 @@ def test_a_follower_computes_the_scores_of_a_prompt_as_rank_0_does(tmp_path: Pat
     both = Both(tmp_path)
     prompt = [5] * 30 + both.prompt("go")
     scorer = PromptScorer(prompt, PromptScoring(12, top=3), 600)
-    row = both.leading.insert(BatchSequence(prompt, scorer=scorer)).row
+    row = both.leading.insert(BatchSequence(prompt, scorer=scorer))
     scored: list[PromptScores] = []
     sampled: list[int] = []
     while not sampled:

@@ -216,7 +216,7 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
 
     def load(folder: Path, **options: Any) -> Any:
         backend = stage.load(folder, **options)
-        real, leave = backend.join, backend.leave
+        real, leave = backend.join, backend.batch.leave
 
         def slow(*given: Any) -> Any:
             done.append("join")
@@ -229,7 +229,7 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
             done.append("leave")
             leave(rows)
 
-        backend.join, backend.leave = slow, noted  # type: ignore[method-assign]
+        backend.join, backend.batch.leave = slow, noted  # type: ignore[method-assign]
         return backend
 
     async def play() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference.backend import Prompt, PromptCacheUse
-from engine.inference.mlx_backend import MlxBackend
 from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
 from engine.scheduling import models
@@ -326,14 +325,13 @@ def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
     # Half of what is free, less 256 MB to compute with, is taken by cached prompts.
     monkeypatch.setattr(models, "memory", lambda: Memory(2048 * mib, 400 * mib))
     evicted: list[int] = []
+    backends: list[Any] = []
 
     def load(folder: Path, **options: Any) -> Any:
         backend = stage.load(folder, **options)
         backend.info = replace(backend.info, cache=CacheSize(8192))
+        backends.append(backend)
         return backend
-
-    def evict(backend: MlxBackend, max_bytes: int) -> None:
-        evicted.append(max_bytes)
 
     async def play() -> None:
         engine = Engine(loader=load)
@@ -342,8 +340,8 @@ def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
         with pytest.raises(MemoryShort):
             await engine.generate(large)
         use = PromptCacheUse(entries=1, size_bytes=200 * mib)
-        monkeypatch.setattr(MlxBackend, "cache_use", use)
-        monkeypatch.setattr(MlxBackend, "evict_prompts", evict)
+        monkeypatch.setattr(backends[0].batch, "cache_use", use)
+        monkeypatch.setattr(backends[0].batch, "evict_prompts", evicted.append)
         assert (await (await engine.generate(large)).collect()).text == "yes"
         [left] = evicted
         assert 0 < left < 200 * mib

@@ -59,7 +59,8 @@ class Stepped:
         self.answers: dict[int, list[int]] = {}
 
     def insert(self, prompt: list[int], turn_end: int = 0, owner: CacheOwner = PERSON) -> int:
-        row, cached, *_ = self.batch.insert(Sequence(list(prompt), turn_end=turn_end, owner=owner))
+        sequence = Sequence(list(prompt), turn_end=turn_end, owner=owner)
+        row, cached = self.batch.insert(sequence), sequence.cached
         self.prompts[row], self.answers[row] = prompt, []
         self.cached[row] = cached
         return row

@@ -40,9 +40,9 @@ def scored(batch: RunningBatch, wanted: Sequence[tuple[list[int], int]]) -> list
     rows: dict[int, dict[int, float]] = {}
     for tokens, start in wanted:
         scorer = PromptScorer(tokens, PromptScoring(start), VOCABULARY)
-        rows[batch.insert(BatchSequence(tokens, scorer=scorer)).row] = {}
+        rows[batch.insert(BatchSequence(tokens, scorer=scorer))] = {}
     # And one beside them that nobody asks about.
-    other = batch.insert(BatchSequence(prompt(30, 5))).row
+    other = batch.insert(BatchSequence(prompt(30, 5)))
     drawn: set[int] = set()
     while not drawn >= rows.keys():
         step = batch.step()

@@ -56,7 +56,7 @@ class Reading:
     def insert(self, length: int) -> int:
         # No two begin with the same tokens: each is read for itself.
         self.inserted += 1
-        return self.batch.insert(Sequence([self.inserted, *[5] * (length - 1)])).row
+        return self.batch.insert(Sequence([self.inserted, *[5] * (length - 1)]))
 
     def step(self) -> None:
         step = self.batch.step()
@@ -134,7 +134,7 @@ def test_rows_of_all_lanes_decode_together_and_can_leave(reading: Reading) -> No
     rows = []
     for length in (10, 600, 5000):
         text = reading.stage.ids("<|start|>user:long<|end|>")
-        rows.append(reading.batch.insert(Sequence([length, *[5] * length, *text, *go])).row)
+        rows.append(reading.batch.insert(Sequence([length, *[5] * length, *text, *go])))
     assert len(set(rows)) == 3
     found: dict[int, list[int]] = {row: [] for row in rows}
     while min(map(len, found.values())) < 5:

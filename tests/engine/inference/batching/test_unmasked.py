@@ -126,7 +126,7 @@ def decode(batch: RunningBatch, rows: dict[int, list[int]], tokens: int) -> None
 
 def answer_alone(batch: RunningBatch, prompt: list[int], tokens: int) -> list[int]:
     """Return the first tokens of an answer that runs alone."""
-    rows: dict[int, list[int]] = {batch.insert(BatchSequence(prompt)).row: []}
+    rows: dict[int, list[int]] = {batch.insert(BatchSequence(prompt)): []}
     decode(batch, rows, tokens)
     return rows[0]
 
@@ -146,10 +146,10 @@ def test_answers_are_the_same_with_and_without_masks(
         monkeypatch.setattr(UnmaskedCache, "make_mask", BatchKVCache.make_mask)
     batch = RunningBatch(model, BatchLimits(64, 0, 8, guesses=False))
     # The longest is first: however much it decodes while the others are read, it stays the longest.
-    together: dict[int, list[int]] = {batch.insert(BatchSequence(prompts[0])).row: []}
+    together: dict[int, list[int]] = {batch.insert(BatchSequence(prompts[0])): []}
     decode(batch, together, 4)
     assert model.found[-1] == is_masked  # a row alone
-    together.update((batch.insert(BatchSequence(one)).row, []) for one in prompts[1:])
+    together.update((batch.insert(BatchSequence(one)), []) for one in prompts[1:])
     decode(batch, together, 4)
     assert model.found[-1]
     longest = together.pop(0)

@@ -81,7 +81,7 @@ def answers(
     """Return the first tokens of each answer, and how many passes were over several tokens."""
     batch = RunningBatch(model, BatchLimits(64, 0, 8), lambda: Eager(width))
     rows = [
-        batch.insert(BatchSequence(prompt, sources=() if sources is None else sources[n])).row
+        batch.insert(BatchSequence(prompt, sources=() if sources is None else sources[n]))
         for n, prompt in enumerate(prompts)
     ]
     found: dict[int, list[int]] = {row: [] for row in rows}

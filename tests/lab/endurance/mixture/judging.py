@@ -112,7 +112,7 @@ def text_of(events: Iterable[Event]) -> str:
 
 def leftovers(backend: MlxBackend) -> list[str]:
     """Return what an idle model still keeps of ended answers."""
-    batch: Any = backend._batch
+    batch: Any = backend.batch
     sequences = batch.sequences
     held: dict[str, Any] = {
         "sequences": sequences.by_number,

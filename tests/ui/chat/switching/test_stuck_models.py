@@ -28,14 +28,14 @@ class Hanging:
 
     def __call__(self, folder: Path, **options: Any) -> Any:
         backend = load_model(folder, **options)
-        step = backend.step
+        step = backend.batch.step
 
         def hang() -> Any:
             if folder.name in self.held:
                 assert self.is_over.wait(120)
             return step()
 
-        backend.step = hang  # type: ignore[method-assign]
+        backend.batch.step = hang  # type: ignore[method-assign]
         return backend
 
 

@@ -28,13 +28,14 @@ def answer(
     batch: RunningBatch, tokens: list[int], loaded: LoadedBeginning | None = None
 ) -> tuple[list[int], int]:
     """Return eight tokens, and how many of the prompt came from disk."""
-    joined = batch.insert(BatchSequence(tokens, loaded=loaded, owner=ME))
+    sequence = BatchSequence(tokens, loaded=loaded, owner=ME)
+    batch.insert(sequence)
     drawn: list[int] = []
     while len(drawn) < 8:
         drawn += [token for _, token, _ in batch.step().sampled]
-    batch.leave({joined.row: 0})
+    batch.leave({sequence.number: 0})
     batch.close()
-    return drawn, joined.from_disk
+    return drawn, sequence.from_disk
 
 
 @pytest.mark.parametrize("kind", ["plain", "windows", "states"])
