@@ -5,7 +5,7 @@ from typing import Any
 
 import psutil
 
-from api.dialects.shared.body_process import __name__ as process_name
+from api.dialects.shared import body_process
 from api.server.routes import DIALECTS
 
 ASK: dict[str, Any] = {
@@ -22,7 +22,7 @@ def helpers() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         try:
-            if process_name in child.cmdline():
+            if body_process.__name__ in child.cmdline():
                 found.append(child)
         except psutil.Error:
             continue
