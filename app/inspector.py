@@ -12,7 +12,7 @@ from api.conformance.probe.client import curl_line
 from api.conformance.probe.run import probe
 from api.conformance.probe.values import Access
 from api.dialects.shared.dialect import Dialect
-from api.dialects.shared.requests import own_object
+from api.dialects.shared.parameters import own_stop_options_to_wire
 from api.server.routes import DIALECTS
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
@@ -316,7 +316,7 @@ def body_of(
 ) -> dict[str, Any] | None:
     """Return a dialect's body that asks for a generation; None if it cannot."""
     body = dialect.ask(request, model, prompt)
-    own = {} if body is None else own_object(request, body)
+    own = {} if body is None else own_stop_options_to_wire(request.stops, body)
     return {**body, "fullstop": own} if body is not None and own else body
 
 
@@ -326,7 +326,7 @@ def request_of(shown: ShownRun) -> GenerationRequest:
         return shown.request
     return GenerationRequest(
         messages=(Message("user", shown.question or "…"),),
-        stops=StopRules(shown.run.stops),
+        stops=StopRules.of(*shown.run.stops),
         max_tokens=shown.run.max_tokens,
     )
 

@@ -178,7 +178,7 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
     return {
         StopKind.EOS: lambda: _ends(engine, asked, StopKind.EOS, _COUNTED_TO_TEN),
         StopKind.STOP_STRING: lambda: _ends(
-            engine, replace(asked, stops=StopRules((STOP,))), StopKind.STOP_STRING, COUNTED
+            engine, replace(asked, stops=StopRules.of(STOP)), StopKind.STOP_STRING, COUNTED
         ),
         StopKind.STOP_TOKEN: stop_token,
         StopKind.MAX_TOKENS: lambda: _ends(

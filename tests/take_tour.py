@@ -110,7 +110,7 @@ class Tour:
         workspace = self.window.workspace
         workspace.new_conversation()
         workspace.settings.change(ConversationSettings(**settings))  # type: ignore[arg-type]
-        workspace.current.stops.replace_all([StopEntry(stop) for stop in stops], "set")
+        workspace.current.stops.replace_all([StopEntry.of(stop) for stop in stops], "set")
 
     async def chat(self) -> None:
         """The chat, from the first start to every kind of end."""
@@ -165,11 +165,11 @@ class Tour:
         window, workspace = self.window, self.window.workspace
         self.begin()
         entries = [
-            StopEntry("6"),
-            StopEntry(" 6 "),
-            StopEntry("\\n\\nUser:"),
-            StopEntry("\n\nUser:", scope=StopScope.TEXT_AND_THINKING),
-            StopEntry("old", is_enabled=False),
+            StopEntry.of("6"),
+            StopEntry.of(" 6 "),
+            StopEntry.of("\\n\\nUser:"),
+            StopEntry.of("\n\nUser:", scope=StopScope.TEXT_AND_THINKING),
+            StopEntry.of("old", is_enabled=False),
         ]
         workspace.current.stops.replace_all(entries, "set")
         workspace.send(COUNT)

@@ -68,7 +68,7 @@ def _rules(options: ReplayOptions, recording: Recording) -> StopRules | None:
     """Return the rules to try: the run's own, with its strings replaced if some are given."""
     if not options.stops and not options.drops_stops:
         return None
-    return dataclasses.replace(recording.rules, strings=options.stops)
+    return recording.rules.with_strings(options.stops)
 
 
 def _reason(played: Replayed, recording: Recording) -> str:

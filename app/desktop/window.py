@@ -507,7 +507,7 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
             # In the window each stop has a scope of its own.
             stop_options=replace(answer.stop_options, scope=StopScope.TEXT),
         ),
-        stops=[StopEntry(stop, scope=answer.stop_options.scope) for stop in answer.stops],
+        stops=[StopEntry.of(stop).within(answer.stop_options.scope) for stop in answer.stops],
     )
 
 

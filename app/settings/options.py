@@ -61,7 +61,7 @@ class AnswerOptions:
         return GenerationRequest(
             messages=system + turns,
             sampling=Sampling(temperature=wanted.temperature, seed=self.seed),
-            stops=StopRules(strings=self.stops).with_options(self.stop_options),
+            stops=StopRules.of(*self.stops).with_options(self.stop_options),
             max_tokens=wanted.max_tokens,
             thinking=wanted.is_thinking,
             thinking_budget=wanted.thinking_budget,

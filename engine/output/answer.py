@@ -99,7 +99,7 @@ class Endings:
         self._all_eos = vocabulary.eos
         self._eos = frozenset() if rules.ignore_eos else vocabulary.eos
         self._stop_ids = frozenset(rules.token_ids)
-        self._rule_of = {string: number for number, string in enumerate(rules.strings)}
+        self._rule_of = {stop.text: number for number, stop in enumerate(rules.stops)}
         texts = {
             **{token_id: vocabulary.text_of(token_id) for token_id in self._eos},
             **vocabulary.special,
@@ -121,7 +121,7 @@ class Endings:
         if is_armed:
             rule = self._named.get(token_id)
             if rule is not None:
-                scope = self._rules.scope_of(self._rules.strings[rule])
+                scope = self._rules.scope_of(self._rules.stops[rule])
                 if self._counts(token_id, scope, channel, in_header):
                     return Ending(StopKind.STOP_STRING, is_eos, rule)
             if token_id in self._stop_ids and (
@@ -140,7 +140,7 @@ class Endings:
     def by_tag(self, tag: str) -> Ending | None:
         """Return how the answer ends at a tag of several tokens; None if it continues."""
         rule = self._rule_of.get(tag)
-        if rule is None or self._rules.scope_of(tag) is not StopScope.ALL:
+        if rule is None or self._rules.scope_of(self._rules.stops[rule]) is not StopScope.ALL:
             return None
         return Ending(StopKind.STOP_STRING, rule=rule)
 
@@ -542,7 +542,9 @@ class AnswerBuilder:
 
     def _text_of_stop(self, ending: Ending, token_id: int) -> str:
         is_string = ending.kind is StopKind.STOP_STRING
-        return self._rules.strings[ending.rule] if is_string else self.vocabulary.text_of(token_id)
+        if is_string:
+            return self._rules.stops[ending.rule].text
+        return self.vocabulary.text_of(token_id)
 
     def _kept(self, match: Match) -> Match:
         """Keep or drop the matched stop; drop the rest of its last piece."""

@@ -239,7 +239,7 @@ class ChannelText:
     @property
     def progress(self) -> tuple[int, ...]:
         """For each stop string, how many of its first characters the text now ends with."""
-        count = len(self._rules.strings)
+        count = len(self._rules.stops)
         if self._matcher is None:
             return (0,) * count
         if len(self._counting) == count:

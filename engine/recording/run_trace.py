@@ -234,7 +234,7 @@ def unpacked(content: bytes) -> RunTrace:
     tokens = _tokens(top)
     trace = RunTrace(
         setting_from(top),
-        from_values(StopRules, top.take("rules", dict)),
+        from_values(StopRules, _as_stops(top.take("rules", dict))),
         top.maybe("max_tokens", int),
         max(1, len(tokens)),
     )
@@ -244,9 +244,24 @@ def unpacked(content: bytes) -> RunTrace:
     trace.speculation = from_values(Speculation, top.maybe("speculation", dict) or {})
     trace.budget_end = from_values(BudgetEnd | None, top.maybe("budget_end", dict))
     trace.calls = from_values(dict[str, tuple[ToolCall, ...]], top.maybe("calls", dict) or {})
-    trace.request = from_values(GenerationRequest | None, top.maybe("request", dict))
+    request = top.maybe("request", dict)
+    if request is not None and "stops" in request:
+        request = {**request, "stops": _as_stops(request["stops"])}
+    trace.request = from_values(GenerationRequest | None, request)
     trace.vocabulary = _vocabulary(top, trace)
     return trace
+
+
+def _as_stops(rules: Any) -> Any:
+    """Return the rules of a trace; earlier versions kept the scopes of stops beside their texts."""
+    if not isinstance(rules, dict) or "strings" not in rules:
+        return rules
+    try:
+        scopes = dict(rules.get("scopes", ()))
+        stops = [{"text": text, "scope": scopes.get(text)} for text in rules["strings"]]
+    except (TypeError, ValueError) as error:
+        raise DamagedFile(f"stops: {error}") from error
+    return {**rules, "stops": stops}
 
 
 def _text(content: bytes) -> str:

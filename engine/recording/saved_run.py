@@ -45,7 +45,15 @@ from engine.output.channels import Beginning
 from engine.output.families import family_from_fields, family_to_fields
 from engine.recording.replay import RecordedToken, Recording
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules, StopScope, checked_strings, stop_options_from_fields
+from engine.stopping.rules import (
+    STOP_OPTIONS,
+    Stop,
+    StopRules,
+    checked_strings,
+    own_options_to_fields,
+    stop_from_fields,
+    stop_options_from_fields,
+)
 from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd, Speculation
 from engine.values.tokens import TokenOrigin
@@ -67,7 +75,7 @@ def to_json(recording: Recording, question: str = "") -> str:
         "fullstop_run": VERSION,
         "model": setting.model,
         "question": question,
-        "rules": dataclasses.asdict(recording.rules),
+        "rules": _rules_to_fields(recording.rules),
         "max_tokens": recording.max_tokens,
         "setting": setting_to_fields(setting),
         "tokens": [
@@ -147,22 +155,37 @@ def _all(fields: Fields, name: str) -> list[Fields]:
     return fields.items(name)
 
 
+def _rules_to_fields(rules: StopRules) -> dict[str, Any]:
+    own = {stop.text: own_options_to_fields(stop) for stop in rules.stops}
+    return {
+        **{option.name: getattr(rules, option.name) for option in STOP_OPTIONS},
+        "strings": rules.strings,
+        "token_ids": rules.token_ids,
+        # Earlier versions know the scope of a stop, but no other option of one.
+        "scopes": [(stop.text, stop.scope) for stop in rules.stops if stop.scope],
+        "own": {text: options for text, options in own.items() if options},
+    }
+
+
 def _rules(fields: Fields) -> StopRules:
+    texts = checked_strings(fields.take("strings", list), "rules.strings")
+    own = _own_options(fields)
     return StopRules(
-        strings=checked_strings(fields.take("strings", list), "rules.strings"),
-        token_ids=fields.ints("token_ids"),
-        scopes=_scopes(fields),
+        tuple(stop_from_fields(t, own.inner(t)) if own.has(t) else Stop(t) for t in texts),
+        fields.ints("token_ids"),
     ).with_options(stop_options_from_fields(fields))
 
 
-def _scopes(fields: Fields) -> tuple[tuple[str, StopScope], ...]:
+def _own_options(fields: Fields) -> Fields:
+    """Return the options of single stops by their texts."""
     try:
-        pairs = [(s, StopScope(scope)) for s, scope in fields.maybe("scopes", list) or []]
+        pairs = [(text, scope) for text, scope in fields.maybe("scopes", list) or []]
     except (ValueError, TypeError) as error:
         raise fields.wrong("scopes", str(error)) from error
-    for string, _ in pairs:
-        checked_strings([string], "rules.scopes")
-    return tuple(pairs)
+    for text, _ in pairs:
+        checked_strings([text], "rules.scopes")
+    own = fields.maybe("own", dict) or {}
+    return Fields({text: {"scope": scope} for text, scope in pairs} | own, "rules.own")
 
 
 def setting_to_fields(setting: RunSetting) -> dict[str, Any]:

@@ -334,8 +334,8 @@ class StopMatcher:
 
 
 def matcher_of(rules: StopRules, numbers: tuple[int, ...]) -> StopMatcher:
-    """Return a matcher of a request's stop strings with these numbers."""
-    return StopMatcher(tuple(rules.strings[number] for number in numbers))
+    """Return a matcher of a request's stops with these numbers."""
+    return StopMatcher(_texts(rules, numbers))
 
 
 def prepared(rules: StopRules) -> tuple[Automaton, ...]:
@@ -344,8 +344,8 @@ def prepared(rules: StopRules) -> tuple[Automaton, ...]:
     While they are kept, every matcher of these stops uses them instead of making its own.
     """
     lists = {rules.counting_in(channel) for channel in Channel}
-    return tuple(
-        automaton(tuple(rules.strings[number] for number in numbers))
-        for numbers in lists
-        if numbers
-    )
+    return tuple(automaton(_texts(rules, numbers)) for numbers in lists if numbers)
+
+
+def _texts(rules: StopRules, numbers: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(rules.stops[number].text for number in numbers)

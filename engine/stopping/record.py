@@ -42,7 +42,7 @@ class StopInfo:
         text_offset: Code points of that channel's text before the match; for other kinds, the
             length of that channel's text.
         token_index: Index, from 0 over the generated tokens, of the token that completed it.
-        rule_index: Position in ``StopRules.strings`` of the string that matched, else None.
+        rule_index: Position in ``StopRules.stops`` of the stop that matched, else None.
         held: Text that was being held back when generation ended otherwise, and was released.
         dropped: The matched stop and the text after it that was thrown away.
     """

@@ -4,10 +4,10 @@ Pure values and checks; knows no model. Used on every thread.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum, StrEnum
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from engine.errors import InvalidRequest
 from engine.files.json_fields import Fields
@@ -39,6 +39,34 @@ _CHANNELS = {
     StopScope.TEXT_AND_THINKING: frozenset({Channel.TEXT, Channel.THINKING}),
     StopScope.ALL: frozenset(Channel),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One stop of a request: its text, and how it counts where it differs from the others.
+
+    Every field but the text is an option of one stop: saved runs, stop lists, the object
+    ``fullstop`` of every dialect and the random cases of the contract are made from the fields.
+    What compares a stop with a text does so with ``find``; only the matcher has its own way.
+
+    Attributes:
+        text: Matched code point by code point on decoded text.
+        scope: The channels in which it counts; None for the request's.
+    """
+
+    text: str
+    scope: StopScope | None = field(
+        default=None, metadata={"title": "Where it applies", "help": "where this stop counts"}
+    )
+
+    def find(self, text: str, start: int = 0, chars: int | None = None) -> int:
+        """Return where its first ``chars`` characters (None: all) are in a text, -1 if nowhere."""
+        return text.find(self.text[:chars], start)
+
+    def outruns(self, other: "Stop", scope: StopScope) -> bool:
+        """Whether it is always complete before another stop of a request with this scope."""
+        here, there = (self.scope or scope).channels, (other.scope or scope).channels
+        return bool(self.text) and there <= here and self.find(other.text[:-1]) >= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +118,22 @@ class StopRules(StopOptions):
     """The stops of one request, and how they count.
 
     Attributes:
-        strings: Stop strings, matched code point by code point on decoded text.
+        stops: The stops that are text, each text once.
         token_ids: Token ids that end generation beside the model's own EOS ids.
-        scopes: Strings that have a scope of their own, with that scope.
     """
 
-    strings: tuple[str, ...] = ()
+    stops: tuple[Stop, ...] = ()
     token_ids: tuple[int, ...] = ()
-    scopes: tuple[tuple[str, StopScope], ...] = ()
+
+    @classmethod
+    def of(cls, *strings: str, **others: Any) -> "StopRules":
+        """Return the rules of stops without options of their own; ``others`` are other fields."""
+        return cls(tuple(map(Stop, strings)), **others)
+
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """The texts of the stops."""
+        return tuple(stop.text for stop in self.stops)
 
     def with_options(self, options: StopOptions) -> "StopRules":
         """Return the same stops with other options."""
@@ -105,42 +141,61 @@ class StopRules(StopOptions):
             self, **{option.name: getattr(options, option.name) for option in STOP_OPTIONS}
         )
 
-    def scope_of(self, string: str) -> StopScope:
-        """Return the scope of one of the strings."""
-        return dict(self.scopes).get(string, self.scope)
+    def with_strings(self, strings: Iterable[str]) -> "StopRules":
+        """Return rules with these texts; a stop that is here already keeps its options."""
+        known = {stop.text: stop for stop in self.stops}
+        return replace(self, stops=tuple(known.get(text, Stop(text)) for text in strings))
+
+    def scope_of(self, stop: Stop) -> StopScope:
+        """Return the scope of one of the stops."""
+        return stop.scope or self.scope
 
     def counting_in(self, channel: Channel) -> tuple[int, ...]:
-        """Return the numbers of the strings that count in a channel."""
-        if not self.scopes:
-            return tuple(range(len(self.strings))) if channel in self.scope.channels else ()
+        """Return the numbers of the stops that count in a channel."""
         return tuple(
             number
-            for number, string in enumerate(self.strings)
-            if channel in self.scope_of(string).channels
+            for number, stop in enumerate(self.stops)
+            if channel in self.scope_of(stop).channels
         )
 
 
 @dataclass(frozen=True, slots=True)
 class StopOption:
-    """An option of ``StopOptions``, for code that offers all of them.
+    """An option of ``StopOptions`` or of one ``Stop``, for code that offers all of them.
 
     Attributes:
         name: Its name there.
-        default: Its default, which also has the option's type.
+        kind: Its type.
+        default: Its default.
         title: Its name in a window.
         help: What it does, as a phrase.
     """
 
     name: str
+    kind: type
     default: Any
     title: str
     help: str
 
 
-STOP_OPTIONS = tuple(
-    StopOption(one.name, one.default, one.metadata["title"], one.metadata["help"])
-    for one in fields(StopOptions)
-)
+def _options(owner: type) -> tuple[StopOption, ...]:
+    kinds = get_type_hints(owner)
+    return tuple(
+        StopOption(
+            option.name,
+            next((kind for kind in get_args(kinds[option.name]) if kind), kinds[option.name]),
+            option.default,
+            option.metadata["title"],
+            option.metadata["help"],
+        )
+        for option in fields(owner)
+        if option.metadata
+    )
+
+
+STOP_OPTIONS = _options(StopOptions)
+# Those of one stop.
+OWN_STOP_OPTIONS = _options(Stop)
 
 
 def checked_strings(values: Sequence[object], field: str) -> tuple[str, ...]:
@@ -212,10 +267,14 @@ def _check_string(value: str, where: str) -> None:
 # The options of stops in files: those that differ from their defaults, by name.
 
 
-def stop_options_to_fields(options: StopOptions) -> dict[str, object]:
-    """Return the options that differ from their defaults, as JSON values."""
-    values = ((option, getattr(options, option.name)) for option in STOP_OPTIONS)
-    return {option.name: value for option, value in values if value != option.default}
+def stop_options_to_fields(options: StopOptions) -> dict[str, Any]:
+    """Return the options of all stops that differ from their defaults, as JSON values."""
+    return _to_fields(options, STOP_OPTIONS)
+
+
+def own_options_to_fields(stop: Stop) -> dict[str, Any]:
+    """Return the options of one stop that differ from their defaults, as JSON values."""
+    return _to_fields(stop, OWN_STOP_OPTIONS)
 
 
 def stop_options_from_fields(fields: Fields) -> StopOptions:
@@ -224,12 +283,24 @@ def stop_options_from_fields(fields: Fields) -> StopOptions:
     Raises:
         DamagedFile: One of them has the wrong type.
     """
-    return StopOptions(**{option.name: _value(fields, option) for option in STOP_OPTIONS})
+    return StopOptions(**_from_fields(fields, STOP_OPTIONS))
+
+
+def stop_from_fields(text: str, fields: Fields) -> Stop:
+    """Return a stop with the options that a file names for it; raises ``DamagedFile``."""
+    return Stop(text, **_from_fields(fields, OWN_STOP_OPTIONS))
+
+
+def _to_fields(holder: StopOptions | Stop, options: Sequence[StopOption]) -> dict[str, Any]:
+    values = ((option, getattr(holder, option.name)) for option in options)
+    return {option.name: value for option, value in values if value != option.default}
+
+
+def _from_fields(fields: Fields, options: Sequence[StopOption]) -> dict[str, Any]:
+    return {option.name: _value(fields, option) for option in options if fields.has(option.name)}
 
 
 def _value(fields: Fields, option: StopOption) -> Any:
-    if not fields.has(option.name):
-        return option.default
-    if isinstance(option.default, Enum):
-        return fields.choice(option.name, type(option.default))
-    return fields.take(option.name, type(option.default))
+    if issubclass(option.kind, Enum):
+        return fields.choice(option.name, option.kind)
+    return fields.take(option.name, option.kind)

@@ -28,7 +28,7 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
 
 def request(text: str, *stops: str, **values: Any) -> GenerationRequest:
     """Make a greedy request of one user message."""
-    rules = values.pop("rules", None) or StopRules(strings=stops)
+    rules = values.pop("rules", None) or StopRules.of(*stops)
     values.setdefault("sampling", Sampling(temperature=0))
     return GenerationRequest(messages=(Message("user", text),), stops=rules, **values)
 

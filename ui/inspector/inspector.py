@@ -4,7 +4,7 @@ Main thread.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -148,7 +148,7 @@ class WhatIfOutcome:
     text: str
     cut: str
     is_same: bool
-    strings: tuple[str, ...]
+    rules: StopRules
 
 
 class WhatIf(QObject):
@@ -185,7 +185,7 @@ class WhatIf(QObject):
     def reset(self) -> None:
         """Go back to the run's own list."""
         rules = StopRules() if self.recording is None else self.recording.rules
-        entries = [StopEntry(one, scope=rules.scope_of(one)) for one in rules.strings]
+        entries = [StopEntry(stop).within(rules.scope_of(stop)) for stop in rules.stops]
         self.stops.replace_all(entries, "use the run’s list")
         self._delay.start()
 
@@ -199,9 +199,8 @@ class WhatIf(QObject):
         """Return a function that writes the run with the tried list as text; it takes a moment."""
         if self.recording is None or self.outcome is None or self._played is None:
             return None
-        rules = self._rules(self.recording, self.outcome.strings)
         stop = self._played.stop or self.recording.stop
-        case = replace(self.recording, rules=rules, stop=stop)
+        case = replace(self.recording, rules=self.outcome.rules, stop=stop)
         return lambda: to_json(case, question)
 
     async def finish(self) -> None:
@@ -209,45 +208,39 @@ class WhatIf(QObject):
         self._delay.stop()
         await finish_tasks(self)
 
-    def _strings(self) -> tuple[str, ...]:
-        enabled = [entry.sequence for entry in self.stops.entries() if entry.is_enabled]
+    def _rules(self, recording: Recording) -> StopRules:
+        """Return the rules of a run with the enabled rows and what is being typed as its stops."""
+        entries = self.stops.entries()
+        enabled = [entry.stop.text for entry in entries if entry.is_enabled]
         typed = self._typed
         if typed and self.stops.with_escapes:
             try:
                 typed = unescaped(typed)
             except ValueError:
                 typed = ""  # an escape that is not yet complete
-        return _unique([*enabled, typed] if typed else enabled)
-
-    def _rules(self, recording: Recording, strings: tuple[str, ...]) -> StopRules:
-        scopes = tuple((entry.sequence, entry.scope) for entry in self.stops.entries())
-        return replace(recording.rules, strings=strings, scopes=scopes)
+        listed = tuple(replace(entry.stop, scope=entry.scope) for entry in entries)
+        texts = dict.fromkeys([*enabled, typed] if typed else enabled)
+        return replace(recording.rules, stops=listed).with_strings(texts)
 
     def _start(self) -> None:
         if self.recording is None:
             return
         self._asked += 1
-        strings = self._strings()
-        rules = self._rules(self.recording, strings)
-        work = self._play(self._asked, self.recording, rules, strings)
-        start_task(self, work, "replay of a run")
+        rules = self._rules(self.recording)
+        start_task(self, self._play(self._asked, self.recording, rules), "replay of a run")
 
-    async def _play(
-        self, asked: int, recording: Recording, rules: StopRules, strings: tuple[str, ...]
-    ) -> None:
+    async def _play(self, asked: int, recording: Recording, rules: StopRules) -> None:
         played = await asyncio.to_thread(replay, recording, rules)
         if asked != self._asked:
             return  # the list has changed meanwhile
         self._played = played
-        rows = {
-            entry.sequence: row for row, entry in reversed(list(enumerate(self.stops.entries())))
-        }
-        self.outcome = outcome_of(recording, played, strings, rows)
+        listed = {entry.stop.text for entry in self.stops.entries()}
+        self.outcome = outcome_of(recording, played, rules, listed)
         self.outcome_changed.emit()
 
 
 def outcome_of(
-    recording: Recording, played: Replayed, strings: tuple[str, ...], rows: dict[str, int]
+    recording: Recording, played: Replayed, rules: StopRules, listed: Set[str]
 ) -> WhatIfOutcome:
     """Return the result of a replay, with a sentence about it."""
     kept = f"keeping {counted(len(played.text), 'character')}"
@@ -259,8 +252,8 @@ def outcome_of(
         at = f"at token {played.output_tokens:,}"
         match stop.kind:
             case StopKind.STOP_STRING:
-                row = rows.get(str(stop.value))
-                by = quoted(str(stop.value), 40) if row is not None else "the sequence being typed"
+                is_listed = stop.value in listed
+                by = quoted(str(stop.value), 40) if is_listed else "the sequence being typed"
                 sentence = f"Would stop {at} by {by}, {kept}."
             case StopKind.EOS:
                 sentence = f"Would end by itself {at}, {kept}."
@@ -278,12 +271,8 @@ def outcome_of(
             recording.stop.token_index,
             recording.stop.text_offset,
         ),
-        strings=strings,
+        rules=rules,
     )
-
-
-def _unique(strings: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(strings))
 
 
 GROWTH_MS = 100

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from PySide6.QtGui import QShowEvent
 
-from engine import Channel, StopKind, counted, quoted, visible
+from engine import Channel, Stop, StopKind, counted, quoted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import ShownRun
@@ -54,12 +54,12 @@ def rule_reports(tape: Tape) -> list[RuleReport]:
     texts = {channel: tape.channel_text(channel) for channel in Channel}
     return [
         _report(tape, number, rule, texts, tape.rules.scope_of(rule).channels)
-        for number, rule in enumerate(tape.rules.strings, 1)
+        for number, rule in enumerate(tape.rules.stops, 1)
     ]
 
 
 def _report(
-    tape: Tape, number: int, rule: str, texts: dict[Channel, str], scope: frozenset[Channel]
+    tape: Tape, number: int, rule: Stop, texts: dict[Channel, str], scope: frozenset[Channel]
 ) -> RuleReport:
     stop = tape.stop
     is_match = (
@@ -67,99 +67,111 @@ def _report(
     )
     length = max(_longest_prefix(rule, texts[channel]) for channel in scope)
     if is_match:
-        length = len(rule)
-    prefix = rule[:length]
-    count = sum(texts[channel].count(prefix) for channel in scope) if prefix else 0
+        length = len(rule.text)
+    prefix = rule.text[:length]
+    count = sum(_count(texts[channel], rule, length) for channel in scope)
     alike: list[NearMiss] = []
     broken: list[NearMiss] = []
     for channel in Channel:
         text = texts[channel]
         if channel in scope:
             alike += _look_alikes(channel, text, rule)
-            if prefix.strip() or (prefix and not rule.strip()):  # a lone space is not near " END"
-                broken += _broken_off(channel, text, rule, prefix)
+            # A lone space is not near " END".
+            if prefix.strip() or (prefix and not rule.text.strip()):
+                broken += _broken_off(channel, text, rule, length)
         else:
             why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
-            alike += [_miss(channel, text, p, len(rule), why) for p in _places(text, rule)]
+            places = _places(text, rule, len(rule.text))
+            alike += [_miss(channel, text, place, len(rule.text), why) for place in places]
     # One place is near for one reason: what looks like the whole stop says more than its beginning.
-    places = {(one.channel, one.offset) for one in alike}
-    broken = [one for one in broken if (one.channel, one.offset) not in places]
+    taken = {(miss.channel, miss.offset) for miss in alike}
+    broken = [miss for miss in broken if (miss.channel, miss.offset) not in taken]
     # If there are too many, those that look like the whole stop matter most.
     misses = [*alike, *broken][:MAX_MISSES]
     misses.sort(key=lambda m: (list(Channel).index(m.channel), m.offset, len(m.text)))
     if is_match and stop is not None and stop.token_index is not None:
         outcome = f"Ended the answer at token {stop.token_index + 1:,}"
-    elif length == len(rule):
+    elif length == len(rule.text):
         outcome = "Occurred, but did not end the answer"
     elif length:
-        outcome = f"{length} of {counted(len(rule), 'character')}, {_times(count)}"
+        outcome = f"{length} of {counted(len(rule.text), 'character')}, {_times(count)}"
     else:
         outcome = "Not found in the answer"
-    return RuleReport(number, rule, prefix, count, is_match, outcome, tuple(misses))
+    return RuleReport(number, rule.text, prefix, count, is_match, outcome, tuple(misses))
 
 
-def _longest_prefix(rule: str, text: str) -> int:
+def _longest_prefix(rule: Stop, text: str) -> int:
     """Return the length of the longest beginning of a rule that occurs, by binary search."""
-    low, high = 0, len(rule)
+    low, high = 0, len(rule.text)
     while low < high:
         middle = (low + high + 1) // 2
-        if rule[:middle] in text:
+        if rule.find(text, chars=middle) >= 0:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _broken_off(channel: Channel, text: str, rule: str, prefix: str) -> list[NearMiss]:
+def _broken_off(channel: Channel, text: str, rule: Stop, length: int) -> list[NearMiss]:
     """Return where the longest match of a rule's beginning ended."""
-    found: list[NearMiss] = []
-    if len(prefix) == len(rule):
-        return found
-    wanted = quoted(rule[len(prefix)])
-    for place in _places(text, prefix):
-        end = place + len(prefix)
+    misses: list[NearMiss] = []
+    if length == len(rule.text):
+        return misses
+    wanted = quoted(rule.text[length])
+    for place in _places(text, rule, length):
+        end = place + length
         came = quoted(text[end]) if end < len(text) else "the end"
         why = f"{wanted} was expected next, but {came} came."
-        found.append(_miss(channel, text, place, len(prefix), why))
-    return found
+        misses.append(_miss(channel, text, place, length, why))
+    return misses
 
 
-def _look_alikes(channel: Channel, text: str, rule: str) -> list[NearMiss]:
+def _look_alikes(channel: Channel, text: str, rule: Stop) -> list[NearMiss]:
     """Return where a rule would occur if case and white space did not count."""
-    core = rule.strip()
-    if len(core) < 2 and core == rule:
+    core = rule.text.strip()
+    if len(core) < 2 and core == rule.text:
         return []  # nothing else looks like one letter without white space
     letters = [re.escape(char) for char in core if not char.isspace()]
     if not letters:
         return []
-    before = len(rule) - len(rule.lstrip())
+    before = len(rule.text) - len(rule.text.lstrip())
     is_one = len(core) == 1  # a single letter must be the same letter: "A" is not near " a"
-    found: list[NearMiss] = []
+    misses: list[NearMiss] = []
     for match in re.finditer(r"\s*".join(letters), text, 0 if is_one else re.IGNORECASE):
+        start = match.start() - before
+        if start >= 0 and rule.find(text[start : start + len(rule.text)]) == 0:
+            continue  # the stop itself
         if match.group() == core:
-            start = match.start() - before
-            if start >= 0 and text.startswith(rule, start):
-                continue  # the stop itself
-            lead = rule[:before]
+            lead = rule.text[:before]
             is_led = start >= 0 and text.startswith(lead, start)
             why = f"White space {'after' if is_led else 'before'} it differs."
         elif match.group().casefold() == core.casefold():
             why = "Upper and lower case differ."
         else:
             why = "White space inside it differs."
-        found.append(_miss(channel, text, match.start(), len(match.group()), why))
-        if len(found) == MAX_MISSES:
+        misses.append(_miss(channel, text, match.start(), len(match.group()), why))
+        if len(misses) == MAX_MISSES:
             break
-    return found
+    return misses
 
 
-def _places(text: str, part: str) -> list[int]:
-    found: list[int] = []
-    place = text.find(part)
-    while place >= 0 and len(found) < MAX_MISSES:
-        found.append(place)
-        place = text.find(part, place + 1)
-    return found
+def _places(text: str, rule: Stop, length: int) -> list[int]:
+    """Return where the first characters of a rule are in a text."""
+    places: list[int] = []
+    place = rule.find(text, 0, length)
+    while place >= 0 and len(places) < MAX_MISSES:
+        places.append(place)
+        place = rule.find(text, place + 1, length)
+    return places
+
+
+def _count(text: str, rule: Stop, length: int) -> int:
+    """Return how often the first characters of a rule are in a text, without overlaps."""
+    count, place = 0, rule.find(text, 0, length) if length else -1
+    while place >= 0:
+        count += 1
+        place = rule.find(text, place + length, length)
+    return count
 
 
 def _miss(channel: Channel, text: str, place: int, length: int, why: str) -> NearMiss:
@@ -213,17 +225,17 @@ class MatcherTab(InspectorTab):
         self._asked += 1
         shown = self._shown
         trace = None if shown is None else shown.trace
-        self.page.setVisible(trace is not None and bool(trace.rules.strings))
+        self.page.setVisible(trace is not None and bool(trace.rules.stops))
         if shown is None:
             self.note.setText("No run is shown.")
         elif trace is None:
             stops = ", ".join(quoted(one, 40) for one in shown.run.stops) or "none"
             self.note.setText(f"Its tokens were not recorded. The stop list was: {stops}.")
-        elif not trace.rules.strings:
+        elif not trace.rules.stops:
             self.note.setText("This run had no stop sequences.")
         else:
             tape = Tape(trace)
-            if len(tape.tokens) * len(trace.rules.strings) <= _AT_ONCE:
+            if len(tape.tokens) * len(trace.rules.stops) <= _AT_ONCE:
                 self._fill(trace, rule_reports(tape))
                 return
             self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")

@@ -188,8 +188,8 @@ def token_words(token: TokenTrace, rules: StopRules) -> str:
         stats = token.stats
         parts.append(f"probability {percent(math.exp(stats.logprob))}, rank {stats.rank + 1:,}")
     reached = [
-        f"{count} of {counted(len(rule), 'character')} of {quoted(rule, 16)}"
-        for count, rule in zip(token.progress, rules.strings, strict=False)
+        f"{count} of {counted(len(stop.text), 'character')} of {quoted(stop.text, 16)}"
+        for count, stop in zip(token.progress, rules.stops, strict=False)
         if count
     ]
     if reached:

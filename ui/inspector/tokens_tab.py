@@ -14,7 +14,7 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
-from engine import TokenTrace, counted, quoted, seconds, visible
+from engine import Stop, TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import ShownRun
@@ -114,7 +114,7 @@ class TokenTable(QAbstractTableModel):
         wanted = range(len(self._shown)) if rows is None else rows
         lines = ["\t".join(COLUMNS)]
         lines += [
-            "\t".join(cell(self._shown[row], column, self._rules) for column in range(len(COLUMNS)))
+            "\t".join(cell(self._shown[row], column, self._stops) for column in range(len(COLUMNS)))
             for row in wanted
         ]
         return "\n".join(lines) + "\n"
@@ -132,7 +132,7 @@ class TokenTable(QAbstractTableModel):
     def data(self, index: Index, role: int = _DISPLAY) -> Any:
         """Return a cell's text or alignment."""
         if role == _DISPLAY:
-            return cell(self._shown[index.row()], index.column(), self._rules)
+            return cell(self._shown[index.row()], index.column(), self._stops)
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in _NUMBERS:
             return _RIGHT
         return None
@@ -150,8 +150,8 @@ class TokenTable(QAbstractTableModel):
     # -- inside ----------------------------------------------------------------------------
 
     @property
-    def _rules(self) -> tuple[str, ...]:
-        return () if self._trace is None else self._trace.rules.strings
+    def _stops(self) -> tuple[Stop, ...]:
+        return () if self._trace is None else self._trace.rules.stops
 
     def _fits(self, token: TokenTrace) -> bool:
         if not self._filter:
@@ -170,7 +170,7 @@ class TokenTable(QAbstractTableModel):
         self.endResetModel()
 
 
-def cell(token: TokenTrace, column: int, rules: tuple[str, ...]) -> str:
+def cell(token: TokenTrace, column: int, stops: tuple[Stop, ...]) -> str:
     """Return the text of one cell."""
     stats = token.stats
     match column:
@@ -195,9 +195,9 @@ def cell(token: TokenTrace, column: int, rules: tuple[str, ...]) -> str:
         case 9:
             return visible(token.held)
         case _:
-            pairs = zip(token.progress, rules, strict=False)
-            reached = (f"{quoted(rule, 16)} {count}/{len(rule)}" for count, rule in pairs if count)
-            return "  ".join(reached)
+            texts = (stop.text for stop in stops)
+            pairs = zip(token.progress, texts, strict=False)
+            return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
 
 
 _WIDTHS = (7, 7, 22, 10, 20, 9, 12, 8, 6, 15)

@@ -14,11 +14,13 @@ from typing import Any
 from engine import (
     Finished,
     InvalidRequest,
-    StopScope,
+    Stop,
     Timing,
     ToolCall,
     Usage,
     checked_strings,
+    own_options_to_fields,
+    stop_from_fields,
     stop_options_from_fields,
     stop_options_to_fields,
 )
@@ -108,29 +110,30 @@ def model_from(fields: Fields) -> ChosenModel | None:
 def stops_values(stops: list[StopEntry]) -> list[dict[str, Any]]:
     """Return a stop list as JSON values."""
     return [
-        {"sequence": stop.sequence, "is_enabled": stop.is_enabled, "scope": stop.scope.value}
-        for stop in stops
+        {
+            "sequence": entry.stop.text,
+            "is_enabled": entry.is_enabled,
+            "scope": entry.scope.value,
+            **own_options_to_fields(entry.stop),
+        }
+        for entry in stops
     ]
 
 
-def _scope(item: Fields) -> StopScope:
-    # A later version may know more scopes; the usual scope replaces them.
-    found = item.maybe("scope", str)
-    return StopScope(found) if found in set(StopScope) else StopScope.TEXT
+def _stop_entry(item: Fields) -> StopEntry:
+    text, is_enabled = item.take("sequence", str), item.maybe("is_enabled", bool) is not False
+    try:
+        entry = StopEntry(stop_from_fields(text, item), is_enabled)
+    except DamagedFile:  # a later version may know more scopes
+        return StopEntry(Stop(text), is_enabled)
+    return entry.within(entry.scope)
 
 
 def stops_from(fields: Fields) -> list[StopEntry]:
     """Return a stop list; raises ``DamagedFile`` if a sequence cannot be used."""
-    stops = [
-        StopEntry(
-            item.take("sequence", str),
-            item.maybe("is_enabled", bool) is not False,
-            _scope(item),
-        )
-        for item in fields.items("stops")
-    ]
+    stops = [_stop_entry(item) for item in fields.items("stops")]
     try:
-        checked_strings([stop.sequence for stop in stops], "stops")
+        checked_strings([entry.stop.text for entry in stops], "stops")
     except InvalidRequest as error:
         raise fields.wrong("stops", error.reason) from error
     return stops

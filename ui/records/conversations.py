@@ -6,14 +6,16 @@ Plain records without Qt; changed on the main thread only.
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from engine import (
     SAMPLING_OPTIONS,
     Sampling,
     SamplingOptions,
+    Stop,
     StopOptions,
     StopRules,
     StopScope,
@@ -103,17 +105,25 @@ _STEERING = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class StopEntry:
-    """A row of a stop list.
+    """A row of a stop list: a stop, its text exactly as it was entered, and whether it is used."""
 
-    Attributes:
-        sequence: The sequence, exactly as it was entered.
-        is_enabled: Whether it is used.
-        scope: Where it applies.
-    """
-
-    sequence: str
+    stop: Stop
     is_enabled: bool = True
-    scope: StopScope = StopScope.TEXT
+
+    @classmethod
+    def of(cls, text: str, is_enabled: bool = True, **options: Any) -> "StopEntry":
+        """Return the row of a text, with options of ``Stop``."""
+        return cls(Stop(text, **options), is_enabled)
+
+    @property
+    def scope(self) -> StopScope:
+        """Where it applies."""
+        return self.stop.scope or StopScope.TEXT
+
+    def within(self, scope: StopScope) -> "StopEntry":
+        """Return the row of the same stop that applies elsewhere."""
+        own = None if scope is StopScope.TEXT else scope
+        return replace(self, stop=replace(self.stop, scope=own))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,12 +317,11 @@ class ConversationFolder:
 
 def rules_of(entries: Iterable[StopEntry]) -> StopRules:
     """Return the rules of a stop list: the enabled ones, without duplicates and empty ones."""
-    counting: dict[str, StopScope] = {}
+    counting: dict[str, Stop] = {}
     for entry in entries:
-        if entry.is_enabled and entry.sequence:
-            counting.setdefault(entry.sequence, entry.scope)
-    elsewhere = tuple(one for one in counting.items() if one[1] is not StopScope.TEXT)
-    return StopRules(strings=tuple(counting), scopes=elsewhere)
+        if entry.is_enabled and entry.stop.text:
+            counting.setdefault(entry.stop.text, entry.stop)
+    return StopRules(tuple(counting.values()))
 
 
 def preview_of(text: str) -> str:

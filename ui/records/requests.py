@@ -200,11 +200,10 @@ def stop_rules(
     rules = rules_of(conversation.stops).with_options(conversation.settings.stop_options)
     extra = (change.extra,) if change.extra and change.extra not in rules.strings else ()
     without = change.without
+    known = _known(conversation.settings, model)
     return replace(
-        rules,
-        strings=tuple(one for one in (*rules.strings, *extra) if one != without),
-        scopes=tuple(one for one in rules.scopes if one[0] != without),
-        token_ids=tuple(one for one in _known(conversation.settings, model) if one != without),
+        rules.with_strings(text for text in (*rules.strings, *extra) if text != without),
+        token_ids=tuple(token_id for token_id in known if token_id != without),
     )
 
 

@@ -26,7 +26,7 @@ def typed_sequence(typed: str, *, with_escapes: bool) -> str:
 def refusal(entries: Sequence[StopEntry]) -> str:
     """Return why a stop list cannot be used; empty if it can."""
     try:
-        checked_strings([entry.sequence for entry in entries], "stops")
+        checked_strings([entry.stop.text for entry in entries], "stops")
     except InvalidRequest as error:
         return f"{error.reason[:1].upper()}{error.reason[1:]}."
     return ""
@@ -145,10 +145,10 @@ class StopListModel(StopRows):
     def add_sequence(self, sequence: str) -> bool:
         """Append a sequence, or enable it if the list already has it."""
         for row, entry in enumerate(self._entries):
-            if entry.sequence == sequence and not entry.is_enabled:
+            if entry.stop.text == sequence and not entry.is_enabled:
                 self.set_enabled(row, True)
                 return True
-        after = [*self._entries, StopEntry(sequence)]
+        after = [*self._entries, StopEntry.of(sequence)]
         if not self._accepts(after):
             return False
         self._push(f"add {quoted(sequence, 16)}", after, len(after) - 1)
@@ -156,9 +156,9 @@ class StopListModel(StopRows):
 
     def add_all(self, sequences: Iterable[str], what: str) -> bool:
         """Append the sequences that are new, as one change; returns whether they were accepted."""
-        there = {entry.sequence for entry in self._entries}
-        new = [one for one in dict.fromkeys(sequences) if one not in there]
-        after = [*self._entries, *map(StopEntry, new)]
+        there = {entry.stop.text for entry in self._entries}
+        new = [text for text in dict.fromkeys(sequences) if text not in there]
+        after = [*self._entries, *map(StopEntry.of, new)]
         if not self._accepts(after):
             return False
         if new:
@@ -167,17 +167,17 @@ class StopListModel(StopRows):
 
     def fix(self, row: int) -> None:
         """Apply the first fix that a remark on a row offers."""
-        remark = next((one for one in self.remarks_on(row) if one.fix), None)
+        remark = next((remark for remark in self.remarks_on(row) if remark.fix), None)
         if remark is None:
             return
         if remark.fixed is None:
             self.remove([row])
             return
-        self._change(row, f"fix {quoted(remark.fixed, 16)}", sequence=remark.fixed)
+        self._change(row, f"fix {quoted(remark.fixed, 16)}", self._typed(row, remark.fixed))
 
     def ensure(self, sequence: str) -> None:
         """Add a sequence to the list unless it is there and enabled."""
-        if not any(one.sequence == sequence and one.is_enabled for one in self._entries):
+        if not any(entry.stop.text == sequence and entry.is_enabled for entry in self._entries):
             self.add_sequence(sequence)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
@@ -193,22 +193,24 @@ class StopListModel(StopRows):
         sequence = self._read(str(value), self.edits_with_escapes(row))
         if sequence is None:
             return False
-        if sequence == self._entries[row].sequence:
+        if sequence == self._entries[row].stop.text:
             return True
-        return self._change(row, f"edit {quoted(sequence, 16)}", sequence=sequence)
+        return self._change(row, f"edit {quoted(sequence, 16)}", self._typed(row, sequence))
 
     def set_enabled(self, row: int, is_enabled: bool) -> None:
         """Switch a row on or off."""
         entry = self._entries[row]
         if entry.is_enabled != is_enabled:
             verb = "enable" if is_enabled else "disable"
-            self._change(row, f"{verb} {quoted(entry.sequence, 16)}", is_enabled=is_enabled)
+            what = f"{verb} {quoted(entry.stop.text, 16)}"
+            self._change(row, what, replace(entry, is_enabled=is_enabled))
 
     def set_scope(self, row: int, scope: StopScope) -> None:
         """Choose where a sequence applies."""
         entry = self._entries[row]
         if entry.scope is not scope:
-            self._change(row, f"choose where {quoted(entry.sequence, 16)} applies", scope=scope)
+            what = f"choose where {quoted(entry.stop.text, 16)} applies"
+            self._change(row, what, entry.within(scope))
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows."""
@@ -245,10 +247,15 @@ class StopListModel(StopRows):
         self.edited.emit()
         self.row_changed.emit(row)
 
-    def _change(self, row: int, what: str, **fields: Any) -> bool:
-        """Change fields of a row; returns whether they were accepted."""
+    def _typed(self, row: int, sequence: str) -> StopEntry:
+        """Return a row with another text."""
+        entry = self._entries[row]
+        return replace(entry, stop=replace(entry.stop, text=sequence))
+
+    def _change(self, row: int, what: str, entry: StopEntry) -> bool:
+        """Change a row; returns whether that was accepted."""
         after = self.entries()
-        after[row] = replace(after[row], **fields)
+        after[row] = entry
         if not self._accepts(after):
             return False
         self._push(what, after, row)

@@ -184,7 +184,7 @@ class ImportExportMenu(QMenu):
 
     def _counting(self) -> list[str]:
         entries = [] if self._model is None else self._model.entries()
-        return [entry.sequence for entry in entries if entry.is_enabled]
+        return [entry.stop.text for entry in entries if entry.is_enabled]
 
     def _take(self, read: Callable[[str], list[str]], text: str, what: str) -> None:
         try:

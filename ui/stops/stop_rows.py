@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     Signal,
 )
 
-from engine import EngineError, StopKind, StopScope, counted, escaped, quoted, visible
+from engine import EngineError, Stop, StopKind, StopScope, counted, escaped, quoted, visible
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.runs import Run
@@ -46,30 +46,28 @@ class StopHistory:
     prompt: str = ""
     answers: tuple[str, ...] = ()
     fired: tuple[str, ...] = ()
-    _uses: dict[str, StopUse] = field(default_factory=dict, compare=False, repr=False)
+    _uses: dict[Stop, StopUse] = field(default_factory=dict, compare=False, repr=False)
 
-    def use_of(self, sequence: str) -> StopUse:
-        """Return the counts of a sequence; they are computed once for each sequence."""
-        use = self._uses.get(sequence)
+    def use_of(self, stop: Stop) -> StopUse:
+        """Return the counts of a stop; they are computed once for each stop."""
+        use = self._uses.get(stop)
         if use is None:
-            use = self._uses[sequence] = self._look(sequence)
+            use = self._uses[stop] = self._look(stop)
         return use
 
-    def _look(self, sequence: str) -> StopUse:
-        if not sequence:
+    def _look(self, stop: Stop) -> StopUse:
+        length = len(stop.text)
+        if not length:
             return StopUse()
-        beginning = sequence[: max(2, (len(sequence) + 1) // 2)]
-        whole = sum(sequence in text for text in self.answers)
-        begun = sum(
-            len(beginning) < len(sequence) and beginning in text and sequence not in text
-            for text in self.answers
-        )
+        half = max(2, (length + 1) // 2)
+        whole = [stop.find(text) >= 0 for text in self.answers]
+        begun = [half < length and stop.find(text, chars=half) >= 0 for text in self.answers]
         return StopUse(
-            fired=self.fired.count(sequence),
-            near=begun,
-            would_have_fired=whole,
+            fired=self.fired.count(stop.text),
+            near=sum(b and not w for b, w in zip(begun, whole, strict=True)),
+            would_have_fired=sum(whole),
             answers=len(self.answers),
-            is_in_prompt=sequence in self.prompt,
+            is_in_prompt=stop.find(self.prompt) >= 0,
         )
 
 
@@ -181,8 +179,9 @@ def remarks(
     history: StopHistory,
     special_tokens: frozenset[str],
 ) -> list[Remark]:
-    """Return the remarks on the sequence of a row, most important first."""
-    sequence = entries[row].sequence
+    """Return the remarks on the stop of a row, most important first."""
+    stop = entries[row].stop
+    sequence = stop.text
     said = [*_twins(entries, row), *_shadows(entries, row)]
     said.extend(_white_space(sequence))
     if any(pair in sequence for pair in ("\\n", "\\t", "\\r")):
@@ -190,7 +189,7 @@ def remarks(
     if sequence in special_tokens:
         said.append(Remark("A special token of this model; it is matched by its id."))
     said.extend(_unicode_forms(sequence))
-    said.extend(_from_history(sequence, history))
+    said.extend(_from_history(stop, history))
     counting = [i for i, entry in enumerate(entries) if entry.is_enabled]
     if row in counting[_OPENAI_LIMIT:]:
         said.append(
@@ -200,8 +199,8 @@ def remarks(
 
 
 def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
-    sequence = entries[row].sequence
-    twin = next((i for i in range(row) if entries[i].sequence == sequence), None)
+    text = entries[row].stop.text
+    twin = next((number for number in range(row) if entries[number].stop.text == text), None)
     if twin is None:
         return []
     return [Remark(f"The same as row {twin + 1}; it counts once.", "Remove It")]
@@ -209,12 +208,10 @@ def _twins(entries: Sequence[StopEntry], row: int) -> list[Remark]:
 
 def _shadows(entries: Sequence[StopEntry], row: int) -> list[Remark]:
     """Return a remark if another stop is inside this one and always completes first."""
-    sequence, channels = entries[row].sequence, entries[row].scope.channels
+    stop = entries[row].stop
     for number, other in enumerate(entries, 1):
-        if not other.is_enabled or not channels <= other.scope.channels:
-            continue
-        if other.sequence and other.sequence in sequence[:-1]:
-            name = quoted(other.sequence, 20)
+        if other.is_enabled and other.stop.outruns(stop, StopScope.TEXT):
+            name = quoted(other.stop.text, 20)
             words = f"Never matches: {name} in row {number} is always complete first."
             return [Remark(words, "Remove It")]
     return []
@@ -257,8 +254,8 @@ def _unicode_forms(sequence: str) -> list[Remark]:
     return []
 
 
-def _from_history(sequence: str, history: StopHistory) -> list[Remark]:
-    use = history.use_of(sequence)
+def _from_history(stop: Stop, history: StopHistory) -> list[Remark]:
+    use = history.use_of(stop)
     said = []
     if use.is_in_prompt:
         said.append(
@@ -305,7 +302,7 @@ def spoken(entry: StopEntry) -> str:
     """Return what a screen reader says about a row."""
     state = "enabled" if entry.is_enabled else "disabled"
     where = SCOPE_WORDS[entry.scope].lower()
-    return f"Stop sequence {quoted(entry.sequence, 40)}, {state}, applies {where}"
+    return f"Stop sequence {quoted(entry.stop.text, 40)}, {state}, applies {where}"
 
 
 def enabled_cell(entry: StopEntry, role: int) -> Any:
@@ -342,9 +339,9 @@ def tokens_cell(tokens: StopTokens, sequence: str, role: int) -> Any:
     return tokens.words(sequence) if role == _TOOL_TIP else None
 
 
-def fired_cell(history: StopHistory, sequence: str, role: int) -> Any:
-    """Return how often a sequence ended an answer."""
-    use = history.use_of(sequence)
+def fired_cell(history: StopHistory, stop: Stop, role: int) -> Any:
+    """Return how often a stop ended an answer."""
+    use = history.use_of(stop)
     if role == _CELL:
         return f"{use.fired}×" if use.fired else ""
     if role == _TOOL_TIP:
@@ -415,13 +412,13 @@ class StopRows(QAbstractTableModel):
                 return enabled_cell(entry, role)
             case StopColumn.SEQUENCE:
                 with_escapes = self.edits_with_escapes(row)
-                return sequence_cell(entry.sequence, role, with_escapes=with_escapes)
+                return sequence_cell(entry.stop.text, role, with_escapes=with_escapes)
             case StopColumn.SCOPE:
                 return scope_cell(entry.scope, role)
             case StopColumn.TOKENS:
-                return tokens_cell(self._tokens, entry.sequence, role)
+                return tokens_cell(self._tokens, entry.stop.text, role)
             case StopColumn.FIRED:
-                return fired_cell(self._history, entry.sequence, role)
+                return fired_cell(self._history, entry.stop, role)
             case StopColumn.REMARK:
                 return remark_cell(self.remarks_on(row), role)
 
@@ -452,7 +449,7 @@ class StopRows(QAbstractTableModel):
 
     def edits_with_escapes(self, row: int) -> bool:
         """Whether a row is edited with escapes: because of the mode, or because it needs them."""
-        return self._with_escapes or needs_escapes(self._entries[row].sequence)
+        return self._with_escapes or needs_escapes(self._entries[row].stop.text)
 
     def remarks_on(self, row: int) -> list[Remark]:
         """Return the remarks on a row, most important first."""
@@ -510,7 +507,7 @@ class StopRows(QAbstractTableModel):
     # -- for the subclass ------------------------------------------------------------------
 
     def _sequences(self) -> list[str]:
-        return [entry.sequence for entry in self._entries]
+        return [entry.stop.text for entry in self._entries]
 
     def _repaint(self) -> None:
         if self._entries:

@@ -28,8 +28,8 @@ from api.dialects.shared.parameters import (
     is_report_wanted,
     sampling_of,
     sampling_to_wire,
-    scoped,
     wants_image_notes,
+    with_own_options,
 )
 from api.dialects.shared.requests import (
     JsonObject,
@@ -70,14 +70,14 @@ def requests_from_wire(
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
     if strict:
         _check_budget(params)
-    stops = StopRules(
-        strings=_stop_strings(params.stop_sequences or [], strict),
+    stops = StopRules.of(
+        *_stop_strings(params.stop_sequences or [], strict),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     )
     wanted = replace(
         prompt,
         sampling=sampling_of(params, "Anthropic"),
-        stops=scoped(stops, params.fullstop),
+        stops=with_own_options(stops, params.fullstop),
         # The engine samples one token when it reads the whole prompt.
         max_tokens=params.max_tokens,
     )

@@ -23,9 +23,9 @@ from api.dialects.shared.parameters import (
     refuse,
     sampling_of,
     sampling_to_wire,
-    scoped,
     stop_strings,
     wants_image_notes,
+    with_own_options,
 )
 from api.dialects.shared.requests import (
     JsonObject,
@@ -147,8 +147,8 @@ def _common(params: AnswerParams) -> dict[str, Any]:
         "thinking": wants_thinking(params),
         "effort": effort_of(params.think if isinstance(params.think, str) else None),
         "sampling": sampling_of(options, "Ollama", ("options",)),
-        "stops": scoped(
-            StopRules(strings=stop_strings(options.stop, ("options", "stop"))), params.fullstop
+        "stops": with_own_options(
+            StopRules.of(*stop_strings(options.stop, ("options", "stop"))), params.fullstop
         ),
         "max_tokens": wanted if wanted is not None and wanted > 0 else None,
         "constraint": _constraint(params.format),

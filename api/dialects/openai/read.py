@@ -23,9 +23,9 @@ from api.dialects.shared.parameters import (
     choices_form,
     grammar_form,
     regex_form,
-    scoped,
     stop_options_of,
     stop_strings,
+    with_own_options,
 )
 from api.dialects.shared.requests import JsonObject
 from api.transport.errors import FieldPath, invalid, required, shown, unsupported
@@ -46,11 +46,11 @@ _HOSTED_MAX_STOPS = 4
 
 def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
     """Return the stop rules of a request."""
-    rules = StopRules(
-        strings=stop_strings(params.stop, ("stop",), limit=_HOSTED_MAX_STOPS if strict else None),
+    rules = StopRules.of(
+        *stop_strings(params.stop, ("stop",), limit=_HOSTED_MAX_STOPS if strict else None),
         token_ids=checked_token_ids(params.stop_token_ids or ()),
     ).with_options(stop_options_of(params, "OpenAI"))
-    return scoped(rules, params.fullstop)
+    return with_own_options(rules, params.fullstop)
 
 
 def thinking_budget_of(params: GenerationParams, asked: int | None = None) -> int | None:

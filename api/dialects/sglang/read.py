@@ -16,9 +16,9 @@ from api.dialects.shared.parameters import (
     refuse,
     regex_form,
     sampling_of,
-    scoped,
     stop_options_of,
     stop_strings,
+    with_own_options,
 )
 from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
 from api.transport.errors import invalid
@@ -137,9 +137,9 @@ def _request(
     return GenerationRequest(
         prompt=prompt,
         sampling=sampling_of(wanted, "SGLang", ("sampling_params",)),
-        stops=scoped(
-            StopRules(
-                strings=stop_strings(wanted.stop, ("sampling_params", "stop")),
+        stops=with_own_options(
+            StopRules.of(
+                *stop_strings(wanted.stop, ("sampling_params", "stop")),
                 token_ids=checked_token_ids(wanted.stop_token_ids or ()),
             ).with_options(stop_options_of(wanted, "SGLang")),
             params.fullstop,

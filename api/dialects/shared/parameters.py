@@ -20,6 +20,7 @@ from api.transport.errors import FieldPath, invalid, unsupported
 from engine import (
     MAX_STOP_CHARS,
     MAX_STOPS,
+    OWN_STOP_OPTIONS,
     STOP_OPTIONS,
     Effort,
     GenerationRequest,
@@ -29,7 +30,6 @@ from engine import (
     StopOption,
     StopOptions,
     StopRules,
-    StopScope,
     TextForm,
     checked_strings,
 )
@@ -146,9 +146,11 @@ ModelName = Annotated[
 ]
 
 
-def with_fields(types: Mapping[str, Any]) -> Callable[[type[_Model]], type[_Model]]:
+def with_fields(
+    types: Mapping[str, Any], default: Any = None
+) -> Callable[[type[_Model]], type[_Model]]:
     """Return a decorator of wire models that adds optional fields."""
-    fields: dict[str, Any] = {name: (type_, None) for name, type_ in types.items()}
+    fields: dict[str, Any] = {name: (type_, default) for name, type_ in types.items()}
 
     def added(model: type[_Model]) -> type[_Model]:
         if twice := sorted(fields.keys() & model.model_fields.keys()):
@@ -268,20 +270,22 @@ def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, f
 
 # Names in the object ``fullstop``, for options whose own name would say too little.
 _OWN_NAMES = {"scope": "stop_scope"}
+# Those of the objects with a value for each stop that has one of its own.
+_NAMES_BY_STOP = {"scope": "stop_scopes"}
 
 
 def _own_name(option: StopOption) -> str:
     return _OWN_NAMES.get(option.name, option.name)
 
 
+def _name_by_stop(option: StopOption) -> str:
+    return _NAMES_BY_STOP.get(option.name, f"stop_{option.name}")
+
+
 def _type(option: StopOption) -> Any:
-    match option.default:
-        case Enum():
-            return Literal[tuple(member.value for member in type(option.default))]
-        case bool():
-            return bool
-        case _:
-            return Annotated[int, Field(ge=0)]
+    if issubclass(option.kind, Enum):
+        return Literal[tuple(member.value for member in option.kind)]
+    return Annotated[int, Field(ge=0)] if option.kind is int else option.kind
 
 
 def _wire(value: Any) -> Any:
@@ -302,8 +306,13 @@ def with_stop_options(vendor: Vendor) -> Callable[[type[_Model]], type[_Model]]:
 
 
 def with_own_stop_options(model: type[_Model]) -> type[_Model]:
-    """Add every stop option to the type of the object ``fullstop``."""
-    return with_fields({_own_name(option): _type(option) | None for option in STOP_OPTIONS})(model)
+    """Add every stop option to the type of the object ``fullstop``, and those of single stops."""
+    for_all = {_own_name(option): _type(option) | None for option in STOP_OPTIONS}
+    by_stop: dict[str, Any] = {
+        _name_by_stop(option): dict.__class_getitem__((str, _type(option)))
+        for option in OWN_STOP_OPTIONS
+    }
+    return with_fields(for_all)(with_fields(by_stop, Field(default_factory=dict))(model))
 
 
 def stop_options_of(params: WireModel, vendor: Vendor) -> StopOptions:
@@ -315,7 +324,7 @@ def stop_options_of(params: WireModel, vendor: Vendor) -> StopOptions:
 def own_stop_options(options: WireModel) -> dict[str, Any]:
     """Return the engine's stop options that a request's object ``fullstop`` sets."""
     sent = ((option, getattr(options, _own_name(option))) for option in STOP_OPTIONS)
-    return {option.name: type(option.default)(value) for option, value in sent if value is not None}
+    return {option.name: option.kind(value) for option, value in sent if value is not None}
 
 
 def stop_options_to_wire(options: StopOptions, vendor: Vendor) -> dict[str, Any]:
@@ -324,15 +333,24 @@ def stop_options_to_wire(options: StopOptions, vendor: Vendor) -> dict[str, Any]
     return {name: _wire(value) for option, name, value in values if value != option.default}
 
 
-def own_stop_options_to_wire(options: StopOptions, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a body cannot express without the object ``fullstop``."""
+def own_stop_options_to_wire(rules: StopRules, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the object ``fullstop``: the options that a body cannot express without it."""
     said = {*body, *(name for part in body.values() if isinstance(part, dict) for name in part)}
-    values = ((option, getattr(options, option.name)) for option in STOP_OPTIONS)
-    return {
+    values = ((option, getattr(rules, option.name)) for option in STOP_OPTIONS)
+    for_all = {
         _own_name(option): _wire(value)
         for option, value in values
         if value != option.default and said.isdisjoint(STOP_SPELLINGS.get(option.name, {}).values())
     }
+    by_stop = {
+        _name_by_stop(option): {
+            stop.text: _wire(value)
+            for stop in rules.stops
+            if (value := getattr(stop, option.name)) != option.default
+        }
+        for option in OWN_STOP_OPTIONS
+    }
+    return for_all | {name: values for name, values in by_stop.items() if values}
 
 
 # -- stop strings ------------------------------------------------------------------------------
@@ -470,34 +488,30 @@ def grammar_form(grammar: str | None) -> OutputConstraint | None:
 
 
 _Params = TypeVar("_Params", bound=WireModel)
-_Scope = Literal["text", "text+thinking", "all"]
 
 
 @with_own_stop_options
 class FullstopOptions(WireModel):
     """The object ``fullstop`` of a request; it also accepts every stop option."""
 
-    stop_scopes: dict[str, _Scope] = Field(default_factory=dict)
     report: bool = False
     images: ImageRule | None = None
     additional_properties: bool = False
 
 
-def scoped(rules: StopRules, options: FullstopOptions | None) -> StopRules:
-    """Return a request's stops with the scopes that its ``fullstop`` sets."""
+def with_own_options(rules: StopRules, options: FullstopOptions | None) -> StopRules:
+    """Return a request's stops with the options that its ``fullstop`` sets."""
     if options is None:
         return rules
-    for string in options.stop_scopes:
-        if string not in rules.strings:
-            raise InvalidRequest(
-                "fullstop.stop_scopes",
-                f"{json.dumps(string, ensure_ascii=False)} is not among the stop sequences",
-            )
-    return replace(
-        rules,
-        **own_stop_options(options),
-        scopes=tuple((string, StopScope(scope)) for string, scope in options.stop_scopes.items()),
-    )
+    stops = {stop.text: stop for stop in rules.stops}
+    for option in OWN_STOP_OPTIONS:
+        name = _name_by_stop(option)
+        for text, value in getattr(options, name).items():
+            if text not in stops:
+                shown = json.dumps(text, ensure_ascii=False)
+                raise InvalidRequest(f"fullstop.{name}", f"{shown} is not among the stop sequences")
+            stops[text] = replace(stops[text], **{option.name: option.kind(value)})
+    return replace(rules, stops=tuple(stops.values()), **own_stop_options(options))
 
 
 def is_report_wanted(options: FullstopOptions | None) -> bool:

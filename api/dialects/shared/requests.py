@@ -16,7 +16,6 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     Vendor,
-    own_stop_options_to_wire,
     sampling_to_wire,
     stop_options_to_wire,
     with_image_rule,
@@ -280,14 +279,6 @@ def functions(request: GenerationRequest) -> list[JsonObject]:
         }
         for tool in request.tools
     ]
-
-
-def own_object(request: GenerationRequest, body: JsonObject) -> JsonObject:
-    """Return the object ``fullstop`` of a request; empty if its body needs none."""
-    own: JsonObject = own_stop_options_to_wire(request.stops, body)
-    if request.stops.scopes:
-        own["stop_scopes"] = {string: scope.value for string, scope in request.stops.scopes}
-    return own
 
 
 def answers_itself(request: GenerationRequest) -> bool:

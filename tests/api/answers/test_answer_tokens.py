@@ -85,7 +85,7 @@ def runs(draw: st.DrawFn) -> tuple[list[bytes], StopRules]:
     stops = draw(st.sampled_from([(), ("END",), ("END", "b é"), ("👋",), ("a", "NDa")]))
     parts_of_all = [*(one.encode() for one in thinking), raw]
     pieces = [piece for part in parts_of_all for piece in cut(draw, part)]
-    return pieces, StopRules(strings=stops, include_stop=draw(st.booleans()))
+    return pieces, StopRules.of(*stops, include_stop=draw(st.booleans()))
 
 
 @settings(max_examples=cases(100), deadline=None)
@@ -118,7 +118,7 @@ def test_tokens_come_in_order_and_never_before_their_text(
 
 
 def entries(*pieces: bytes, stops: tuple[str, ...] = ()) -> list[TokenSpan]:
-    steps = played(list(pieces), StopRules(strings=stops), TAGS)
+    steps = played(list(pieces), StopRules.of(*stops), TAGS)
     return answer_tokens(event for step in steps for event in step)
 
 
@@ -166,7 +166,7 @@ def test_a_special_stop_that_is_kept_has_its_entry(tmp_path: Path, by_id: bool) 
     stage = Stage(tmp_path, {"go": ["one", " E", "<|odd|>", "x"]}, special=["<|odd|>"])
     ids = (stage.id("<|odd|>"),) if by_id else ()
     strings = ("END",) if by_id else ("END", "<|odd|>")
-    text, tokens = spoken(stage, StopRules(strings, ids, include_stop=True))
+    text, tokens = spoken(stage, StopRules.of(*strings, token_ids=ids, include_stop=True))
 
     assert text == "one E<|odd|>"
     assert [(token.text, token.raw) for token in tokens] == [
@@ -181,7 +181,7 @@ def test_a_call_that_became_text_has_an_entry_for_each_token(tmp_path: Path) -> 
     script = ["so ", "<tool_call>", "{bro", "ken", "</tool_call>", " END"]
     template = tool_template("<tool_call> tool_call.name")
     stage = Stage(tmp_path, {"go": script}, special=tags, template=template)
-    text, tokens = spoken(stage, StopRules(("END",)))
+    text, tokens = spoken(stage, StopRules.of("END"))
 
     assert text == "so {broken "
     assert [token.text for token in tokens] == ["so ", "{bro", "ken", " "]
@@ -192,9 +192,9 @@ def test_no_entry_keeps_bytes_of_a_stop_that_was_dropped(tmp_path: Path) -> None
     rocket = stage.ids("🚀")
     stage.scripts["go"] = [stage.id("a"), *rocket, stage.id("b")]
     for rules, wanted in (
-        (StopRules(("🚀",)), [b"a"]),
+        (StopRules.of("🚀"), [b"a"]),
         (StopRules(token_ids=(rocket[2],)), [b"a", "🚀".encode()[:1], "🚀".encode()[1:2]]),
-        (StopRules(("🚀",), include_stop=True), [b"a", *(bytes([n]) for n in "🚀".encode())]),
+        (StopRules.of("🚀", include_stop=True), [b"a", *(bytes([n]) for n in "🚀".encode())]),
     ):
         text, tokens = spoken(stage, rules)
         assert [token.raw for token in tokens] == wanted

@@ -34,7 +34,7 @@ def test_stop_options_of_the_command_line_apply_in_the_window() -> None:
     conversation = asked_conversation(AnswerOptions(stops=("END",), stop_options=options))
     assert conversation is not None
     rules = stop_rules(conversation, None)
-    assert (rules.strings, rules.scope_of("END")) == (("END",), StopScope.ALL)
+    assert (rules.strings, rules.scope_of(rules.stops[0])) == (("END",), StopScope.ALL)
     assert (rules.ignore_eos, rules.min_tokens, rules.include_stop) == (True, 3, False)
 
 

@@ -21,7 +21,7 @@ from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.inspector import body_of, wire_views
 from engine.scheduling.service import Engine
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.chat import Message, Tool, ToolCall
 from engine.values.request import (
     GenerationRequest,
@@ -36,7 +36,7 @@ from ui.inspector.shown_run import ShownRun, WireView
 from ui.records.runs import Run
 
 TITLES = [dialect.title for dialect in DIALECTS]
-RAW = GenerationRequest(prompt="1\n2\n", stops=StopRules(("6",)), max_tokens=20)
+RAW = GenerationRequest(prompt="1\n2\n", stops=StopRules.of("6"), max_tokens=20)
 # Requests of the other dialects contain a conversation.
 WITH_PROMPTS = [one for one in DIALECTS if one.ask(RAW, "model", "") is not None]
 WITH_TURNS = [one for one in DIALECTS if one not in WITH_PROMPTS]
@@ -52,9 +52,7 @@ ASKED = GenerationRequest(
         Message("user", "And now?"),
     ),
     sampling=Sampling(temperature=0.5, top_p=0.9),
-    stops=StopRules(
-        ("END", "\n\n"), scope=StopScope.ALL, scopes=(("END", StopScope.TEXT_AND_THINKING),)
-    ),
+    stops=StopRules((Stop("END", StopScope.TEXT_AND_THINKING), Stop("\n\n")), scope=StopScope.ALL),
     max_tokens=50,
     tools=(WEATHER,),
     thinking=False,
@@ -79,7 +77,7 @@ def counted(engine: Engine) -> ShownRun:
     asked = GenerationRequest(
         (Message("user", COUNT),),
         sampling=Sampling(temperature=0.0),
-        stops=StopRules(("6",)),
+        stops=StopRules.of("6"),
         max_tokens=64,
         thinking=False,
     )
@@ -137,7 +135,7 @@ RICH = GenerationRequest(
         logit_bias=((5, 1.0), (7, -100.0)),
         seed=7,
     ),
-    stops=StopRules(("END",), token_ids=(9,), include_stop=True, ignore_eos=True, min_tokens=3),
+    stops=StopRules.of("END", token_ids=(9,), include_stop=True, ignore_eos=True, min_tokens=3),
     max_tokens=50,
     tools=(WEATHER,),
     tool_choice=ToolChoice("required", "get_weather"),
@@ -160,7 +158,7 @@ def test_a_chat_body_contains_all_that_another_app_can_request() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_a_body_of_every_dialect_contains_every_option_of_stops(dialect: Dialect) -> None:
     options = other_stop_options()
-    stops = StopRules(("END",)).with_options(options)
+    stops = StopRules.of("END").with_options(options)
     asked = GenerationRequest((Message("user", "Hi"),), stops=stops, max_tokens=9)
     if dialect not in WITH_TURNS:
         asked = GenerationRequest(prompt=(5,), stops=stops, max_tokens=9)
@@ -171,7 +169,7 @@ def test_a_raw_prompt_is_sent_in_the_dialects_that_have_a_field_for_it(
     engine: Engine, address: str
 ) -> None:
     asked = GenerationRequest(
-        prompt="Count", sampling=Sampling(temperature=0.0), stops=StopRules(("6",)), max_tokens=5
+        prompt="Count", sampling=Sampling(temperature=0.0), stops=StopRules.of("6"), max_tokens=5
     )
     shown = run(recorded(engine, asked))
     found = {view.name: view for view in run(wire_views(engine, shown, address))}

@@ -172,7 +172,9 @@ def test_a_deletion_can_be_undone_until_the_program_ends(use: Use, path: Path) -
 
 
 def test_presets_are_kept_by_name(use: Use) -> None:
-    first = Preset("Terse", ConversationSettings("Be brief.", temperature=0.2), (StopEntry("\n"),))
+    first = Preset(
+        "Terse", ConversationSettings("Be brief.", temperature=0.2), (StopEntry.of("\n"),)
+    )
 
     async def write(store: SqliteConversationStore) -> None:
         store.save_preset(Preset("Terse", ConversationSettings()))

@@ -19,7 +19,7 @@ def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
 ) -> None:
     path.parent.mkdir()
     shutil.copyfile(EARLIER / "conversations-2.db", path)
-    folder = ConversationFolder("Work", "Be formal.", (StopEntry("END"),))
+    folder = ConversationFolder("Work", "Be formal.", (StopEntry.of("END"),))
 
     async def first(store: SqliteConversationStore) -> None:
         assert store.problem is None

@@ -1,8 +1,9 @@
 """Writes a case down as a person reads it: tokens by their pieces."""
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import OWN_STOP_OPTIONS, Stop, StopRules, StopScope
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.vocabularies import model
 
@@ -21,10 +22,9 @@ def found(
     family: str,
     script: Iterable[str | bytes],
     *,
-    strings: Sequence[str] = (),
+    strings: Sequence[str | Stop] = (),
     ids: Iterable[str | bytes] = (),
     scope: StopScope = StopScope.TEXT,
-    scopes: Iterable[tuple[str, StopScope]] = (),
     include_stop: bool = False,
     ignore_eos: bool = False,
     min_tokens: int = 0,
@@ -41,18 +41,17 @@ def found(
         kind: See ``Case``, as for the other fields that it has.
         family: Of model.
         script: The pieces that the model emits.
-        strings: See ``StopRules``, as for the other fields that it has.
+        strings: The stops: those with options of their own, and the texts of the others.
         ids: The pieces of ``StopRules.token_ids``.
     """
     made = model(kind, family)
     rules = StopRules(
-        strings=tuple(strings),
+        tuple(stop if isinstance(stop, Stop) else Stop(stop) for stop in strings),
         token_ids=tuple(made.ids[piece] for piece in ids),
         scope=scope,
         include_stop=include_stop,
         ignore_eos=ignore_eos,
         min_tokens=min_tokens,
-        scopes=tuple(scopes),
     )
     return Case(
         kind,
@@ -68,6 +67,19 @@ def found(
     )
 
 
+def stop_as_test(stop: Stop) -> str:
+    """Return a stop as it is written in a call of ``found``."""
+    given = [repr(stop.text)]
+    for option in OWN_STOP_OPTIONS:
+        value = getattr(stop, option.name)
+        if value != option.default:
+            text = (
+                f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
+            )
+            given.append(f"{option.name}={text}")
+    return given[0] if len(given) == 1 else f"Stop({', '.join(given)})"
+
+
 def as_test(case: Case) -> str:
     """Return a case as the text of a call of ``found``."""
     pieces = {i: piece for piece, i in case.model.ids.items() if isinstance(piece, bytes)}
@@ -78,15 +90,12 @@ def as_test(case: Case) -> str:
 
     rules, usual = case.rules, StopRules()
     given = [repr(case.kind), repr(case.family), named(case.script)]
-    if rules.strings:
-        given.append(f"strings={list(rules.strings)!r}")
+    if rules.stops:
+        given.append(f"strings=[{', '.join(map(stop_as_test, rules.stops))}]")
     if rules.token_ids:
         given.append(f"ids={named(rules.token_ids)}")
     if rules.scope is not usual.scope:
         given.append(f"scope=StopScope.{rules.scope.name}")
-    if rules.scopes:
-        pairs = ", ".join(f"({string!r}, StopScope.{scope.name})" for string, scope in rules.scopes)
-        given.append(f"scopes=[{pairs}]")
     for name in ("include_stop", "ignore_eos", "min_tokens"):
         if getattr(rules, name) != getattr(usual, name):
             given.append(f"{name}={getattr(rules, name)!r}")

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from engine.stopping.rules import OWN_STOP_OPTIONS
 from tests.engine.contract.comparing import differences
 from tests.engine.contract.found import OPTIONS, as_test
 from tests.engine.contract.writing.case import Case
@@ -52,16 +53,19 @@ def _smaller(case: Case) -> list[Case]:
                 found.append(replace(case, script=script, max_tokens=case.max_tokens - width))
         width //= 2
     rules = case.rules
-    for at in range(len(rules.strings)):
-        kept = rules.strings[:at] + rules.strings[at + 1 :]
-        scopes = tuple(pair for pair in rules.scopes if pair[0] in kept)
-        found.append(replace(case, rules=replace(rules, strings=kept, scopes=scopes)))
+    for at, stop in enumerate(rules.stops):
+        before, after = rules.stops[:at], rules.stops[at + 1 :]
+        plainer = [
+            replace(stop, **{option.name: option.default})
+            for option in OWN_STOP_OPTIONS
+            if getattr(stop, option.name) != option.default
+        ]
+        for changed in ((), *((one,) for one in plainer)):
+            stops = (*before, *changed, *after)
+            found.append(replace(case, rules=replace(rules, stops=stops)))
     for at in range(len(rules.token_ids)):
         ids = rules.token_ids[:at] + rules.token_ids[at + 1 :]
         found.append(replace(case, rules=replace(rules, token_ids=ids)))
-    for at in range(len(rules.scopes)):
-        scopes = rules.scopes[:at] + rules.scopes[at + 1 :]
-        found.append(replace(case, rules=replace(rules, scopes=scopes)))
     plain = type(rules)()
     for name in ("scope", "include_stop", "ignore_eos", "min_tokens"):
         if getattr(rules, name) != getattr(plain, name):

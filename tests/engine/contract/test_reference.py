@@ -27,9 +27,7 @@ HARMONY_CALL = [*TO_ADD, "<|message|>", '{"a": 1}']
 def test_it_gives_what_the_pages_own_cases_say(case: dict[str, Any]) -> None:
     made = model("byte-level", "plain")
     script = [made.ids[bytes([byte])] for byte in "".join(case["pieces"]).encode()]
-    rules = StopRules(
-        strings=tuple(dict.fromkeys(case["stops"])), include_stop=case["include_stop"]
-    )
+    rules = StopRules.of(*dict.fromkeys(case["stops"]), include_stop=case["include_stop"])
     answer = expected(Case("byte-level", "plain", tuple(script), rules))
     assert answer.text == "".join(case["emits"])
     stopped = case["reason"] == "stop_string"

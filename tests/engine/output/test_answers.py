@@ -136,7 +136,7 @@ def test_eos_still_ends_where_stop_ids_are_given(tmp_path: Path) -> None:
 
 def test_where_string_and_id_complete_on_one_token_the_string_is_reported(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "EN", "D", "c"]})
-    rules = StopRules(strings=("END",), token_ids=(stage.id("D"),))
+    rules = StopRules.of("END", token_ids=(stage.id("D"),))
     answer = scripted_answer(stage, "go", rules=rules)
     stop = answer.finished.stop
     assert (answer.text, stop.kind, stop.value) == ("a", StopKind.STOP_STRING, "END")
@@ -151,13 +151,13 @@ def test_a_special_token_given_as_a_string_is_matched_by_id(tmp_path: Path) -> N
 
 def test_include_stop_keeps_the_stop_and_cuts_the_rest(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "EN", "D b"]})
-    answer = scripted_answer(stage, "go", rules=StopRules(strings=("END",), include_stop=True))
+    answer = scripted_answer(stage, "go", rules=StopRules.of("END", include_stop=True))
     assert (answer.text, answer.finished.stop.dropped) == ("aEND", " b")
 
 
 def test_ignore_eos_goes_on_and_still_honours_stops(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", END, "b", "END", "c"]})
-    rules = StopRules(strings=("END",), ignore_eos=True)
+    rules = StopRules.of("END", ignore_eos=True)
     answer = scripted_answer(stage, "go", rules=rules)
     assert (answer.text, answer.finished.stop.value) == ("ab", "END")
 
@@ -165,7 +165,7 @@ def test_ignore_eos_goes_on_and_still_honours_stops(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("least", "text"), [(0, ""), (1, "xa"), (3, "xaxaxa"), (4, "xaxaxaxa")])
 def test_min_tokens_lets_early_stops_pass(tmp_path: Path, least: int, text: str) -> None:
     stage = Stage(tmp_path, {"go": ["xa"] * 4})
-    rules = StopRules(strings=("xa",), min_tokens=least)
+    rules = StopRules.of("xa", min_tokens=least)
     assert scripted_answer(stage, "go", rules=rules).text == text
 
 
@@ -188,7 +188,7 @@ def test_a_stop_inside_thinking_does_not_empty_the_answer(tmp_path: Path) -> Non
 
 def test_scope_thinking_stops_inside_thinking(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["<think>", "an END", "</think>", "yes"]}, **THINK)
-    rules = StopRules(strings=("END",), scope=StopScope.TEXT_AND_THINKING)
+    rules = StopRules.of("END", scope=StopScope.TEXT_AND_THINKING)
     answer = scripted_answer(stage, "go", rules=rules)
     assert (answer.thinking, answer.text) == ("an ", "")
     assert answer.finished.stop.channel is Channel.THINKING
@@ -196,7 +196,7 @@ def test_scope_thinking_stops_inside_thinking(tmp_path: Path) -> None:
 
 def test_no_match_joins_two_channels_and_held_text_stays_in_its_own(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["<think>", "EN", "</think>", "D"]}, **THINK)
-    rules = StopRules(strings=("END",), scope=StopScope.ALL)
+    rules = StopRules.of("END", scope=StopScope.ALL)
     answer = scripted_answer(stage, "go", rules=rules)
     assert (answer.thinking, answer.text) == ("EN", "D")
 

@@ -19,7 +19,7 @@ def test_an_end_token_named_as_a_stop_leaves_a_call_a_call(
 ) -> None:
     stage = calling(tmp_path, style)
     by_id = StopRules(token_ids=(stage.id(END),), scope=scope)
-    by_text = StopRules(strings=(END,), scope=scope)
+    by_text = StopRules.of(END, scope=scope)
     for rules in (by_id, by_text):
         check_call(scripted_answer(stage, "go", rules=rules, tools=(ADD,)))
 
@@ -31,7 +31,7 @@ def test_a_harmony_call_stays_a_call_where_its_end_is_named_as_a_stop(
 ) -> None:
     stage = harmony(tmp_path, [*ANALYSIS, *CALL], "<|call|>")
     for rules in (
-        StopRules(strings=(named,), scope=scope),
+        StopRules.of(named, scope=scope),
         StopRules(token_ids=(stage.id(named),), scope=scope),
     ):
         answer = scripted_answer(stage, "go", rules=rules)
@@ -46,7 +46,7 @@ def test_the_closing_tag_of_a_call_named_as_a_stop_leaves_it_a_call(
     closing = FORMATS[style][0][1]
     stage = calling(tmp_path, style, "more")
     for rules in (
-        StopRules(strings=(closing,), scope=ALL),
+        StopRules.of(closing, scope=ALL),
         StopRules(token_ids=(stage.id(closing),), scope=ALL),
     ):
         answer = scripted_answer(stage, "go", rules=rules, tools=(ADD,))
@@ -56,7 +56,7 @@ def test_the_closing_tag_of_a_call_named_as_a_stop_leaves_it_a_call(
 
 def test_a_call_whose_end_is_a_stop_in_its_text_is_complete(tmp_path: Path) -> None:
     stage = calling(tmp_path, "open-ended", "\n", "more")
-    check_call(scripted_answer(stage, "go", rules=StopRules(strings=("\n",), scope=ALL)))
+    check_call(scripted_answer(stage, "go", rules=StopRules.of("\n", scope=ALL)))
     by_id = StopRules(token_ids=(stage.id("\n"),), scope=ALL)
     check_call(scripted_answer(stage, "go", rules=by_id))
 
@@ -101,7 +101,7 @@ def test_a_special_token_that_is_not_a_stop_here_stays_in_the_call(
     stage = calling(tmp_path, "open-ended")
     scope = ALL if least else StopScope.TEXT
     for rules in (
-        StopRules(strings=("[ARGS]",), scope=scope, min_tokens=least),
+        StopRules.of("[ARGS]", scope=scope, min_tokens=least),
         StopRules(token_ids=(stage.id("[ARGS]"),), scope=scope, min_tokens=least),
     ):
         check_call(scripted_answer(stage, "go", rules=rules))
@@ -109,7 +109,7 @@ def test_a_special_token_that_is_not_a_stop_here_stays_in_the_call(
 
 def test_a_special_token_inside_a_call_is_a_stop_in_scope(tmp_path: Path) -> None:
     stage = calling(tmp_path, "open-ended")
-    answer = scripted_answer(stage, "go", rules=StopRules(strings=("[ARGS]",), scope=ALL))
+    answer = scripted_answer(stage, "go", rules=StopRules.of("[ARGS]", scope=ALL))
     assert ended(answer) == (StopKind.STOP_STRING, "[ARGS]")
     assert answer.finished.unfinished_tool_call == "add"
     assert answer.finished.stop.channel is Channel.TOOL
@@ -119,7 +119,7 @@ def test_a_string_in_the_text_of_a_special_token_of_a_call_wins_over_its_id(
     tmp_path: Path,
 ) -> None:
     stage = calling(tmp_path, "open-ended")
-    rules = StopRules(strings=("G",), token_ids=(stage.id("[ARGS]"),), scope=ALL)
+    rules = StopRules.of("G", token_ids=(stage.id("[ARGS]"),), scope=ALL)
     answer = scripted_answer(stage, "go", rules=rules)
     assert ended(answer) == (StopKind.STOP_STRING, "G")
     assert answer.finished.unfinished_tool_call == "add[AR"

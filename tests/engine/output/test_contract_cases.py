@@ -16,7 +16,7 @@ CASES = json.loads((Path(__file__).parents[1] / "stop_cases.json").read_text(enc
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_an_answer_emits_what_the_contract_says(case: dict[str, Any]) -> None:
-    rules = StopRules(tuple(dict.fromkeys(case["stops"])), include_stop=case["include_stop"])
+    rules = StopRules.of(*dict.fromkeys(case["stops"]), include_stop=case["include_stop"])
     steps = played([piece.encode() for piece in case["pieces"]], rules, TagFamily())
     emitted = [
         "".join(event.text for event in step if isinstance(event, TextDelta)) for step in steps

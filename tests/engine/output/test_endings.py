@@ -31,7 +31,7 @@ def test_an_id_ends_the_answer_though_a_string_could_match_in_its_tokens_letters
     tmp_path: Path,
 ) -> None:
     stage = thinking(tmp_path, ["<think>", "hm", "</think>", "yes"])
-    rules = StopRules(strings=("<",), token_ids=(stage.id("</think>"),), scope=ALL)
+    rules = StopRules.of("<", token_ids=(stage.id("</think>"),), scope=ALL)
     answer = scripted_answer(stage, "go", rules=rules)
     assert ended(answer) == (StopKind.STOP_TOKEN, stage.id("</think>"))
     assert (answer.thinking, answer.text) == ("hm", "")
@@ -39,7 +39,7 @@ def test_an_id_ends_the_answer_though_a_string_could_match_in_its_tokens_letters
 
 def test_an_id_whose_text_is_the_templates_white_space_ends_the_answer(tmp_path: Path) -> None:
     stage = thinking(tmp_path, ["<think>", "hm", "</think>", "\n\n", "yes"])
-    rules = StopRules(strings=("\n\n",), token_ids=(stage.id("\n\n"),))
+    rules = StopRules.of("\n\n", token_ids=(stage.id("\n\n"),))
     answer = scripted_answer(stage, "go", rules=rules)
     assert ended(answer) == (StopKind.STOP_TOKEN, stage.id("\n\n"))
     assert answer.text == ""
@@ -51,7 +51,7 @@ def test_a_tag_is_not_a_stop_unless_everything_is_searched(
 ) -> None:
     stage = thinking(tmp_path, ["<think>", "hm", "</think>", "yes"])
     for tag in TAGS:
-        rules = StopRules(strings=(tag,), token_ids=(stage.id(tag),), scope=scope)
+        rules = StopRules.of(tag, token_ids=(stage.id(tag),), scope=scope)
         answer = scripted_answer(stage, "go", rules=rules)
         assert ended(answer) == (StopKind.EOS, None)
         assert (answer.thinking, answer.text) == ("hm", "yes")
@@ -64,7 +64,7 @@ def test_a_stop_that_is_exactly_a_tag_fires_on_it_where_everything_is_searched(
     tmp_path: Path, tag: str, thought: str, channel: str
 ) -> None:
     stage = thinking(tmp_path, ["<think>", "hm", "</think>", "yes"])
-    answer = scripted_answer(stage, "go", rules=StopRules(strings=(tag,), scope=ALL))
+    answer = scripted_answer(stage, "go", rules=StopRules.of(tag, scope=ALL))
     assert ended(answer) == (StopKind.STOP_STRING, tag)
     assert (answer.thinking, answer.text) == (thought, "")
     assert answer.finished.stop.channel == channel
@@ -75,10 +75,10 @@ def test_a_tag_of_several_tokens_named_as_a_stop_wins_over_the_id_of_its_last_to
 ) -> None:
     stage = Stage(tmp_path, {"go": LONG}, plain=MARKS)
     ids = (stage.id("<|sep|>"),)
-    answer = scripted_answer(stage, "go", rules=StopRules((CLOSE,), ids, scope=ALL))
+    answer = scripted_answer(stage, "go", rules=StopRules.of(CLOSE, token_ids=ids, scope=ALL))
     assert ended(answer) == (StopKind.STOP_STRING, CLOSE)
     assert (answer.thinking, answer.text) == ("hm", "")
-    only_id = scripted_answer(stage, "go", rules=StopRules((), ids, scope=ALL))
+    only_id = scripted_answer(stage, "go", rules=StopRules(token_ids=ids, scope=ALL))
     assert ended(only_id) == (StopKind.EOS, None)
     assert (only_id.thinking, only_id.text) == ("hm", "yes")
 
@@ -106,7 +106,7 @@ def test_a_tag_that_is_partly_special_tokens_is_a_tag(tmp_path: Path, begun: str
 
 def test_a_string_in_text_held_for_a_tag_wins_over_the_id_of_its_token(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a ", "<|open|>", "thi", "x"]}, plain=MARKS)
-    answer = scripted_answer(stage, "go", rules=StopRules((">th",), (stage.id("thi"),)))
+    answer = scripted_answer(stage, "go", rules=StopRules.of(">th", token_ids=(stage.id("thi"),)))
     assert ended(answer) == (StopKind.STOP_STRING, ">th")
     assert (answer.text, answer.finished.stop.dropped) == ("a <|open|", ">thi")
 
@@ -124,8 +124,9 @@ def test_all_held_text_is_sent_before_a_stop_by_its_id(tmp_path: Path, by: str) 
     stage = held_before(tmp_path, "a E", "N<|op", broken=2)
     if by == "eos":
         stage.scripts["go"] = stage.scripts["go"][:-2]
-    rules = StopRules(
-        ("END", ODD) if by == "string" else ("END",), (stage.id(ODD),) if by == "id" else ()
+    rules = StopRules.of(
+        *("END", ODD) if by == "string" else ("END",),
+        token_ids=(stage.id(ODD),) if by == "id" else (),
     )
     answer = scripted_answer(stage, "go", rules=rules)
     assert answer.text == "a EN<|op\ufffd"
@@ -149,7 +150,7 @@ def test_dropped_text_contains_what_could_have_become_a_tag(tmp_path: Path) -> N
 
 def test_the_rest_of_the_last_piece_is_dropped_with_its_tag(tmp_path: Path) -> None:
     stage = held_before(tmp_path, f"{OPEN}\nhm END{CLOSE}yes")
-    stop = scripted_answer(stage, "go", rules=StopRules(("END",), scope=BOTH)).finished.stop
+    stop = scripted_answer(stage, "go", rules=StopRules.of("END", scope=BOTH)).finished.stop
     assert stop.dropped == f"END{CLOSE}yes"
 
 
@@ -170,7 +171,7 @@ def test_a_truncated_character_before_a_tag_stays_in_its_channel(tmp_path: Path,
 def test_the_match_begins_where_the_kept_stop_begins(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["abc", "STOP", "x"]})
     by_id = StopRules(token_ids=(stage.id("STOP"),), include_stop=True)
-    by_text = StopRules(strings=("STOP",), include_stop=True)
+    by_text = StopRules.of("STOP", include_stop=True)
     for rules in (by_id, by_text):
         answer = scripted_answer(stage, "go", rules=rules)
         stop: StopInfo = answer.finished.stop
@@ -184,7 +185,7 @@ def test_a_cancelled_answer_honours_the_least_number_of_tokens(
     stage = Stage(tmp_path, {"go": []}, pieces=["a"])
     stage.scripts["go"] = [stage.id("a"), stage.ids("🚀")[0]]
     backend = stage.load(tmp_path, limits=BatchLimits(64, 0, 1))
-    rules = StopRules(("\ufffd",), min_tokens=least)
+    rules = StopRules.of("\ufffd", min_tokens=least)
     setup = AnswerSetup(
         setting=RunSetting(family=backend.family, context_room=100),
         rules=rules,
@@ -205,6 +206,6 @@ def test_a_stop_that_is_exactly_a_tag_of_several_tokens_counts_in_the_scope_all(
 ) -> None:
     stage = Stage(tmp_path, {"go": LONG}, plain=MARKS)
     for scope in StopScope:
-        answer = scripted_answer(stage, "go", rules=StopRules((OPEN,), scope=scope))
+        answer = scripted_answer(stage, "go", rules=StopRules.of(OPEN, scope=scope))
         wanted = ("", "") if scope is ALL else ("hm", "yes")
         assert (answer.thinking, answer.text) == wanted

@@ -57,7 +57,7 @@ def test_harmony_stops_fire_in_the_final_channel_only(tmp_path: Path) -> None:
 
 def test_harmony_stops_fire_in_analysis_if_the_scope_says_so(tmp_path: Path) -> None:
     stage = harmony(tmp_path, [*ANALYSIS, *FINAL, "x"])
-    rules = StopRules(strings=("END",), scope=StopScope.ALL)
+    rules = StopRules.of("END", scope=StopScope.ALL)
     answer = scripted_answer(stage, "go", rules=rules)
     assert (answer.thinking, answer.finished.stop.channel) == ("think ", Channel.THINKING)
 
@@ -175,7 +175,7 @@ def test_calls_of_each_style_are_parsed(tmp_path: Path, style: str) -> None:
 def test_stops_in_scope_all_fire_inside_a_call(tmp_path: Path) -> None:
     tags, marker, script = FORMATS["json"]
     stage = Stage(tmp_path, {"go": script}, special=tags, template=tool_template(marker))
-    rules = StopRules(strings=("arguments",), scope=StopScope.ALL)
+    rules = StopRules.of("arguments", scope=StopScope.ALL)
     answer = scripted_answer(stage, "go", rules=rules)
     assert answer.finished.stop.kind is StopKind.STOP_STRING
     assert answer.finished.stop.channel is Channel.TOOL
@@ -198,7 +198,7 @@ def test_a_cache_that_cannot_be_trimmed_still_spares_the_next_turn(tmp_path: Pat
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
         first = await engine.generate(
-            GenerationRequest((Message("user", "one"),), stops=StopRules(("END",)))
+            GenerationRequest((Message("user", "one"),), stops=StopRules.of("END"))
         )
         answer = await first.collect()
         assert answer.text == "a"

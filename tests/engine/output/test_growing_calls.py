@@ -215,7 +215,7 @@ def test_a_call_that_cannot_be_parsed_is_withdrawn_and_becomes_text(tmp_path: Pa
 def test_a_stop_that_counts_in_calls_is_held_back_in_arguments_and_leaks_nothing(
     tmp_path: Path,
 ) -> None:
-    rules = StopRules(("STOP",), scope=ALL)
+    rules = StopRules.of("STOP", scope=ALL)
     held = Play(tmp_path / "a", [OPEN, HEAD, "1 ST", "ART", " 2", '"}}', CLOSE, END], rules)
     assert held.told[2:6] == [["1 "], ["START"], [" 2"], ['"']]
     cut = Play(tmp_path / "b", [OPEN, HEAD, "1 ST", "OP", '"}}', CLOSE, END], rules)
@@ -229,7 +229,7 @@ def test_no_part_of_a_stop_is_sent_in_a_call_that_may_turn_out_to_be_text(
     tmp_path: Path, is_whole: bool
 ) -> None:
     script = [OPEN, HEAD, "1 ST", "OP 2", '"}}' if is_whole else "oops", CLOSE, END]
-    play = Play(tmp_path, script, StopRules(("STOP",)))
+    play = Play(tmp_path, script, StopRules.of("STOP"))
     assert play.told[:4] == [[], ["start add", '{"b": "'], ["1 "], []]
     assert play.stop is not None
     if is_whole:

@@ -32,7 +32,7 @@ def test_eos_inside_a_header_leaks_nothing_of_it(tmp_path: Path) -> None:
 def test_the_words_of_a_header_are_not_stops(tmp_path: Path, word: str, scope: StopScope) -> None:
     stage = harmony(tmp_path, [*ANALYSIS, *FINAL, "x"])
     ids = tuple(stage.ids(word))
-    answer = scripted_answer(stage, "go", rules=StopRules((word,), ids[:1], scope=scope))
+    answer = scripted_answer(stage, "go", rules=StopRules.of(word, token_ids=ids[:1], scope=scope))
     assert (answer.thinking, answer.text) == ("think END", "x")
     assert answer.finished.stop.kind is StopKind.EOS
 
@@ -40,7 +40,7 @@ def test_the_words_of_a_header_are_not_stops(tmp_path: Path, word: str, scope: S
 def test_a_marker_is_a_stop_only_where_everything_is_searched(tmp_path: Path) -> None:
     stage = harmony(tmp_path, [*ANALYSIS, *FINAL, "x"])
     for scope, text in ((StopScope.TEXT, "x"), (BOTH, "x"), (ALL, "")):
-        answer = scripted_answer(stage, "go", rules=StopRules(("<|end|>",), scope=scope))
+        answer = scripted_answer(stage, "go", rules=StopRules.of("<|end|>", scope=scope))
         assert (answer.thinking, answer.text) == ("think END", text)
 
 

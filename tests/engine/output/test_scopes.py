@@ -12,7 +12,7 @@ from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import from_json, to_json
 from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopKind
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import TokenTrace
 from engine.values.request import TraceLevel
 from tests.support.asking import events_of, request, run, scripted_answer
@@ -27,7 +27,7 @@ def stage(folder: Path) -> Stage:
 
 
 def rules(*strings: str, **scopes: StopScope) -> StopRules:
-    return StopRules(strings=strings, scopes=tuple(scopes.items()))
+    return StopRules(tuple(Stop(string, scopes.get(string)) for string in strings))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def rules(*strings: str, **scopes: StopScope) -> StopRules:
         (rules("two", "one", one=BOTH), Channel.THINKING, "one", 1),
         (rules("three", "one", one=StopScope.ALL), Channel.THINKING, "one", 1),
         (
-            StopRules(("one", "two"), scope=BOTH, scopes=(("one", StopScope.TEXT),)),
+            StopRules((Stop("one", StopScope.TEXT), Stop("two")), scope=BOTH),
             Channel.THINKING,
             "two",
             1,
@@ -65,7 +65,7 @@ def test_a_special_token_that_is_a_stop_counts_where_it_is_asked_to(tmp_path: Pa
         special=["<|x|>"],
     )
     usual = scripted_answer(made, "go", rules=rules("<|x|>")).finished.stop
-    both = scripted_answer(made, "go", rules=StopRules(("<|x|>",), scopes=(("<|x|>", BOTH),)))
+    both = scripted_answer(made, "go", rules=StopRules((Stop("<|x|>", BOTH),)))
     assert (usual.channel, both.finished.stop.channel) == (Channel.TEXT, Channel.THINKING)
 
 
@@ -113,7 +113,7 @@ def test_what_counts_in_a_channel_is_what_its_scope_says(
     strings: list[str], data: st.DataObject
 ) -> None:
     scopes = {string: data.draw(st.sampled_from(list(StopScope))) for string in strings}
-    made = StopRules(tuple(strings), scopes=tuple(scopes.items()))
+    made = StopRules(tuple(Stop(string, scope) for string, scope in scopes.items()))
     for channel in Channel:
         counting = [strings[number] for number in made.counting_in(channel)]
         assert counting == [one for one in strings if channel in scopes[one].channels]

@@ -22,7 +22,7 @@ def test_a_tag_fires_in_the_channel_that_it_opens_or_closes(
     tmp_path: Path, stop: str, text: str, thought: str
 ) -> None:
     stage = thinking(tmp_path, ["a ", "<think>", "b ", "</think>", "c "])
-    answer = scripted_answer(stage, "go", rules=StopRules((stop,), scope=ALL))
+    answer = scripted_answer(stage, "go", rules=StopRules.of(stop, scope=ALL))
     record = answer.finished.stop
     assert (answer.text, answer.thinking) == (text, thought)
     assert (record.kind, record.value, record.channel) == (StopKind.STOP_STRING, stop, THINKING)
@@ -32,7 +32,7 @@ def test_a_tag_fires_in_the_channel_that_it_opens_or_closes(
 def test_the_tag_of_a_call_fires_in_the_call(tmp_path: Path) -> None:
     stage = calling(tmp_path, "json")
     record = scripted_answer(
-        stage, "go", rules=StopRules(("<tool_call>",), scope=ALL), tools=(ADD,)
+        stage, "go", rules=StopRules.of("<tool_call>", scope=ALL), tools=(ADD,)
     ).finished.stop
     assert (record.kind, record.channel) == (StopKind.STOP_STRING, TOOL)
 
@@ -49,7 +49,7 @@ def test_the_tag_of_a_call_fires_in_the_call(tmp_path: Path) -> None:
 def test_a_header_fires_in_the_channel_that_it_opens_or_closes(
     tmp_path: Path, script: list[str | int], stop: str, channel: Channel
 ) -> None:
-    rules = StopRules((stop,), scope=ALL)
+    rules = StopRules.of(stop, scope=ALL)
     record = scripted_answer(harmony(tmp_path, script), "go", rules=rules).finished.stop
     assert (record.kind, record.value, record.channel) == (StopKind.STOP_STRING, stop, channel)
 
@@ -81,7 +81,7 @@ def test_a_call_is_whole_as_soon_as_its_text_parses_and_a_kept_stop_is_part_of_i
     if by_id:
         rules = StopRules(token_ids=(stage.id(stop),), scope=ALL, include_stop=keeps)
     else:
-        rules = StopRules((stop,), scope=ALL, include_stop=keeps)
+        rules = StopRules.of(stop, scope=ALL, include_stop=keeps)
     answer = scripted_answer(stage, "go", rules=rules, tools=(ADD,))
     begun = '{"name": "add", "arguments": {"a": 1'
     if is_whole:

@@ -31,7 +31,7 @@ async def played(stage: Stage, level: TraceLevel, rules: StopRules) -> list[Even
 
 def test_a_trace_shows_released_and_held_text(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["ABC", "E", "N", "x", "EN", "D!"]})
-    events = run(played(stage, TraceLevel.STOPS, StopRules(("END", "x"))))
+    events = run(played(stage, TraceLevel.STOPS, StopRules.of("END", "x")))
     rows = [(t.piece, t.released, t.held, t.progress) for t in traces(events)]
     assert rows == [("ABC", 3, "", (0, 0)), ("E", 0, "E", (1, 0)), ("N", 0, "EN", (2, 0)),
                     ("x", 2, "", (0, 0))]  # fmt: skip
@@ -42,7 +42,7 @@ def test_a_trace_shows_released_and_held_text(tmp_path: Path) -> None:
 def test_released_characters_add_up_to_the_answer(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["<think>", "hm", "</think>", "one EN", "o EN", "D"]},
                   plain=["<think>", "</think>"])  # fmt: skip
-    events = run(played(stage, TraceLevel.STOPS, StopRules(("END",))))
+    events = run(played(stage, TraceLevel.STOPS, StopRules.of("END")))
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     of_text = [t for t in traces(events) if t.channel is Channel.TEXT]
     assert text == "one ENo "

@@ -28,7 +28,7 @@ def test_a_raw_answer_holds_the_text_of_an_id_beyond_a_gap(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("rules", "kind", "value"),
     [
-        (StopRules((FAR,)), StopKind.STOP_STRING, FAR),
+        (StopRules.of(FAR), StopKind.STOP_STRING, FAR),
         (StopRules(token_ids=(AT,)), StopKind.STOP_TOKEN, AT),
     ],
 )

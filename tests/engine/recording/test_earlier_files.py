@@ -19,8 +19,9 @@ FILES = sorted((Path(__file__).parent / "saved").glob("*.json"))
 
 
 def rules_of(values: dict[str, Any]) -> StopRules:
-    lists = {name: tuple(values[name]) for name in ("strings", "token_ids")}
-    return StopRules(**{**values, **lists, "scope": StopScope(values["scope"]), "scopes": ()})
+    options = {name: values[name] for name in ("include_stop", "ignore_eos", "min_tokens")}
+    ids, scope = tuple(values["token_ids"]), StopScope(values["scope"])
+    return StopRules.of(*values["strings"], token_ids=ids, scope=scope, **options)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

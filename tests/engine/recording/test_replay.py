@@ -16,7 +16,7 @@ from engine.recording.saved_run import DamagedRun, from_json, to_json
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.chat import Message
 from engine.values.events import Speculation
 from engine.values.request import GenerationRequest, TraceLevel
@@ -56,14 +56,14 @@ def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -
     stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"], pieces=["x END"])
     lists: list[StopRules] = [
         StopRules(),
-        StopRules(("END",)),
-        StopRules(("🚀", "two")),
-        StopRules(("never",)),
-        StopRules(("END",), scope=StopScope.ALL),
-        StopRules(("END",), include_stop=True),
-        StopRules(("END",), min_tokens=9),
+        StopRules.of("END"),
+        StopRules.of("🚀", "two"),
+        StopRules.of("never"),
+        StopRules.of("END", scope=StopScope.ALL),
+        StopRules.of("END", include_stop=True),
+        StopRules.of("END", min_tokens=9),
         StopRules(token_ids=(stage.id("e"),)),
-        StopRules((END,)),
+        StopRules.of(END),
     ]
 
     async def play() -> None:
@@ -87,8 +87,8 @@ def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -
     script=st.lists(st.sampled_from(PIECES), max_size=12),
     rules=st.builds(
         StopRules,
-        strings=st.lists(
-            st.text("abEND \n🚀", min_size=1, max_size=4), max_size=4, unique=True
+        stops=st.lists(
+            st.text("abEND \n🚀", min_size=1, max_size=4).map(Stop), max_size=4, unique=True
         ).map(tuple),
         include_stop=st.booleans(),
         min_tokens=st.integers(0, 4),
@@ -124,7 +124,7 @@ def test_any_script_any_stops_any_limit_replays_as_it_ran(
 def test_a_recording_that_ends_too_early_reports_no_stop(engine: Engine) -> None:
     async def play() -> None:
         stopped = await recorded(engine, request("Count from 1 to 10, one number per line", "3"))
-        again = replay(stopped, StopRules(("9",)))
+        again = replay(stopped, StopRules.of("9"))
         assert again.stop is None
         assert again.text.endswith("3")
 
@@ -139,8 +139,8 @@ def test_a_recording_that_ends_in_thinking_shows_what_is_held_as_thinking(tmp_pa
     async def play() -> None:
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
-        stopped = await recorded(engine, request("go", rules=StopRules(("END",), scope=scope)))
-        again = replay(stopped, StopRules(("ENDE",), scope=scope))
+        stopped = await recorded(engine, request("go", rules=StopRules.of("END", scope=scope)))
+        again = replay(stopped, StopRules.of("ENDE", scope=scope))
         assert again.stop is None
         assert (again.thinking, again.text) == ("hm END", "")
         await engine.aclose()
@@ -209,7 +209,7 @@ def test_a_saved_run_survives_its_file(engine: Engine) -> None:
     async def play() -> None:
         asked = GenerationRequest(
             (Message("user", "Count from 1 to 10, one number per line"),),
-            stops=StopRules(("6",)),
+            stops=StopRules.of("6"),
             thinking=True,
         )
         recording = await recorded(engine, asked)
@@ -223,7 +223,7 @@ def saved() -> dict[str, object]:
     from engine.output.answer import RunSetting
     from engine.stopping.record import StopInfo
 
-    recording = Recording(RunSetting(), StopRules(("a",)), None, (), "", {}, StopInfo(StopKind.EOS))
+    recording = Recording(RunSetting(), StopRules.of("a"), None, (), "", {}, StopInfo(StopKind.EOS))
     values: dict[str, object] = json.loads(to_json(recording))
     return values
 

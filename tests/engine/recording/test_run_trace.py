@@ -1,12 +1,16 @@
 """A trace holds what a saved run says, so that both replay alike."""
 
+import json
+import zlib
+
 from engine.output.answer import RunSetting
 from engine.recording.replay import RecordedToken, Recording
 from engine.recording.run_trace import RunTrace, packed, trace_of, unpacked
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules
+from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage
+from engine.values.request import GenerationRequest
 
 CALL = '{"name": "look", "arguments": {}}'
 ENDED = BudgetEnd(token_index=1, forced=1, budget=1)
@@ -43,6 +47,22 @@ def test_the_end_of_a_budget_is_kept_packed_and_saved() -> None:
     recording = unpacked(packed(ended())).recording()
     assert recording is not None
     assert recording.budget_end == ENDED
+
+
+def test_a_trace_of_an_earlier_version_opens_with_the_scopes_of_its_stops() -> None:
+    trace = ended()
+    trace.rules = StopRules((Stop("a", StopScope.ALL), Stop("b")), token_ids=(5,))
+    trace.request = GenerationRequest(prompt="go", stops=trace.rules)
+    values = json.loads(zlib.decompress(packed(trace)))
+    earlier = {"strings": ["a", "b"], "token_ids": [5], "scopes": [["a", "all"]]}
+    for holder, name in ((values, "rules"), (values["request"], "stops")):
+        del holder[name]["stops"]
+        holder[name] |= earlier
+
+    opened = unpacked(zlib.compress(json.dumps(values).encode()))
+
+    assert opened.rules == trace.rules
+    assert opened.request == trace.request
 
 
 def test_a_saved_run_that_is_shown_and_saved_again_keeps_the_end_of_its_budget() -> None:

@@ -174,7 +174,7 @@ def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(
     monkeypatch.setattr(Automaton, "__init__", spy)
     stage = stage_of(tmp_path, plain=["<think>", "</think>", "<tool_call>", "</tool_call>"])
     stops = ("never-in-this-test-1", "never-in-this-test-2")
-    rules = StopRules(stops, scope=StopScope.ALL)
+    rules = StopRules.of(*stops, scope=StopScope.ALL)
 
     async def play() -> None:
         engine = Engine(loader=stage.load)

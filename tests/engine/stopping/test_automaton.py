@@ -12,6 +12,7 @@ from engine.stopping.matcher import ROOT, Automaton, StopMatcher, automaton, pre
 from engine.stopping.rules import (
     MAX_ALL_STOPS_CHARS,
     MAX_STOP_TOKEN_IDS,
+    Stop,
     StopRules,
     StopScope,
     checked_strings,
@@ -70,16 +71,16 @@ def test_progress_of_periodic_stops_is_exact_and_looks_at_each_list_once() -> No
 
 
 def test_channels_with_the_same_stops_have_one_automaton_and_others_their_own() -> None:
-    everywhere = StopRules(("A", "B"), scope=StopScope.ALL)
+    everywhere = StopRules.of("A", "B", scope=StopScope.ALL)
     [only] = prepared(everywhere)
     assert only is automaton(("A", "B"))
-    mixed = StopRules(("A", "B"), scopes=(("B", StopScope.ALL),))
+    mixed = StopRules((Stop("A"), Stop("B", StopScope.ALL)))
     assert {made.strings for made in prepared(mixed)} == {("A", "B"), ("B",)}
     assert prepared(StopRules()) == ()
 
 
 def test_an_automaton_in_use_is_found_however_many_were_made_since() -> None:
-    rules = StopRules(tuple(f"{n}?" for n in range(60)))
+    rules = StopRules.of(*(f"{n}?" for n in range(60)))
     [held] = prepared(rules)
     for number in range(600):
         automaton((f"{number}!",))
@@ -111,7 +112,7 @@ def test_no_list_is_made_on_the_engine_thread_nor_twice_for_one_request(
         await engine.load(Path("scripted"))
         for stops in lists:
             for _ in range(3):  # as many choices, each with channels that begin and end
-                rules = StopRules(stops, scope=StopScope.ALL)
+                rules = StopRules.of(*stops, scope=StopScope.ALL)
                 answer = await ask(engine, "go", rules=rules)
                 assert answer.text == "yes 07xxno 123"
         await engine.aclose()

@@ -116,7 +116,7 @@ async def engine_rate(
             GenerationRequest(
                 (Message("user", PROMPT),),
                 sampling=Sampling(temperature=0),
-                stops=StopRules(stops, ignore_eos=True),
+                stops=StopRules.of(*stops, ignore_eos=True),
                 max_tokens=tokens,
                 thinking=False,
                 trace=trace,

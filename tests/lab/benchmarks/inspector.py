@@ -72,7 +72,7 @@ def what_if() -> None:
         {},
         StopInfo(StopKind.MAX_TOKENS),
     )
-    rules = StopRules(tuple(f"{w}{n}!" for n, w in enumerate(["the q", "fox", "lazy", "h"] * 16)))
+    rules = StopRules.of(*(f"{w}{n}!" for n, w in enumerate(["the q", "fox", "lazy", "h"] * 16)))
     took = []
     for _ in range(9):
         begin = time.perf_counter()

@@ -30,7 +30,7 @@ def _asking(text: str, stops: tuple[str, ...] = (), tokens: int = 8) -> Generati
     return GenerationRequest(
         (Message("user", text),),
         sampling=Sampling(temperature=0),
-        stops=StopRules(stops, ignore_eos=True),
+        stops=StopRules.of(*stops, ignore_eos=True),
         max_tokens=tokens,
         thinking=False,
     )

@@ -85,8 +85,8 @@ class Draws:
                 else (),
                 seed=None if is_greedy else draws.randrange(1 << 40),
             ),
-            stops=StopRules(
-                tuple(draws.sample(_STOPS, draws.choice((0, 0, 1, 2, 4)))),
+            stops=StopRules.of(
+                *draws.sample(_STOPS, draws.choice((0, 0, 1, 2, 4))),
                 token_ids=(draws.randrange(300),) if draws.random() < 0.1 else (),
                 scope=draws.choice(tuple(StopScope)),
                 include_stop=draws.random() < 0.2,

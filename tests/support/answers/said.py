@@ -63,6 +63,6 @@ def conversation(question: str = "Count", answer: str = "1 2 3") -> Conversation
             repetition_penalty=1.1,
             seed=7,
         ),
-        [StopEntry("END"), StopEntry("\n6 ", False)],
+        [StopEntry.of("END"), StopEntry.of("\n6 ", False)],
         draft="what was being wri",
     )

@@ -109,7 +109,7 @@ def _runs() -> tuple[str, ...]:
             setting = RunSetting(
                 model="m", family=family, eos=(2,), context_room=100, has_bytes=has_bytes
             )
-            rules = StopRules(("END", "\n6"), (9,))
+            rules = StopRules.of("END", "\n6", token_ids=(9,))
             recording = Recording(
                 setting, rules, 64, tuple(tokens), "", {'{"a": 1}': (call,)}, stop
             )
@@ -196,7 +196,7 @@ def _presets() -> tuple[str, ...]:
         seed=7,
         stop_token_ids=(5,),
     )
-    stops = (StopEntry("END"), StopEntry("\n6 ", False, StopScope.ALL))
+    stops = (StopEntry.of("END"), StopEntry.of("\n6 ", False, scope=StopScope.ALL))
     return (presets_json([Preset("One", settings, stops), Preset("Two", ConversationSettings())]),)
 
 

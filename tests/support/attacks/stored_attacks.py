@@ -270,7 +270,7 @@ def _servers() -> tuple[str, ...]:
 def _traces() -> tuple[str, ...]:
     family = TagFamily(think_start="<think>", think_end="</think>", tags={3: "<think>"})
     setting = RunSetting(model="m", family=family, eos=(2,), context_room=100, has_bytes=True)
-    trace = RunTrace(setting, StopRules(("END",), (9,)), 64, 1)
+    trace = RunTrace(setting, StopRules.of("END", token_ids=(9,)), 64, 1)
     trace.request = GenerationRequest((Message("user", "Hello"),))
     trace.vocabulary = Vocabulary(
         raw=None,

@@ -80,7 +80,7 @@ class LastingRuns:
     async def _ask(self, question: str, stop: str) -> None:
         workspace = self._window.workspace
         workspace.new_conversation()
-        workspace.current.stops.replace_all([StopEntry(stop)] if stop else [], "set")
+        workspace.current.stops.replace_all([StopEntry.of(stop)] if stop else [], "set")
         workspace.send(question)
         await self._until(lambda: not workspace.current.session.is_running)
 

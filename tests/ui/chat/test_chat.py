@@ -85,7 +85,7 @@ def test_the_request_carries_what_belongs_to_the_conversation(
             settings=ConversationSettings(
                 "Be brief.", max_tokens=9, temperature=0.5, is_thinking=True, thinking_budget=64
             ),
-            stops=[StopEntry("END"), StopEntry("off", False), StopEntry("\n")],
+            stops=[StopEntry.of("END"), StopEntry.of("off", False), StopEntry.of("\n")],
         )
         chat = session(scripted, conversation)
         chat.send("One")

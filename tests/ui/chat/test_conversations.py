@@ -70,7 +70,7 @@ def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> N
 
 
 def test_only_enabled_sequences_count_and_each_once() -> None:
-    stops = [StopEntry("a"), StopEntry("b", False), StopEntry("a"), StopEntry("c")]
+    stops = [StopEntry.of("a"), StopEntry.of("b", False), StopEntry.of("a"), StopEntry.of("c")]
     assert Conversation(stops=stops).enabled_stops() == ("a", "c")
 
 

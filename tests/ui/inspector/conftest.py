@@ -44,7 +44,7 @@ def record(tmp_path: Path) -> Record:
         async def ask() -> ShownRun:
             engine = Engine(loader=stage.load)
             await engine.load(tmp_path)
-            asked = request("go", rules=rules or StopRules(stops))
+            asked = request("go", rules=rules or StopRules.of(*stops))
             if max_tokens is not None:
                 asked = replace(asked, max_tokens=max_tokens)
             generation = await engine.generate(traces.traced(asked))

@@ -29,7 +29,7 @@ def test_the_end_itself_does_not_count_as_a_near_miss(record: Record) -> None:
 
 
 @pytest.mark.parametrize(
-    "rules", [StopRules(("<|end|>",)), StopRules(token_ids=(257,))], ids=["text", "id"]
+    "rules", [StopRules.of("<|end|>"), StopRules(token_ids=(257,))], ids=["text", "id"]
 )
 def test_an_end_token_that_is_also_a_stop_is_not_a_near_miss(
     record: Record, rules: StopRules

@@ -13,7 +13,7 @@ def test_continuing_past_a_stop_counts_once_and_leaves_the_list_as_it_is(use: Us
         inspector.head.past.click()
         await eventually(lambda: not window.workspace.current.session.is_running)
         assert window.workspace.current.conversation.enabled_stops() == ("6",)
-        assert window.workspace.current.stops.entries() == [StopEntry("6")]
+        assert window.workspace.current.stops.entries() == [StopEntry.of("6")]
         shown = window.workspace.current.shown_run
         assert shown is not None
         assert shown.text == "1\n2\n3\n4\n5\n6\n7\n8\n9\n10"
@@ -30,7 +30,7 @@ def test_answering_without_a_stop_keeps_list_and_follow_up_questions(use: Use) -
         workspace.show_run(first)
         inspector.head.without.click()
         await eventually(lambda: not workspace.current.session.is_running)
-        assert workspace.current.stops.entries() == [StopEntry("6")]
+        assert workspace.current.stops.entries() == [StopEntry.of("6")]
         texts = [message.said for message in workspace.current.conversation.messages]
         assert texts[1].endswith("9\n10")
         assert texts[2] == "What is a stop sequence?"

@@ -35,12 +35,12 @@ REAL = {
     "a stop that is kept": (
         ["ab", "cE", "NDx"],
         (),
-        {"rules": StopRules(("END",), include_stop=True)},
+        {"rules": StopRules.of("END", include_stop=True)},
     ),
     "a stop in the thinking": (
         ["<think>", "x", "END", "</think>", "a"],
         (),
-        {"rules": StopRules(("END",), scope=StopScope.TEXT_AND_THINKING), **THINK},
+        {"rules": StopRules.of("END", scope=StopScope.TEXT_AND_THINKING), **THINK},
     ),
     "thinking, then a stop": (["<think>", "x y", "</think>", "a", "END"], ("END",), THINK),
     "a stop by id": (["ab", "c"], (), {"rules": StopRules(token_ids=(66,))}),

@@ -24,7 +24,7 @@ def test_a_case_that_was_saved_is_played_by_the_command_line(
         inspector.tabs.setCurrentWidget(inspector.tab(WhatIfTab))
         inspector.tab(WhatIfTab).editor.input.setText("4")
         outcome = lambda: inspector.inspector.what_if.outcome  # noqa: E731
-        await eventually(lambda: (found := outcome()) is not None and "4" in found.strings)
+        await eventually(lambda: (tried := outcome()) is not None and "4" in tried.rules.strings)
         inspector.inspector.save_case(path)
         await eventually(path.exists)
 

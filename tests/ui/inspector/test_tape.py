@@ -34,13 +34,13 @@ def test_the_tape_shows_what_was_held_matched_and_cut(record: Record) -> None:
 
 
 def test_a_kept_stop_is_matched_and_not_cut(record: Record) -> None:
-    rules = StopRules(("END",), include_stop=True)
+    rules = StopRules.of("END", include_stop=True)
     tape = Tape(trace_of(record(["a", "END", "b"], rules=rules)))
     assert marks(tape)[-1] == ("END", TokenMark.MATCHED)
 
 
 # 256 bytes and the three special tokens of every script come before the first of its own.
-@pytest.mark.parametrize("rules", [StopRules(("<|x|>",)), StopRules(token_ids=(259,))])
+@pytest.mark.parametrize("rules", [StopRules.of("<|x|>"), StopRules(token_ids=(259,))])
 def test_a_stop_by_its_token_that_is_kept_is_matched_and_not_cut(
     record: Record, rules: StopRules
 ) -> None:
@@ -50,7 +50,7 @@ def test_a_stop_by_its_token_that_is_kept_is_matched_and_not_cut(
 
 
 def test_a_tag_that_is_the_stop_marks_no_text_before_it(record: Record) -> None:
-    rules = StopRules(("</think>",), scope=StopScope.ALL)
+    rules = StopRules.of("</think>", scope=StopScope.ALL)
     tape = Tape(trace_of(record(["<think>", "a long thought", "</think>"], rules=rules, **THINK)))
     assert marks(tape) == [("a long thought", TokenMark.NONE)]
 

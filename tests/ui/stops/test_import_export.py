@@ -22,11 +22,11 @@ ODD = ["\n\nUser:", " a ", "a,b", "\\n", "é", "👍", '"']
 
 
 def of(*values: str) -> StopListModel:
-    return StopListModel([StopEntry(value) for value in values])
+    return StopListModel([StopEntry.of(value) for value in values])
 
 
 def sequences(model: StopListModel) -> list[str]:
-    return [entry.sequence for entry in model.entries()]
+    return [entry.stop.text for entry in model.entries()]
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     ],
 )  # fmt: skip
 def test_white_space_alone_is_remarked_on_by_what_it_does(stop: str, words: str) -> None:
-    assert remarks([StopEntry(stop)], 0, StopHistory(), frozenset())[0].words == words
+    assert remarks([StopEntry.of(stop)], 0, StopHistory(), frozenset())[0].words == words
 
 
 @pytest.mark.parametrize(
@@ -167,12 +167,12 @@ def test_what_a_stop_would_have_ended_is_counted_in_plain_words(
     answers: tuple[str, ...], words: str
 ) -> None:
     history = StopHistory(answers=answers)
-    said = remarks([StopEntry("END")], 0, history, frozenset())
+    said = remarks([StopEntry.of("END")], 0, history, frozenset())
     assert words in [one.words for one in said]
 
 
 def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:
-    entries = [StopEntry(value) for value in ("v", "w", "x", "y", "</s>")]
+    entries = [StopEntry.of(value) for value in ("v", "w", "x", "y", "</s>")]
     said = "\n".join(r.words for r in remarks(entries, 4, StopHistory(), frozenset({"</s>"})))
     assert "A special token of this model" in said
     assert "Number 5" in said

@@ -9,7 +9,7 @@ from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from engine.files.json_fields import Fields
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import Stop, StopRules, StopScope
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.kit.theme import Theme
 from ui.records.codec import stops_from, stops_values
@@ -23,11 +23,11 @@ CHECK, EDIT = Qt.ItemDataRole.CheckStateRole, Qt.ItemDataRole.EditRole
 
 
 def sequences(model: StopListModel) -> list[str]:
-    return [entry.sequence for entry in model.entries()]
+    return [entry.stop.text for entry in model.entries()]
 
 
 def of(*values: str) -> StopListModel:
-    return StopListModel([StopEntry(value) for value in values])
+    return StopListModel([StopEntry.of(value) for value in values])
 
 
 def cell(
@@ -104,16 +104,18 @@ def test_every_change_can_be_undone_and_redone() -> None:
     after = model.entries()
     while model.undo_stack.canUndo():
         model.undo_stack.undo()
-    assert model.entries() == [StopEntry("a"), StopEntry("b"), StopEntry("c")]
+    assert model.entries() == [StopEntry.of("a"), StopEntry.of("b"), StopEntry.of("c")]
     while model.undo_stack.canRedo():
         model.undo_stack.redo()
-    assert model.entries() == after == [StopEntry("c"), StopEntry("A"), StopEntry("b", False)]
+    assert (
+        model.entries() == after == [StopEntry.of("c"), StopEntry.of("A"), StopEntry.of("b", False)]
+    )
 
 
 def test_a_check_box_switches_a_sequence() -> None:
     model = of("a")
     model.setData(model.index(0, StopColumn.ENABLED), Qt.CheckState.Unchecked, int(CHECK))
-    assert model.entries() == [StopEntry("a", is_enabled=False)]
+    assert model.entries() == [StopEntry.of("a", is_enabled=False)]
 
 
 @pytest.mark.parametrize(
@@ -137,9 +139,9 @@ def test_a_row_does_not_move_beyond_the_ends() -> None:
 
 
 def test_adding_a_disabled_sequence_again_enables_it() -> None:
-    model = StopListModel([StopEntry("END", is_enabled=False)])
+    model = StopListModel([StopEntry.of("END", is_enabled=False)])
     model.add("END")
-    assert model.entries() == [StopEntry("END")]
+    assert model.entries() == [StopEntry.of("END")]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_a_stop_at_the_end_of_another_does_not_shadow_it() -> None:
 
 
 def test_a_stop_that_counts_elsewhere_shadows_nothing() -> None:
-    entries = [StopEntry("b"), StopEntry("abc", scope=StopScope.ALL)]
+    entries = [StopEntry.of("b"), StopEntry.of("abc", scope=StopScope.ALL)]
     model = StopListModel(entries)
     assert cell(model, 1, StopColumn.REMARK) is None
     model.set_scope(0, StopScope.ALL)
@@ -193,12 +195,12 @@ def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:
     model.set_scope(0, StopScope.TEXT_AND_THINKING)
     assert cell(model, 0, StopColumn.SCOPE, TOOL_TIP) == "In the answer and the thinking"
     assert rules_of(model.entries()) == StopRules(
-        ("END", "x"), scopes=(("END", StopScope.TEXT_AND_THINKING),)
+        (Stop("END", StopScope.TEXT_AND_THINKING), Stop("x"))
     )
     kept = stops_from(Fields({"stops": stops_values(model.entries())}, ""))
     assert kept == model.entries()
     model.undo_stack.undo()
-    assert rules_of(model.entries()) == StopRules(("END", "x"))
+    assert rules_of(model.entries()) == StopRules.of("END", "x")
 
 
 def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
@@ -221,9 +223,9 @@ def test_the_table_offers_where_a_sequence_counts_by_mouse_and_by_keyboard(
 
 
 def test_the_fix_of_a_typed_backslash_is_shown_as_the_list_shows_it() -> None:
-    (remark,) = remarks([StopEntry("\\n\\nUser:")], 0, StopHistory(), frozenset())
+    (remark,) = remarks([StopEntry.of("\\n\\nUser:")], 0, StopHistory(), frozenset())
     assert remark.fix == "Make It ⏎⏎User:"
     assert remark.fixed == "\n\nUser:"
-    (long,) = remarks([StopEntry("\\n" + "x" * 50)], 0, StopHistory(), frozenset())
+    (long,) = remarks([StopEntry.of("\\n" + "x" * 50)], 0, StopHistory(), frozenset())
     assert long.fix == "Make It ⏎" + "x" * 18 + "…"
     assert long.fixed == "\n" + "x" * 50

@@ -136,7 +136,7 @@ def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_model_is_
         window.preferences.change(text_percent=percent)
         seven = conversation()
         seven.model = ChosenModel(MODEL.id, MODEL.path)
-        seven.stops = [StopEntry(stop) for stop in STOPS]
+        seven.stops = [StopEntry.of(stop) for stop in STOPS]
         window.workspace.take_in(seven)
         panel = window.stop_panel
         column = panel.editor.parentWidget()

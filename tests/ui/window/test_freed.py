@@ -78,7 +78,7 @@ def test_a_list_that_shows_other_stops_keeps_one_selection(qtbot: QtBot, theme: 
     qtbot.addWidget(holder)
     editor = StopListEditor()
     editor.setParent(holder)
-    models = [StopListModel([StopEntry(str(number))]) for number in range(5)]
+    models = [StopListModel([StopEntry.of(str(number))]) for number in range(5)]
     for model in models:
         editor.show_model(model)
     delete_later()

@@ -76,7 +76,7 @@ def test_a_stop_of_4096_characters_scrolls_nothing_sideways(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         least = await width_with_an_ordinary_stop(window)
         window.workspace.current.stops.replace_all(
-            [StopEntry(STOP), StopEntry(STOP[:-1] + "\\n"), StopEntry(f" {STOP}")], "set"
+            [StopEntry.of(STOP), StopEntry.of(STOP[:-1] + "\\n"), StopEntry.of(f" {STOP}")], "set"
         )
         window.workspace.send("Count from 1 to 3")
         await eventually(lambda: not window.workspace.current.session.is_running)

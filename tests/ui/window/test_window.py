@@ -174,16 +174,16 @@ def test_a_stop_list_is_edited_with_the_keyboard_alone(use: Use, qtbot: QtBot) -
         qtbot.keyClick(editor.input, Qt.Key.Key_Return)
         qtbot.keyClicks(editor.input, "END")
         qtbot.keyClick(editor.input, Qt.Key.Key_Return)
-        assert [entry.sequence for entry in stops.entries()] == ["3\n4", "END"]
+        assert [entry.stop.text for entry in stops.entries()] == ["3\n4", "END"]
         qtbot.keyClick(editor.table, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
         qtbot.keyClick(editor.table, Qt.Key.Key_Space)
-        assert [e.sequence for e in stops.entries() if e.is_enabled] == ["3\n4"]
+        assert [e.stop.text for e in stops.entries() if e.is_enabled] == ["3\n4"]
         qtbot.keyClick(editor.table, Qt.Key.Key_F2)
         line = editor.table.findChild(QLineEdit)
         assert line is not None
         qtbot.keyClicks(line, r"\t")
         qtbot.keyClick(line, Qt.Key.Key_Return)
-        await eventually(lambda: stops.entries()[0].sequence == "\t")
+        await eventually(lambda: stops.entries()[0].stop.text == "\t")
         qtbot.keyClick(editor.table, Qt.Key.Key_Delete)
         qtbot.mouseClick(editor.undo, Qt.MouseButton.LeftButton)
         assert len(stops.entries()) == 2

@@ -393,7 +393,7 @@ def test_a_half_typed_stop_stays_with_its_conversation(use: Use, scripted: Scrip
         assert editor.input.text() == "EN"
         QTest.keyClick(editor.input, "D")
         QTest.keyClick(editor.input, Qt.Key.Key_Return)
-        assert [one.sequence for one in first.conversation.stops] == ["END"]
+        assert [one.stop.text for one in first.conversation.stops] == ["END"]
 
     use(steps)
 
@@ -411,7 +411,7 @@ def test_a_stop_that_is_edited_in_the_list_is_kept_when_another_conversation_is_
         assert field is not None
         field.setText("END")
         window.new_conversation()
-        assert [one.sequence for one in first.conversation.stops] == ["END"]
+        assert [one.stop.text for one in first.conversation.stops] == ["END"]
 
     use(steps)
 

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import StopKind, as_sentence, counted, escaped
+from engine import Stop, StopKind, as_sentence, counted, escaped
 from ui.chat.composer.settings_popover import sampling_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.open_conversations import OpenConversation
@@ -389,7 +389,7 @@ class SidesSheet(QDialog):
         self.stops.setAccessibleName("Stop sequences of the second answer, one per line")
         self.stops.setPlaceholderText("No stop sequences")
         self._shown_stops = "\n".join(
-            escaped(stop.sequence) for stop in now.stops if stop.is_enabled and stop.sequence
+            escaped(entry.stop.text) for entry in now.stops if entry.is_enabled and entry.stop.text
         )
         self.stops.setPlainText(self._shown_stops)
         self.temperature = sampling_field("temperature")
@@ -514,16 +514,13 @@ class SidesSheet(QDialog):
             self._say("No answer can be started now.")
 
     def _stops(self) -> tuple[StopEntry, ...]:
-        """Return the stop list; sequences that the conversation has keep their scope."""
+        """Return the stop list; those that the conversation has keep their options."""
         typed = self.stops.toPlainText()
         if typed == self._shown_stops:
             return self._now.stops
-        known = {stop.sequence: stop for stop in self._now.stops}
-        sequences = [unescaped(line) for line in typed.split("\n") if line]
-        return tuple(
-            replace(known[one], is_enabled=True) if one in known else StopEntry(one)
-            for one in dict.fromkeys(sequences)
-        )
+        known = {entry.stop.text: entry.stop for entry in self._now.stops}
+        texts = dict.fromkeys(unescaped(line) for line in typed.split("\n") if line)
+        return tuple(StopEntry(known.get(text, Stop(text))) for text in texts)
 
     def _say(self, words: str) -> None:
         self.problem.setText(words)

@@ -229,7 +229,7 @@ def stop_entries(values: Iterable[Any], where: str, found: FoundConversations) -
         except InvalidRequest as error:
             found.note_damage(f"{where}[{number}]: {error.reason}")
         else:
-            entries[value] = StopEntry(value)
+            entries[value] = StopEntry.of(value)
     return list(entries.values())
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.stopping.record import StopKind
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import Stop, StopRules, StopScope
 from tests.engine.contract.reading import Reading
 from tests.engine.contract.reading_state import Tag
 from tests.engine.contract.writing.case import Case, first_reading
@@ -20,19 +20,24 @@ class Match:
     end: int
 
 
+def spells(stop: Stop, text: str) -> bool:
+    """Return whether a text is the beginning of a stop, or all of it."""
+    return text == stop.text[: len(text)]
+
+
 def find_match(reading: Reading, rules: StopRules, since: int) -> Match | None:
     """Return the stop that completes first at or after a position, of several the longest."""
     chars = reading.chars
     for end in range(since + 1, len(chars) + 1):
         found: list[Match] = []
-        for number, string in enumerate(rules.strings):
-            start = end - len(string)
+        for number, stop in enumerate(rules.stops):
+            start = end - len(stop.text)
             if start < 0 or chars[start].part != chars[end - 1].part:
                 continue
-            if chars[start].channel not in rules.scope_of(string).channels:
+            if chars[start].channel not in rules.scope_of(stop).channels:
                 continue
-            if all(chars[start + n].char == char for n, char in enumerate(string)):
-                found.append(Match(number, string, start, end))
+            if spells(stop, "".join(char.char for char in chars[start:end])):
+                found.append(Match(number, stop.text, start, end))
         if found:
             return min(found, key=lambda match: (-len(match.string), match.number))
     return None
@@ -42,10 +47,15 @@ def held_back(reading: Reading, rules: StopRules) -> str:
     """Return the text at the end that could still become a stop, or a tag."""
     if reading.header is not None:
         return ""
-    strings = [s for s in rules.strings if reading.channel in rules.scope_of(s).channels]
+    stops = [stop for stop in rules.stops if reading.channel in rules.scope_of(stop).channels]
     text = reading.part_text
     depth = max(
-        (n for s in strings for n in range(1, len(s)) if text.endswith(s[:n])),
+        (
+            n
+            for stop in stops
+            for n in range(1, min(len(stop.text), len(text) + 1))
+            if spells(stop, text[-n:])
+        ),
         default=0,
     )
     return text[len(text) - depth :] + reading.undecided_text
@@ -118,7 +128,7 @@ def _end_on(case: Case, before: Reading, token: int, index: int) -> End | None:
                 before,
                 token,
                 count,
-                value=token if number is None else rules.strings[number],
+                value=token if number is None else rules.stops[number].text,
                 rule_index=number,
                 tag=tag,
             )
@@ -147,8 +157,8 @@ def _named(
             return scope is StopScope.ALL and own is not None
         return before.channel in scope.channels
 
-    for number, string in enumerate(rules.strings):
-        scope = rules.scope_of(string)
+    for number, stop in enumerate(rules.stops):
+        string, scope = stop.text, rules.scope_of(stop)
         for tag in tags:
             if string == tag.text and scope is StopScope.ALL:
                 return number, tag

@@ -3,8 +3,10 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum
+from typing import Any
 
-from engine.stopping.rules import StopRules, StopScope
+from engine.stopping.rules import OWN_STOP_OPTIONS, Stop, StopRules, StopScope
 from tests.engine.contract.reference import expected
 from tests.engine.contract.writing.case import Case, first_reading
 from tests.engine.contract.writing.vocabularies import (
@@ -46,16 +48,23 @@ def random_stops(case: Case, rng: random.Random) -> StopRules:
     pool = [*case.script, made.ids[EOS], made.ids[ODD], rng.randrange(made.size)]
     ids = [rng.choice(pool) for _ in range(rng.choice((0, 0, 0, 1, 1, 2)))]
     scope = rng.choice((StopScope.TEXT, StopScope.TEXT, StopScope.TEXT_AND_THINKING, StopScope.ALL))
-    scopes = [(string, rng.choice(list(StopScope))) for string in strings if rng.random() < 0.15]
     return StopRules(
-        strings=tuple(strings),
+        tuple(Stop(string, **_own_options(rng)) for string in strings),
         token_ids=tuple(dict.fromkeys(ids)),
         scope=scope,
         include_stop=rng.random() < 0.15,
         ignore_eos=rng.random() < 0.1,
         min_tokens=rng.randint(1, len(case.script) + 2) if rng.random() < 0.12 else 0,
-        scopes=tuple(scopes),
     )
+
+
+def _own_options(rng: random.Random) -> dict[str, Any]:
+    """Return options of one stop: mostly none."""
+    return {
+        option.name: rng.choice(list(option.kind) if issubclass(option.kind, Enum) else [True])
+        for option in OWN_STOP_OPTIONS
+        if rng.random() < 0.15
+    }
 
 
 def with_limits(case: Case, rng: random.Random) -> Case:

@@ -117,7 +117,7 @@ def test_rows_that_end_early_leave_nothing_behind(
         collecting = asyncio.create_task(cancelled.collect())
         others = await answered(
             engine,
-            asked(PROMPTS[0], stops=StopRules(("\n7",))),
+            asked(PROMPTS[0], stops=StopRules.of("\n7")),
             asked(PROMPTS[1], max_tokens=1),
         )
         cancelled.cancel()

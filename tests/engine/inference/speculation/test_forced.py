@@ -243,8 +243,8 @@ def test_answers_are_the_same_token_for_token(demo_model_path: Any) -> None:
     requests = [held(one, sampling=each) for one, each in zip(SCHEMAS.values(), cycle(samplings))]
     requests += [
         called(),
-        held(SCHEMAS["fixed"], stops=StopRules(("nobody",))),
-        held(SCHEMAS["fixed"], stops=StopRules(("nobody",), min_tokens=200)),
+        held(SCHEMAS["fixed"], stops=StopRules.of("nobody")),
+        held(SCHEMAS["fixed"], stops=StopRules.of("nobody", min_tokens=200)),
         held(SCHEMAS["fixed"], sampling=Sampling(temperature=0, frequency_penalty=1.5)),
         held(SCHEMAS["fixed"], sampling=Sampling(temperature=0, logit_bias=((10, -5.0),))),
     ]

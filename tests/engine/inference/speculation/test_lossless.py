@@ -84,7 +84,7 @@ def test_guesses_that_are_always_wrong_change_nothing(tmp_path: Path) -> None:
 def test_a_stop_string_ends_the_answer_at_any_token_of_a_run(tmp_path: Path) -> None:
     scripts = {f"{n}": [*WORDS[:n], "EN", "D!", *WORDS[n:]] for n in range(20)}
     stage = GuessingStage(tmp_path, scripts)
-    ends = same_with_guesses(stage, *(asking(text, rules=StopRules(("END",))) for text in scripts))
+    ends = same_with_guesses(stage, *(asking(text, rules=StopRules.of("END")) for text in scripts))
     assert {(end.stop.kind, end.stop.value) for end in ends} == {(StopKind.STOP_STRING, "END")}
     assert [end.stop.token_index for end in ends] == [n + 1 for n in range(20)]
     assert [end.usage.output_tokens for end in ends] == [n + 2 for n in range(20)]
@@ -109,7 +109,7 @@ def test_every_end_is_found_at_any_token_of_a_run(tmp_path: Path, kind: str) -> 
 
 def test_tokens_beyond_the_end_are_counted_nowhere(tmp_path: Path) -> None:
     stage = GuessingStage(tmp_path, {"go": [*WORDS[:10], "END", *WORDS[10:]]}, width=32)
-    [last] = same_with_guesses(stage, asking(rules=StopRules(("END",))))
+    [last] = same_with_guesses(stage, asking(rules=StopRules.of("END")))
     assert 0 < last.speculation.guessed == last.speculation.accepted < 11
 
 
@@ -119,7 +119,7 @@ def test_reasoning_tags_and_calls_are_found_inside_a_run(tmp_path: Path) -> None
     same_with_guesses(
         stage,
         *(
-            asking(rules=StopRules((stop,), scope=scope))
+            asking(rules=StopRules.of(stop, scope=scope))
             for scope in StopScope
             for stop in ("END", "well", "two", "</think>")
         ),
@@ -156,7 +156,7 @@ def test_the_kept_cache_ends_where_the_answer_ended(
 
     monkeypatch.setattr(PromptCache, "keep", noted)
     for text in ("END", "w7 "):
-        [last] = same_with_guesses(stage, asking(rules=StopRules((text,))))
+        [last] = same_with_guesses(stage, asking(rules=StopRules.of(text)))
         assert last.speculation.accepted > 0
         ids = [stage.id(piece) for piece in words[: words.index(text) + 1]]
         tokens, held = kept[-1]
@@ -257,7 +257,7 @@ def test_any_answer_is_the_same_with_guesses(
     same_with_guesses(
         stage,
         asking(
-            rules=StopRules(tuple(stops), scope=scope, min_tokens=least),
+            rules=StopRules.of(*stops, scope=scope, min_tokens=least),
             max_tokens=most,
             sampling=Sampling(
                 temperature=0 if seed is None else 1,

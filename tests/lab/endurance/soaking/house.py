@@ -111,7 +111,7 @@ class House:
         workspace.settings.change(
             ConversationSettings(temperature=0.0, max_tokens=case.max_tokens, is_thinking=False)
         )
-        workspace.current.stops.replace_all([StopEntry(stop) for stop in case.stops], "a case")
+        workspace.current.stops.replace_all([StopEntry.of(stop) for stop in case.stops], "a case")
         await eventually(lambda: workspace.model.stage == "ready")
         if not workspace.send(case.prompt):
             self.faults.append("window: nothing was sent")

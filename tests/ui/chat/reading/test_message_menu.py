@@ -198,7 +198,7 @@ def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(use: Use) -> No
         assert branch is not source
         assert branch.title == "Long (branch)"
         assert texts(branch) == texts(source)[:4]
-        assert [stop.sequence for stop in branch.stops] == ["END"]
+        assert [stop.stop.text for stop in branch.stops] == ["END"]
         assert branch.tools == ToolsInUse(("sums",))
         assert {one.id for one in branch.tree}.isdisjoint(one.id for one in source.tree)
 

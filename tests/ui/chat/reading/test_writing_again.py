@@ -99,7 +99,7 @@ def test_a_slash_offers_presets_filters_them_and_uses_one(use: Use) -> None:
         press(Qt.Key.Key_Backspace)
         assert not offers.isVisible()
         strict = ConversationSettings(temperature=0.0)
-        presets.keep(Preset("Strict answers", strict, (StopEntry("END"),)))
+        presets.keep(Preset("Strict answers", strict, (StopEntry.of("END"),)))
         presets.keep(Preset("Very strict", strict))
         presets.keep(Preset("Poems", ConversationSettings(temperature=1.0)))
         QTest.keyClicks(keyboard(), "/")
@@ -111,7 +111,7 @@ def test_a_slash_offers_presets_filters_them_and_uses_one(use: Use) -> None:
         press(DOWN, Qt.Key.Key_Tab)
         current = window.workspace.current
         assert current.conversation.settings.temperature == 0.0
-        assert [stop.sequence for stop in current.stops.entries()] == ["END"]
+        assert [stop.stop.text for stop in current.stops.entries()] == ["END"]
         assert (composer.text, offers.isVisible()) == ("", False)
         assert keyboard() is composer.input
 

@@ -64,7 +64,7 @@ def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
 
 def test_an_archive_carries_folders_tags_and_presets(tmp_path: Path) -> None:
     written = conversation()
-    folder = ConversationFolder("Work", "Be formal.", (StopEntry("END", False),), is_open=False)
+    folder = ConversationFolder("Work", "Be formal.", (StopEntry.of("END", False),), is_open=False)
     written.placement = Placement(folder.id, ("maths", "homework"), True)
     written.stops_from = f"folder:{folder.id}"
     preset = Preset("Terse", ConversationSettings("Be brief."))
@@ -185,7 +185,7 @@ def test_presets_survive_a_file() -> None:
         Preset(
             "Terse",
             ConversationSettings("Be brief.", temperature=0.2, seed=7),
-            (StopEntry("\n", False),),
+            (StopEntry.of("\n", False),),
         ),
         Preset("Ä", ConversationSettings()),
     ]

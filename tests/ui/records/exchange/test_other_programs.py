@@ -377,14 +377,14 @@ def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) 
     (one,) = found.conversations
     settings = one.settings
     assert (settings.system_prompt, settings.temperature, settings.top_p) == ("Be kind.", 0.5, None)
-    assert (settings.max_tokens, [stop.sequence for stop in one.stops]) == (64, ["###"])
+    assert (settings.max_tokens, [stop.stop.text for stop in one.stops]) == (64, ["###"])
     assert [file.name for file in one.messages[0].files] == ["17 - cat.png"]
     run = one.messages[1].run
     assert run is not None
     assert run.finished is not None
     assert (run.text, run.thinking, run.stops) == ("Hi.", "Who?", ("###",))
     assert line_under(run) == '12 tokens · Stopped by "###"'
-    assert [(p.name, p.settings.system_prompt, p.stops[0].sequence) for p in found.presets] == [
+    assert [(p.name, p.settings.system_prompt, p.stops[0].stop.text) for p in found.presets] == [
         ("Terse", "Be terse.", "END")
     ]
     assert "llm.prediction.stopStrings[1]: must be a string, not int" in found.damaged[0]
@@ -423,7 +423,7 @@ def test_jan_brings_reasoning_calls_and_stops(tmp_path: Path) -> None:
     (tmp_path / "t" / "messages.jsonl").write_text("\n".join(map(json.dumps, messages)))
     found = find_conversations(tmp_path, MOST)
     (one,) = found.conversations
-    assert ([stop.sequence for stop in one.stops], one.settings.temperature) == (["</s>"], 0.1)
+    assert ([stop.stop.text for stop in one.stops], one.settings.temperature) == (["</s>"], 0.1)
     run = one.messages[1].run
     assert run is not None
     assert run.finished is not None

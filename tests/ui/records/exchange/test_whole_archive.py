@@ -36,7 +36,7 @@ _ROOM = 10_000_000
 
 def small_trace(residue: str) -> RunTrace:
     setting = RunSetting(model="m", family=TagFamily(), eos=(2,), context_room=9, has_bytes=True)
-    trace = RunTrace(setting, StopRules(("END",)), 64, 1)
+    trace = RunTrace(setting, StopRules.of("END"), 64, 1)
     trace.stop, trace.residue = FINISHED.stop, residue
     return trace
 
@@ -82,11 +82,11 @@ def filled(folder: Path) -> Computer:
     """Return a computer with some of everything."""
     computer = Computer(folder)
     work = ConversationFolder(
-        "Work", "Be formal.", (StopEntry("END"), StopEntry("\n", False)), is_open=False
+        "Work", "Be formal.", (StopEntry.of("END"), StopEntry.of("\n", False)), is_open=False
     )
     for one in (work, ConversationFolder("Empty")):
         computer.conversations.folders.keep(one)
-    computer.presets.keep(Preset("Terse", ConversationSettings("Be brief."), (StopEntry("x"),)))
+    computer.presets.keep(Preset("Terse", ConversationSettings("Be brief."), (StopEntry.of("x"),)))
     for number in range(3):
         one = conversation(f"Größe {number}?")
         one.title, one.created_at, one.updated_at = f"Talk {number}", 1e9 + number, 2e9 - number

@@ -88,7 +88,7 @@ def test_a_preset_brings_settings_and_stops_and_can_be_undone(use: Use) -> None:
         window.chat.settings.hide()
         conversation = window.workspace.current.conversation
         assert conversation.settings.max_tokens == 9
-        assert conversation.stops == [StopEntry("END")]
+        assert conversation.stops == [StopEntry.of("END")]
         window.workspace.current.stops.undo_stack.undo()
         assert conversation.stops == []
 

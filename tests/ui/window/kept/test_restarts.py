@@ -34,7 +34,7 @@ def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart(use: 
         assert panel.sentence.text() == sentence_of_stop("6")
         assert "Cut off: 6" in panel.facts_text()
         assert "Stop list: 6" in panel.facts_text()
-        assert window.workspace.current.stops.entries() == [StopEntry("6")]
+        assert window.workspace.current.stops.entries() == [StopEntry.of("6")]
         await ask(window, "What is a stop sequence?")
         assert len(views(window)) == 2
 

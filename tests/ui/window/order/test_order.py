@@ -189,7 +189,7 @@ def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so
                 folder,
                 name="Office",
                 system_prompt="Be formal.",
-                stops=(StopEntry("\n"), StopEntry("END")),
+                stops=(StopEntry.of("\n"), StopEntry.of("END")),
             )
         ]
         window.workspace.new_conversation(folders.all()[0])
@@ -198,7 +198,7 @@ def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so
         assert window.workspace.current.conversation is made, "it is not used yet"
         assert made.settings.system_prompt == "Be formal."
         assert made.placement == Placement(folder.id)
-        assert window.workspace.current.stops.entries() == [StopEntry("\n"), StopEntry("END")]
+        assert window.workspace.current.stops.entries() == [StopEntry.of("\n"), StopEntry.of("END")]
         source = window.stop_panel.source
         assert source.isVisible()
         assert source.text() == "From the folder “Office”"
