@@ -14,7 +14,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, PromptProcessingBatch
-from mlx_lm.models.cache import BatchKVCache, CacheList, make_prompt_cache, trim_prompt_cache
+from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, make_prompt_cache
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.grammar.masks import settle
@@ -92,6 +92,9 @@ def unmask(cache: abc.Sequence[Any]) -> None:
     for part in cache:
         if type(part) is BatchKVCache:
             part.__class__ = UnmaskedCache
+        elif type(part) is ArraysCache:
+            # States have no padding once their prompt was read, but mlx-lm keeps the paddings.
+            part.left_padding = None
         elif isinstance(part, CacheList):
             unmask(part.caches)
 
@@ -471,7 +474,10 @@ class RunningBatch:
         gone = self._taken_out(rows)
         for one in gone:
             if (unused := rows[one.sequence.number]) and one.cache and one.tokens:
-                trim_prompt_cache(one.cache, unused)
+                with self._generators.stream():
+                    if not self._drafting.cut(one.sequence.number, one.cache, unused):
+                        one.cache = one.tokens = None
+                        continue
                 one.tokens = one.tokens[:-unused]
         self._let_go(gone)
 

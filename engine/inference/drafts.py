@@ -11,8 +11,9 @@ from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import WIDTHS, CostCurve
+from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import DraftSource
-from engine.inference.speculation.verification import Checked, Rounding, can_rewind, check, rewind
+from engine.inference.speculation.verification import Checked, Rounding, check
 from engine.values.events import VerifiedDrafts
 from engine.values.tokens import TokenOrigin
 
@@ -44,7 +45,9 @@ class Drafting:
     def __init__(
         self, model: Any, sequences: Mapping[int, Sequence], new_curve: Callable[[], CostCurve]
     ) -> None:
-        self._model = model
+        self._rollback = Rollback(model)
+        # The sequences of the last check, each with its place and how many tokens it got there.
+        self._checked: dict[int, tuple[int, int]] = {}
         self._sequences = sequences
         self._new_curve = new_curve
         self._curves: dict[int, CostCurve] = {}
@@ -62,11 +65,13 @@ class Drafting:
 
     def begin_anew(self) -> None:
         """Note that the batch is empty again."""
+        self._forget_check()
         self._was_checked = False
         self._plain_due = 0
 
     def decoded(self, sampled: abc.Sequence[tuple[int, int, Any]], took_s: float | None) -> None:
         """Take the tokens of a step of the plain loop."""
+        self._forget_check()
         # The first step after a check only starts the loop again.
         if took_s is not None and not self._was_checked and sampled:
             self._curve(len(sampled)).note_one(took_s)
@@ -88,7 +93,9 @@ class Drafting:
     def step(self, rows: DecodingRows) -> Step | None:
         """Check guesses for the decoding rows, if that pays; None where the plain loop is due."""
         numbers = rows.numbers
-        if not can_rewind(rows.cache, len(numbers), _MOST + 1):
+        self._forget_check()
+        most = self._rollback.most_tokens(rows.cache) // len(numbers)
+        if most < WIDTHS[0]:
             return None
         known = rows.pending()
         began_s = self._ended_at_s if self._was_checked else time.perf_counter()
@@ -100,7 +107,7 @@ class Drafting:
         width = self._width(numbers)
         if not width:
             return None
-        guesses, origins, proposing_s = self._proposed(numbers, width - 1)
+        guesses, origins, proposing_s = self._proposed(numbers, min(width, most) - 1)
         size = int(rows.pending_logprobs(0).shape[-1])
         guesses = [_within(one, size) for one in guesses]
         longest = max(map(len, guesses))
@@ -112,7 +119,8 @@ class Drafting:
             curve.note(width, self._probe(rows, guesses, width))
             self._was_checked = True  # the next step's time is not that of a plain one
             return None
-        found = check(rows, self._model, guesses, width, self._noise)
+        # Where a state takes tokens in, padding has to be taken back as well.
+        found = check(rows, self._rollback, guesses, longest + 1, self._noise)
         self._ended_at_s = time.perf_counter()
         curve.note(width, self._ended_at_s - began_s - proposing_s)
         self._checks += 1
@@ -124,7 +132,26 @@ class Drafting:
         elif not all(one.tokens for one in found):
             self._plain_due = 1  # a row that got no token needs a pass over one token
         step = self._step(numbers, found, guesses, origins)
-        return step if step.sampled else None
+        if not step.sampled:
+            return None
+        self._checked = {
+            number: (place, len(one.tokens))
+            for place, (number, one) in enumerate(zip(numbers, found, strict=True))
+        }
+        return step
+
+    def cut(self, number: int, cache: abc.Sequence[Any], unused: int) -> bool:
+        """Remove the last tokens of the last step from the cache of a sequence that has left.
+
+        Returns:
+            Whether that could be done.
+        """
+        place, tokens = self._checked.get(number, (0, 0))
+        return self._rollback.shorten(cache, place, unused, tokens - unused)
+
+    def _forget_check(self) -> None:
+        self._checked = {}
+        self._rollback.forget()
 
     def _width(self, numbers: abc.Sequence[int]) -> int:
         """Return how many tokens of each row the next pass should have; 0 for the plain loop."""
@@ -226,10 +253,10 @@ class Drafting:
 
     def _first_logprobs(self, rows: DecodingRows, inputs: list[list[int]]) -> mx.array:
         """Return the log-probabilities after the first token of each row, (rows, vocabulary)."""
-        logits: mx.array = self._model(mx.array(inputs), cache=rows.cache)[:, 0]
+        logits: mx.array = self._rollback.read(mx.array(inputs), rows.cache)[:, 0]
         logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         mx.eval(logprobs)
-        rewind(rows.cache, [len(one) for one in inputs])
+        self._rollback.take_back(rows.cache, [len(one) for one in inputs])
         return logprobs
 
 

@@ -203,8 +203,57 @@ def straighten_windows(batch: Any) -> None:
     while parts:
         part = parts.pop()
         parts += getattr(part, "caches", ())
-        if getattr(part, "rotated", False):
-            part._temporal_order()
+        straighten(part)
+
+
+def straighten(part: Any) -> None:
+    """Put a window of several rows into temporal order; other kinds stay as they are.
+
+    Upstream: ``BatchRotatingKVCache._temporal_order`` in ``mlx_lm/models/cache.py``.
+    """
+    if getattr(part, "rotated", False):
+        part._temporal_order()
+
+
+def cut_windows(part: Any, least: int, more: Sequence[int]) -> None:
+    """Remove the newest ``least`` tokens of all rows of a window, then ``more[row]`` of each.
+
+    After a pass over several tokens a window still holds all that the next token sees, whatever is
+    removed: mlx-lm cuts its beginning only before a pass, down to what the first token sees.
+    Upstream: ``BatchRotatingKVCache`` in ``mlx_lm/models/cache.py``.
+    """
+    from mlx import core as mx
+    from mlx_lm.models.cache import dynamic_roll
+
+    straighten(part)
+    end = part._idx - least
+    keys, values = part.keys[..., :end, :], part.values[..., :end, :]
+    part.offset = part.offset - least
+    if any(more):
+        moved = mx.array(list(more))
+        keys = dynamic_roll(keys, moved[:, None], axis=2)
+        values = dynamic_roll(values, moved[:, None], axis=2)
+        # What was removed is now on the left, where it is hidden as padding.
+        part.left_padding = mx.maximum(part.left_padding, 0) + moved
+        part.offset = part.offset - moved
+    part.keys, part.values, part._idx = keys, values, end
+    part._offset = end if end < part.max_size else part._offset - least
+
+
+def cut_window(part: Any, tokens: int) -> bool:
+    """Remove the newest tokens of one row's window; return whether it holds enough for that.
+
+    Upstream: ``RotatingKVCache`` in ``mlx_lm/models/cache.py``.
+    """
+    if part.keys is None:
+        return True
+    end, offset = part._idx - tokens, part.offset - tokens
+    is_in_order = part._idx == part.keys.shape[2] or part.offset <= part.max_size
+    if not is_in_order or end < min(offset, part.max_size):
+        return False
+    part.keys, part.values = part.keys[..., :end, :], part.values[..., :end, :]
+    part._idx, part.offset = end, offset
+    return True
 
 
 @contextlib.contextmanager

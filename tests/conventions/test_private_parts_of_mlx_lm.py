@@ -254,6 +254,39 @@ def test_a_batch_of_mlx_lm_still_masks_a_rotated_window_wrongly(*, is_straighten
     )
 
 
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_a_window_of_mlx_lm_still_holds_what_the_next_token_sees(kept: int) -> None:
+    def is_cut_as_if_it_were_never_read() -> bool:
+        from mlx_lm.models.cache import RotatingKVCache
+
+        numbers = mx.arange(40, dtype=mx.float32)[None, None, :, None]
+
+        def read(part: Any, begin: int, end: int) -> Any:
+            return part.update_and_fetch(numbers[:, :, begin:end], numbers[:, :, begin:end])
+
+        def windows() -> Any:
+            part = RotatingKVCache(8)
+            read(part, 0, 20)
+            batch = RotatingKVCache.merge([part])
+            read(batch, 20, 21)
+            return batch
+
+        passed, plain = windows(), windows()
+        mlx_lm_internals.straighten(passed)
+        read(passed, 21, 24)
+        mlx_lm_internals.cut_windows(passed, 3 - kept, [0])
+        for place in range(21, 21 + kept):
+            read(plain, place, place + 1)
+        held = [sorted(read(one, 30, 31)[0].reshape(-1).tolist())[-8:] for one in (passed, plain)]
+        mlx_lm_internals.straighten(passed)
+        read(passed, 31, 34)
+        alone = passed.extract(0)
+        is_cut = mlx_lm_internals.cut_window(alone, 2)
+        return held[0] == held[1] and is_cut and alone.keys.reshape(-1).tolist()[-2:] == [30, 31]
+
+    expect("mlx-lm", "BatchRotatingKVCache._idx, _offset", is_cut_as_if_it_were_never_read)
+
+
 def test_importing_mlx_lm_still_changes_the_limit_of_open_files() -> None:
     def changes() -> bool:
         source = inspect.getsource(importlib.import_module("mlx_lm.utils"))

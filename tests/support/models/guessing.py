@@ -109,7 +109,11 @@ class Foreseen:
 
     def propose(self, most: int) -> Sequence[int]:
         """Return the next tokens."""
-        return self._guesses[len(self.told) : len(self.told) + most]
+        return self.proposed_at(len(self.told), most)
+
+    def proposed_at(self, place: int, most: int) -> Sequence[int]:
+        """Return what it proposes after so many tokens."""
+        return self._guesses[place : place + most]
 
 
 class GuessingBackend(MlxBackend):
