@@ -15,6 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _CODE = shutil.ignore_patterns("__pycache__", "*.pyc")
+_COUNT = "Count from 1 to 9, one number per line"
 
 
 @pytest.fixture
@@ -38,11 +39,25 @@ def changed(tree: Path, *changes: tuple[str, str, str]) -> None:
         file.write_text(before.replace(place, text + place) if place else text, encoding="utf-8")
 
 
+def replaced(tree: Path, name: str, place: str, text: str) -> None:
+    """Put text in the place that a file has once."""
+    file = tree / name
+    before = file.read_text(encoding="utf-8")
+    assert before.count(place) == 1, f"{name} has {place!r} once"
+    file.write_text(before.replace(place, text), encoding="utf-8")
+
+
 def environment(tree: Path) -> Mapping[str, str]:
     """The environment of a program in a copy, away from this person's folders."""
     own = {"FULLSTOP_DATA_DIR": "data", "FULLSTOP_CONFIG_DIR": "config", "HF_HUB_CACHE": "hub"}
     places = {name: str(tree.parent / folder) for name, folder in own.items()}
-    return {**os.environ, **places, "PYTHONPATH": str(tree), "COLUMNS": "100"}
+    return {
+        **os.environ,
+        **places,
+        "PYTHONPATH": str(tree),
+        "COLUMNS": "100",
+        "QT_QPA_PLATFORM": "offscreen",
+    }
 
 
 def said(tree: Path, *words: str) -> str:
@@ -77,9 +92,9 @@ def served(tree: Path) -> Iterator[str]:
             server.terminate()
 
 
-def answer(address: str, **parameters: Any) -> str:
+def answer(address: str, asked: str = _COUNT, **parameters: Any) -> str:
     """The text of a chat completion of the demo model."""
-    question = {"role": "user", "content": "Count from 1 to 9, one number per line"}
+    question = {"role": "user", "content": asked}
     body = {"model": "any", "messages": [question], "max_tokens": 12, **parameters}
     request = urllib.request.Request(
         f"{address.rstrip('/')}/v1/chat/completions",
@@ -177,17 +192,141 @@ def _near_the_top(wanted: Sampling) -> list[Any]:
         ("engine/inference/sampling.py", "def processors(", near_the_top),
         ("api/dialects/shared/parameters.py", '    "min_p": {"OpenAI"', row),
     )
-    sampling = tree / "engine/inference/sampling.py"
-    made = sampling.read_text(encoding="utf-8")
     calls = "    return list(\n        make_logits_processors("
-    assert made.count(calls) == 1
-    sampling.write_text(
-        made.replace(calls, calls.replace("return ", "return _near_the_top(wanted) + ")),
-        encoding="utf-8",
-    )
+    with_mask = calls.replace("return ", "return _near_the_top(wanted) + ")
+    replaced(tree, "engine/inference/sampling.py", calls, with_mask)
     with served(tree) as address:
         greedy = answer(address, temperature=0)
         assert any(answer(address, temperature=2, seed=seed) != greedy for seed in range(8))
         for seed in range(8):
             narrow = answer(address, temperature=2, seed=seed, top_n_sigma=0.001)
             assert narrow == greedy
+
+
+_ONE_STOP_IN_THE_WINDOW = """
+from PySide6.QtWidgets import QApplication, QMenu
+
+from engine import Channel, RunSetting, StopInfo, StopKind, StopRules, TokenTrace
+from engine.files.json_fields import Fields
+from engine.recording.run_trace import RunTrace
+from engine.recording.saved_run import from_json, to_json
+from tests.engine.contract.found import stop_as_test
+from ui.inspector.matcher_tab import rule_reports
+from ui.inspector.tape import Tape
+from ui.kit.theme import Theme
+from ui.records.codec import stops_from, stops_values
+from ui.records.conversations import StopEntry, rules_of
+from ui.stops.stop_list import StopListModel
+from ui.stops.stop_rows import StopHistory, remarks
+from ui.stops.stop_table import StopTable
+
+program = QApplication([])
+theme = Theme(program)
+model = StopListModel([StopEntry.of("END")])
+table = StopTable()
+table.setModel(model)
+table.choose_scope(model.index(0, 1))
+option = table.findChild(QMenu).actions()[-1]
+print(option.text())
+option.trigger()
+rules = rules_of(model.entries())
+print(stop_as_test(rules.stops[0]))
+print(stops_from(Fields({"stops": stops_values(model.entries())})) == model.entries())
+trace = RunTrace(RunSetting("m"), rules, 64)
+trace.take(TokenTrace(0, 5, "the end", b"the end", Channel.TEXT, 0.1, 7, "", (0,)))
+trace.stop = StopInfo(StopKind.EOS)
+recording = trace.recording()
+print(from_json(to_json(recording)).rules == rules)
+print(remarks(model.entries(), 0, StopHistory(answers=("the end",)), frozenset())[0].words)
+print(rule_reports(Tape(trace))[0].outcome)
+"""
+
+
+@pytest.mark.slow
+def test_an_option_for_one_stop_of_four_files_counts_over_http_in_the_window_and_in_the_contract(
+    tree: Path,
+) -> None:
+    shutil.copytree(ROOT / "tests/engine", tree / "tests/engine", ignore=_CODE)
+    field = """\
+    ignores_case: bool = field(
+        default=False, metadata={"title": "Ignore Case", "help": "take any case of its letters"}
+    )
+
+"""
+    any_case = """\
+        if self.ignores_case:
+            return text.lower().find(self.text[:chars].lower(), start)
+"""
+    spellings = """\
+def _spellings(rules: StopRules, numbers: tuple[int, ...]) -> dict[str, int]:
+    texts: dict[str, int] = {}
+    for place, number in enumerate(numbers):
+        stop = rules.stops[number]
+        cases = [{char, char.swapcase()} if stop.ignores_case else {char} for char in stop.text]
+        for letters in product(*cases):
+            texts.setdefault("".join(letters), place)
+    return texts
+
+
+class _AnyCase(StopMatcher):
+    def __init__(self, spellings: dict[str, int]) -> None:
+        super().__init__(tuple(spellings))
+        self._places = tuple(spellings.values())
+
+    @property
+    def progress(self) -> tuple[int, ...]:
+        reached = [0] * (max(self._places) + 1)
+        for place, count in zip(self._places, super().progress, strict=True):
+            reached[place] = max(reached[place], count)
+        return tuple(reached)
+
+    def _matched(self, rule: int, held: str, piece: str, consumed: int) -> str:
+        text = super()._matched(rule, held, piece, consumed)
+        self.match = replace(self.match, rule=self._places[rule])
+        return text
+
+
+"""
+    second_reading = """\
+    if stop.ignores_case:
+        return text.lower() == stop.text[: len(text)].lower()
+"""
+    meaning = '| `fullstop.stop_ignores_case` | an object | takes any case: `{"END": true}` |\n'
+    changed(
+        tree,
+        ("engine/stopping/rules.py", "    def find(self", field),
+        ("engine/stopping/rules.py", "        return text.find(self", any_case),
+        ("engine/stopping/matcher.py", "import re\n", "from itertools import product\n"),
+        ("engine/stopping/matcher.py", "def matcher_of(", spellings),
+        ("tests/engine/contract/writing/ends.py", "    return text == stop.text[", second_reading),
+        (".github/OPTIONS.md", "| `fullstop.stop_scopes` |", meaning),
+    )
+    matcher = "engine/stopping/matcher.py"
+    replaced(tree, matcher, "import dataclass\n", "import dataclass, replace\n")
+    replaced(tree, matcher, "StopMatcher(_texts(rules, ", "_AnyCase(_spellings(rules, ")
+    replaced(
+        tree,
+        matcher,
+        "tuple(rules.stops[number].text for number in numbers)",
+        "tuple(_spellings(rules, numbers))",
+    )
+
+    with served(tree) as address:
+        asked = {"asked": "Who are you?", "temperature": 0, "max_tokens": 30}
+        whole = answer(address, **asked)
+        assert "demo model" in whole
+        assert answer(address, **asked, stop=["DEMO"]) == whole
+        ignoring = {"stop_ignores_case": {"DEMO": True}}
+        cut = answer(address, **asked, stop=["DEMO"], fullstop=ignoring)
+        assert cut == whole[: whole.index("demo")]
+
+    compared = said(tree, "-m", "tests.engine.contract.run", "--cases", "300", "--seed", "1")
+    assert ", 0 differ from the reference" in compared
+    assert said(tree, "-c", _ONE_STOP_IN_THE_WINDOW).splitlines() == [
+        "Ignore Case",
+        "Stop('END', ignores_case=True)",
+        "True",
+        "True",
+        "Would have ended the last answer.",
+        "Occurred, but did not end the answer",
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
-from engine import InvalidRequest, StopScope, checked_strings, quoted
+from engine import InvalidRequest, StopOption, StopScope, checked_strings, quoted
 from ui.records.conversations import StopEntry
 from ui.stops.stop_rows import Index, StopColumn, StopRows
 from ui.words import unescaped
@@ -211,6 +211,12 @@ class StopListModel(StopRows):
         if entry.scope is not scope:
             what = f"choose where {quoted(entry.stop.text, 16)} applies"
             self._change(row, what, entry.within(scope))
+
+    def set_option(self, row: int, option: StopOption, value: Any) -> None:
+        """Choose another option of a stop."""
+        entry = self._entries[row]
+        what = f"{option.title.lower()} for {quoted(entry.stop.text, 16)}"
+        self._change(row, what, replace(entry, stop=replace(entry.stop, **{option.name: value})))
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows."""

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import StopScope, counted
+from engine import OWN_STOP_OPTIONS, StopScope, counted
 from ui.kit import icons
 from ui.kit.menus import add_entry, passing_menu
 from ui.kit.theme import current_theme, fixed_font
@@ -324,11 +324,14 @@ class StopTable(QTableView):
         model = self.model()
         assert isinstance(model, StopListModel)
         menu = passing_menu(self, "Where this sequence applies")
-        row, now = (
-            index.row(),
-            index.siblingAtColumn(StopColumn.SCOPE).data(Qt.ItemDataRole.UserRole),
-        )
+        row, entry = index.row(), model.entries()[index.row()]
         for scope, words in SCOPE_WORDS.items():
-            add_entry(menu, words, partial(model.set_scope, row, scope), is_checked=scope == now)
+            choose = partial(model.set_scope, row, scope)
+            add_entry(menu, words, choose, is_checked=scope == entry.scope)
+        for option in OWN_STOP_OPTIONS:
+            if option.kind is bool:
+                is_on = getattr(entry.stop, option.name)
+                turn = partial(model.set_option, row, option, not is_on)
+                add_entry(menu, option.title, turn, is_checked=is_on)
         place = self.visualRect(index.siblingAtColumn(StopColumn.SCOPE)).bottomLeft()
         menu.popup(self.viewport().mapToGlobal(place))

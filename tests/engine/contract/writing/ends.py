@@ -36,8 +36,9 @@ def find_match(reading: Reading, rules: StopRules, since: int) -> Match | None:
                 continue
             if chars[start].channel not in rules.scope_of(stop).channels:
                 continue
-            if spells(stop, "".join(char.char for char in chars[start:end])):
-                found.append(Match(number, stop.text, start, end))
+            text = "".join(char.char for char in chars[start:end])
+            if spells(stop, text):
+                found.append(Match(number, text, start, end))
         if found:
             return min(found, key=lambda match: (-len(match.string), match.number))
     return None
