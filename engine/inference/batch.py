@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import abc
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -32,6 +33,7 @@ from engine.inference.mlx_lm_internals import (
     read_as,
     set_reading,
     straighten_windows,
+    together,
 )
 from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
 from engine.inference.prompt_scorer import PromptScorer
@@ -249,7 +251,10 @@ class RunningBatch:
         self, model: Any, limits: BatchLimits, new_curve: Callable[[], CostCurve] = CostCurve
     ) -> None:
         self.cache_use = PromptCacheUse()
-        self.can_guess = limits.guesses
+        can = together(model)
+        if not can.answers:
+            limits = replace(limits, rows=1)
+        self.can_guess = limits.guesses and can.drafts
         # Tokens of the prompts that joined the running rows in the last step.
         self._joined_tokens = 0
         self._stepped_at_s = 0.0
@@ -259,7 +264,9 @@ class RunningBatch:
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
         self._kept = PromptKeeper(limits.cache_bytes, self._generators.stream)
         self._drafting = Drafting(model, self.sequences.by_number, new_curve)
-        self._budget = PrefillBudget(limits.prefill_chunk, limits.rows, self.sequences.reading)
+        self._budget = PrefillBudget(
+            limits.prefill_chunk, limits.rows if can.prompts else 1, self.sequences.reading
+        )
 
     def insert(self, sequence: Sequence) -> int:
         """Add a sequence; return its number.

@@ -9,7 +9,53 @@ import contextlib
 import resource
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+# Modules of ``mlx_lm.models`` whose layers take the padding of shorter prompts for tokens. Where
+# prompts of different lengths are read together, their answers are wrong from the first token on.
+_PADDING_IS_READ = {
+    "baichuan_m1",
+    "bailing_moe_linear",
+    "jamba",
+    "mamba",
+    "nemotron_h",
+    "olmo_hybrid",
+    "recurrent_gemma",
+    "rwkv7",
+}
+# Those that fail, or decode wrongly, beside sequences of other lengths.
+_NO_BATCH = {"afm7", "gpt_bigcode", "longcat_flash_ngram", "phi3small"}
+# Those that see more in a pass over several tokens than in passes over one: a window one longer.
+_NO_DRAFTS = {"plamo3"}
+
+
+class Together(NamedTuple):
+    """What a model of mlx-lm can do for several sequences or tokens at once.
+
+    Attributes:
+        prompts: Whether prompts of different lengths are read together.
+        answers: Whether several answers are decoded together.
+        drafts: Whether a pass over several tokens sees what passes over one see.
+    """
+
+    prompts: bool
+    answers: bool
+    drafts: bool
+
+
+def together(model: Any) -> Together:
+    """Return what mlx-lm computes rightly for a model.
+
+    ``tests/engine/inference/test_architectures_of_mlx_lm.py`` finds these models.
+    Upstream: the modules of ``mlx_lm/models``.
+    """
+    inside = getattr(model, "modules", lambda: [model])()
+    names = {type(one).__module__.rpartition(".")[2] for one in inside}
+    return Together(
+        prompts=names.isdisjoint(_PADDING_IS_READ | _NO_BATCH),
+        answers=names.isdisjoint(_NO_BATCH),
+        drafts=names.isdisjoint(_NO_DRAFTS),
+    )
 
 
 def inner_tokenizer(wrapper: Any) -> Any:

@@ -1,0 +1,119 @@
+"""Answers of every architecture that mlx-lm can build are those of the bare model.
+
+Alone and in batches that join and leave, over second turns and cancels, with drafts that are right
+or wrong at random places. ``tests.lab.endurance.architectures`` runs 500 answers of each.
+"""
+
+import pkgutil
+
+import mlx_lm.models
+import pytest
+
+from engine.inference import batch
+from engine.inference.mlx_lm_internals import Together, together
+from tests.support.models.architectures import (
+    ARCHITECTURES,
+    DEPENDS_ON_PARTS,
+    NOT_BUILT,
+    architecture_model,
+)
+from tests.support.models.random_batches import Outcome, RandomBatches
+from tests.support.random_cases import cases
+
+# One or two of each family: keys and values, latent attention, windows, states, convolutions.
+_FAMILIES = (
+    "qwen3",
+    "deepseek_v3",
+    "gpt_oss",
+    "gemma4_text",
+    "qwen3_next",
+    "kimi_linear",
+    "lfm2",
+    "falcon_h1",
+    "nemotron_h",
+    "recurrent_gemma",
+)
+# Modules beside mlx-lm's models.
+_PARTS = {
+    "activations",
+    "base",
+    "bitlinear_layers",
+    "cache",
+    "gated_delta",
+    "mla",
+    "pipeline",
+    "rope_utils",
+    "ssm",
+    "switch_layers",
+}
+# What mlx-lm computes wrongly in a batch.
+_WRONG_TOGETHER = (
+    "baichuan_m1",
+    "bailing_moe_linear",
+    "jamba",
+    "mamba",
+    "nemotron_h",
+    "olmo_hybrid",
+    "recurrent_gemma",
+    "rwkv7",
+    "afm7",
+    "gpt_bigcode",
+    "longcat_flash_ngram",
+    "phi3small",
+)
+
+
+def _outcome(name: str, answers: int, *, drafts: bool = True, seed: int = 1) -> Outcome:
+    return RandomBatches(architecture_model(name), seed, drafts=drafts).run(answers)
+
+
+@pytest.mark.parametrize("name", _FAMILIES)
+def test_answers_of_a_family_are_those_of_the_bare_model(name: str) -> None:
+    outcome = _outcome(name, cases(6))
+    assert outcome.faults == []
+    assert outcome.accepted == outcome.foreseen > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(ARCHITECTURES) - DEPENDS_ON_PARTS))
+def test_answers_of_every_architecture_are_those_of_the_bare_model(name: str) -> None:
+    outcome = _outcome(name, 20, seed=5)
+    assert outcome.faults == []
+    assert outcome.answers == 20
+    assert outcome.accepted == outcome.foreseen > 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if place < 2 else pytest.mark.slow)
+        for place, name in enumerate(_WRONG_TOGETHER)
+    ],
+)
+def test_mlx_lm_still_answers_wrongly_where_several_sequences_are_together(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once this fails for a model, ``mlx_lm_internals.together`` need not name it any more."""
+    assert together(architecture_model(name)) != Together(True, True, True)
+    monkeypatch.setattr(batch, "together", lambda _: Together(True, True, True))
+
+    def is_wrong(seed: int) -> bool:
+        try:
+            return bool(_outcome(name, 8, drafts=False, seed=seed).faults)
+        except ValueError:
+            return True  # it cannot be in a batch at all
+
+    assert any(is_wrong(seed) for seed in range(1, 9))
+
+
+def test_a_model_inside_another_is_known_as_well() -> None:
+    model = architecture_model("pixtral")
+    assert together(model) == Together(True, True, True)
+    model.language_model = architecture_model("jamba")
+    assert together(model) == Together(prompts=False, answers=True, drafts=True)
+
+
+def test_every_architecture_of_mlx_lm_is_built_or_has_a_reason() -> None:
+    modules = {one.name for one in pkgutil.iter_modules(mlx_lm.models.__path__)} - _PARTS
+    assert modules == set(ARCHITECTURES) | set(NOT_BUILT)
+    assert not set(ARCHITECTURES) & set(NOT_BUILT)
