@@ -15,7 +15,6 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,15 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
-from tests.lab.benchmarks.measuring import MODEL, PROMPT, alternate, compared, pin, report
+from tests.lab.benchmarks.measuring import (
+    MODEL,
+    PROMPT,
+    alternate,
+    bare_loop,
+    compared,
+    prepare,
+    report,
+)
 
 NEVER = ("\n\nUser:", "</block>", "### Instruction", "<|never|>")
 
@@ -65,36 +72,6 @@ def matcher() -> None:
     short = statistics.median(timed_us(many, [pieces[:400]] * 100) for _ in range(5))
     long = statistics.median(timed_us(many, [pieces[:400] * 100]) for _ in range(5))
     report("matcher, a text 100 times as long (ratio)", f"{long / short:.2f}", "about 1")
-
-
-def bare_loop(rows: int, tokens: int) -> Callable[[], float]:
-    """Return a function that runs mlx-lm's batch alone and returns tokens per second."""
-    from mlx_lm import load
-    from mlx_lm.generate import BatchGenerator
-
-    model, tokenizer = load(str(MODEL))[:2]
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": PROMPT}], add_generation_prompt=True, enable_thinking=False
-    )
-
-    def run() -> float:
-        # The engine's own settings, so that the prompts are read in the same portions.
-        batch = BatchGenerator(
-            model, completion_batch_size=32, prefill_batch_size=4, prefill_step_size=512
-        )
-        batch.insert([list(prompt) for _ in range(rows)], max_tokens=[1 << 40] * rows)
-        count = 0
-        begin = 0.0
-        while count < rows * tokens:
-            _, sampled = batch.next()
-            if sampled and not begin:
-                begin = time.perf_counter()
-            count += len(sampled)
-        took = time.perf_counter() - begin
-        batch.close()
-        return (count - rows) / took
-
-    return run
 
 
 async def engine_rate(
@@ -153,8 +130,17 @@ class Running:
 
 def against_bare(running: Running, rows: int, tokens: int, rounds: int) -> None:
     """The engine against mlx-lm's batch alone."""
-    bare = bare_loop(rows, tokens)
-    ours, theirs = alternate(rounds, lambda: running.rate(rows, tokens), bare)
+    from mlx_lm import load
+
+    model, tokenizer = load(str(MODEL))[:2]
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": PROMPT}], add_generation_prompt=True, enable_thinking=False
+    )
+    ours, theirs = alternate(
+        rounds,
+        lambda: running.rate(rows, tokens),
+        lambda: bare_loop(model, prompt, rows, tokens),
+    )
     report(
         f"{rows} streams of {tokens}: engine / bare loop",
         f"{ours / theirs:.3f}",
@@ -300,7 +286,7 @@ def memory(running: Running, total: int = 2000) -> None:
 
 def main() -> None:
     """Run the chosen measurements."""
-    pin()
+    prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="matcher,one,sixteen,turn,memory,trace")

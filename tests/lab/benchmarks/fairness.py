@@ -22,7 +22,7 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import PromptProgress, TextDelta
 from engine.values.request import GenerationRequest, Sampling
-from tests.lab.benchmarks.measuring import pin, report
+from tests.lab.benchmarks.measuring import prepare, report
 
 MODEL = Path(__file__).parents[3] / "assets" / "demo-model"
 # Ids of ordinary tokens of the demo model.
@@ -164,7 +164,7 @@ async def measure(tokens: int, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    pin()
+    prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=150.0)

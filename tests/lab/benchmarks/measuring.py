@@ -1,11 +1,15 @@
 """What the measurements share: the model, a row of output, and sides that take turns."""
 
+import atexit
 import gc
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
 
 MODEL = Path(__file__).parents[3] / "assets" / "demo-model"
 PROMPT = "Count from 1 to 100, one number per line"
@@ -48,7 +52,32 @@ def compared(ours: Rate, theirs: Rate) -> str:
     return f"{ours:.0f} and {theirs:.0f} tok/s, CPU time {ours.cpu_s / theirs.cpu_s:.2f}"
 
 
-def pin() -> None:
-    """Keep to two cores where the system can: free to wander, one stream is bimodal by half."""
+def prepare() -> None:
+    """Keep to two cores where the system can: free to wander, one stream is bimodal by half.
+
+    What mlx-lm compiles on this thread is freed as it ends, after Python has ended, and needs
+    Python if another thread called it last. So it is freed before.
+    """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    atexit.register(mx.clear_streams)
+
+
+def bare_loop(model: Any, prompt: Sequence[int], rows: int, tokens: int) -> float:
+    """Return the tokens per second of mlx-lm's batch alone, in the engine's own portions."""
+    from mlx_lm.generate import BatchGenerator
+
+    batch = BatchGenerator(
+        model, completion_batch_size=32, prefill_batch_size=4, prefill_step_size=512
+    )
+    batch.insert([list(prompt)] * rows, max_tokens=[1 << 40] * rows)
+    count = 0
+    begin_s = 0.0
+    while count < rows * tokens:
+        _, sampled = batch.next()
+        if sampled and not begin_s:
+            begin_s = time.perf_counter()
+        count += len(sampled)
+    took_s = time.perf_counter() - begin_s
+    batch.close()
+    return (count - rows) / took_s

@@ -20,7 +20,7 @@ from typing import Any
 
 from api.server.server import ServerThread
 from engine.scheduling.service import Engine
-from tests.lab.benchmarks.measuring import MODEL, pin, report
+from tests.lab.benchmarks.measuring import MODEL, prepare, report
 
 TOOLS = 12
 
@@ -106,7 +106,7 @@ def turns(url: str, number: int, tokens: int) -> float:
 
 def main() -> None:
     """Print the ratio."""
-    pin()
+    prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--tokens", type=int, default=19_000)

@@ -21,7 +21,7 @@ from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.events import Finished
 from engine.values.request import CacheOwner, GenerationRequest, Sampling
-from tests.lab.benchmarks.measuring import MODEL, PROMPT, pin, report
+from tests.lab.benchmarks.measuring import MODEL, PROMPT, prepare, report
 
 OWNER = CacheOwner("me", "benchmark")
 WORDS = "lorem ipsum dolor sit amet "
@@ -145,7 +145,7 @@ async def writing_beside(rounds: int, tokens: int) -> None:
 
 def main() -> None:
     """Run both measurements."""
-    pin()
+    prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=5000)

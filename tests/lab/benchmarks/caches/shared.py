@@ -16,7 +16,7 @@ from typing import Any
 from engine.scheduling.service import Engine
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, Sampling
-from tests.lab.benchmarks.measuring import MODEL, pin, report
+from tests.lab.benchmarks.measuring import MODEL, prepare, report
 
 
 class Asked:
@@ -72,7 +72,7 @@ class Asked:
 
 def main() -> None:
     """Print the two ratios."""
-    pin()
+    prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--common", type=int, default=5000)

@@ -24,8 +24,8 @@ from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished
 from engine.values.request import GenerationRequest, Sampling
+from tests.lab.benchmarks.measuring import MODEL, bare_loop
 
-MODEL = Path(__file__).parents[4] / "assets" / "demo-model"
 _CERTAIN = 1e4
 
 
@@ -116,27 +116,10 @@ class Sides:
 
     def bare(self) -> Callable[..., float]:
         """Return a function that runs the bare loop and returns its tokens per second."""
-        from mlx_lm import load
-        from mlx_lm.generate import BatchGenerator
+        from mlx_lm import load as load_model
 
-        model = self._saying(load(str(MODEL))[0])
-
-        def run(rows: int = 1) -> float:
-            batch = BatchGenerator(
-                model, completion_batch_size=32, prefill_batch_size=4, prefill_step_size=512
-            )
-            batch.insert([list(self._prompt)] * rows, max_tokens=[1 << 40] * rows)
-            count, begin = 0, 0.0
-            while count < rows * self._count:
-                _, sampled = batch.next()
-                if sampled and not begin:
-                    begin = time.perf_counter()
-                count += len(sampled)
-            took = time.perf_counter() - begin
-            batch.close()
-            return (count - rows) / took
-
-        return run
+        model = self._saying(load_model(str(MODEL))[0])
+        return lambda rows=1: bare_loop(model, self._prompt, rows, self._count)
 
     def close(self) -> None:
         """End the engine."""

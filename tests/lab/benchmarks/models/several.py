@@ -30,7 +30,7 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import TextDelta
 from engine.values.request import GenerationRequest, Sampling
-from tests.lab.benchmarks.measuring import MODEL, pin, report
+from tests.lab.benchmarks.measuring import MODEL, prepare, report
 
 
 def asking(model: str, tokens: int) -> GenerationRequest:
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=300)
     given = parser.parse_args()
-    pin()
+    prepare()
     asyncio.run(measure(given.rounds, given.tokens))
 
 
