@@ -19,8 +19,7 @@ import pytest
 from engine.inference import mlx_lm_internals, transformers_internals
 from engine.library.hub_internals import keep_content, request_headers
 from tests.conventions.private_parts import ADAPTERS, complaint, expect
-
-ROOT = Path(__file__).parents[2]
+from tests.support.sources import PACKAGES, ROOT, modules, nodes
 
 
 def test_a_lazy_module_of_transformers_knows_what_its_structure_names() -> None:
@@ -86,20 +85,19 @@ def functions_of(adapter: ModuleType) -> list[Callable[..., Any]]:
 
 
 def test_no_other_module_imports_what_a_library_keeps_private() -> None:
-    adapters = {Path(str(adapter.__file__)) for adapter in ADAPTERS.values()}
-    own = {"engine", "api", "ui", "app"}
+    adapters = {Path(str(a.__file__)).relative_to(ROOT).as_posix() for a in ADAPTERS.values()}
+    named = re.compile(r"^ *from [\w.]+ import (\([^)]*|.*)|^ *from \S*\._", re.MULTILINE)
     found = []
-    for top in own:
-        for path in (ROOT / top).rglob("*.py"):
-            if path in adapters:
+    for path, text in modules():
+        if path in adapters or not any(re.search(r"\b_", one[0]) for one in named.finditer(text)):
+            continue
+        for node in nodes(text):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
                 continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if not isinstance(node, ast.ImportFrom) or not node.module:
-                    continue
-                first = node.module.partition(".")[0]
-                if first in own or first in sys.stdlib_module_names:
-                    continue
-                names = [*node.module.split("."), *(alias.name for alias in node.names)]
-                if any(name.startswith("_") for name in names):
-                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+            first = node.module.partition(".")[0]
+            if first in PACKAGES or first in sys.stdlib_module_names:
+                continue
+            names = [*node.module.split("."), *(alias.name for alias in node.names)]
+            if any(name.startswith("_") for name in names):
+                found.append(f"{path}:{node.lineno}")
     assert found == []

@@ -2,10 +2,9 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("engine", "api", "ui", "app")
+from tests.support.sources import modules
+
 # What begins a thread, by the name of the class; each is given the thread's name.
 _THREADS = {"Thread", "ThreadPoolExecutor", "SerialThread"}
 _PROCESS = 'if __name__ == "__main__":'
@@ -13,34 +12,26 @@ _PROCESS = 'if __name__ == "__main__":'
 
 def rooms() -> Iterator[tuple[str, str]]:
     """Every package, and the first sentence that it says of itself."""
-    for path in _sources("__init__.py"):
-        if path.parent.parent != ROOT:
-            yield f"`{_shown(path.parent)}`", _subject(ast.parse(path.read_text(encoding="utf-8")))
+    for path, text in modules():
+        folder, _, name = path.rpartition("/")
+        if name == "__init__.py" and "/" in folder:
+            yield f"`{folder}`", _subject(ast.parse(text))
 
 
 def threads() -> Iterator[tuple[str, str, str]]:
     """Every thread and executor: its name, the module that begins it, and what that is for."""
-    for path in _sources("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for path, text in modules(holding="Thread"):
+        tree = ast.parse(text)
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and _called(call) in _THREADS:
-                yield f"`{_name(call)}`", f"`{_shown(path)}`", _subject(_owner(tree, call))
+                yield f"`{_name(call)}`", f"`{path}`", _subject(_owner(tree, call))
 
 
 def helper_processes() -> Iterator[tuple[str, str]]:
     """Every module that a helper process runs, and what it does."""
-    for path in _sources("*.py"):
-        text = path.read_text(encoding="utf-8")
-        if _PROCESS in text and path.parent != ROOT / "app":
-            yield f"`{_shown(path)}`", _subject(ast.parse(text))
-
-
-def _sources(pattern: str) -> list[Path]:
-    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob(pattern))
-
-
-def _shown(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+    for path, text in modules(holding=_PROCESS):
+        if path.rpartition("/")[0] != "app":
+            yield f"`{path}`", _subject(ast.parse(text))
 
 
 def _called(call: ast.Call) -> str:

@@ -6,6 +6,7 @@ list is made again. A test finds parameters of which the page does not yet say w
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, get_args
 
 from api.dialects.shared.parameters import Vendor
@@ -46,6 +47,7 @@ _WORDS = {
 _HUGE = 2**53
 
 
+@cache
 def requests() -> dict[str, list[_Field]]:
     """Return the parameters of every route that reads any, by the route's path."""
     whole = document(ROUTES)

@@ -26,12 +26,13 @@ EMPTY = OutputConstraint({"type": "object", "properties": {}})
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from engine.scheduling.service import Engine
-from engine.values.request import OutputConstraint
-from tests.support.asking import ask
+from engine import Engine
 
 async def main():
     engine = Engine()
+    print({'engine.grammar.form_compiler', 'psutil', 'llguidance'} & set(sys.modules))
+    from engine.values.request import OutputConstraint
+    from tests.support.asking import ask
     await engine.load(Path("assets/demo-model"))
     await ask(engine, "Say: x", max_tokens=3)
     print("llguidance" in sys.modules)
@@ -44,32 +45,11 @@ asyncio.run(main())
 
 
 def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None:
+    command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=300,
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=300
     )
-    assert done.stdout.split() == ["False", "True"]
-
-
-def test_an_engine_is_made_without_what_compiles_grammars_and_without_psutil() -> None:
-    program = (
-        "import sys\nfrom engine import Engine\nEngine().close()\n"
-        "print({'engine.grammar.form_compiler', 'engine.grammar.form_compiler', 'psutil',"
-        " 'llguidance'} & set(sys.modules))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.split() == ["set()", "False", "True"]
 
 
 def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(

@@ -66,13 +66,13 @@ AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
 def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares_the_others(
     tmp_path: Path,
 ) -> None:
-    stage = Stage(tmp_path, {"go": ["a"] * 400, "free": ["b"] * 200})
+    stage = Stage(tmp_path, {"go": ["a"] * 400, "free": ["b"] * 80})
     own = OutputConstraint(text_form=TextForm(grammar=AMBIGUOUS))
 
     async def play() -> list[Answer]:
         engine = Engine(loader=stage.load)
         await engine.load(tmp_path)
-        answers = await ask_all(engine, [request("go", constraint=own)] * 4 + [request("free")])
+        answers = await ask_all(engine, [request("go", constraint=own)] * 2 + [request("free")])
         await engine.aclose()
         return answers
 
@@ -81,7 +81,7 @@ def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares
         assert answer.finished.stop.kind is StopKind.ERROR
         assert "the same text in too many ways" in (answer.finished.error or "")
         assert 0 < len(answer.text) < 100
-    assert free.text == "b" * 200
+    assert free.text == "b" * 80
 
 
 class Following:
@@ -137,45 +137,40 @@ def test_of_the_answers_that_hold_up_a_step_together_the_costliest_end(
     assert sum(one.failure is not None for one in answers) == len(failed)
 
 
-def test_a_grammar_is_compiled_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[str] = []
-    compile_grammar = new_matcher
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The grammars that are compiled from now on."""
+    found: list[str] = []
 
     def counted(adapter: Any, grammar: str) -> Any:
-        compiled.append(grammar)
-        return compile_grammar(adapter, grammar)
+        found.append(grammar)
+        return new_matcher(adapter, grammar)
 
     monkeypatch.setattr(form_compiler, "new_matcher", counted)
-    schema = {"const": "compiled once"}
+    return found
+
+
+def test_a_grammar_is_compiled_once(engine: Engine, compiled: list[str]) -> None:
     for _ in range(3):
-        run(ask(engine, "Say: x", constraint=held(schema)))
+        run(ask(engine, "Say: x", constraint=held({"const": "compiled once"})))
     assert len(compiled) == 1
 
 
 def test_compiled_grammars_are_kept_within_a_size(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled: list[str] = []
-    compile_grammar = new_matcher
+    def compiled_after(*schemas: dict[str, Any]) -> int:
+        for schema in schemas:
+            run(ask(engine, "Say: x", constraint=held(schema), max_tokens=3))
+        return len(compiled)
 
-    def counted(adapter: Any, grammar: str) -> Any:
-        compiled.append(grammar)
-        return compile_grammar(adapter, grammar)
-
-    monkeypatch.setattr(form_compiler, "new_matcher", counted)
-    small, large = {"const": "a"}, {"enum": ["b" * 500]}
-    run(ask(engine, "Say: x", constraint=held(small)))
+    small, other, large = {"const": "a"}, {"const": "c"}, {"enum": ["b" * 500]}
+    assert compiled_after(small) == 1
     room = 2 * len(compiled[0]) + 100
     monkeypatch.setattr(form_compiler, "_MOST_COMPILED_CHARACTERS", room)
-    other = {"const": "c"}
-    for schema in (other, small, other):  # both fit
-        run(ask(engine, "Say: x", constraint=held(schema)))
-    assert len(compiled) == 2
-    for schema in (large, large):  # kept alone, although it is larger than the room
-        run(ask(engine, "Say: x", constraint=held(schema)))
-    assert len(compiled) == 3
-    run(ask(engine, "Say: x", constraint=held(small)))
-    assert len(compiled) == 4
+    assert compiled_after(other, small, other) == 2  # both fit
+    assert compiled_after(large, large) == 3  # kept alone, although it is larger than the room
+    assert compiled_after(small) == 4
 
 
 def test_a_cancelled_constrained_answer_ends_as_cancelled(engine: Engine) -> None:

@@ -19,11 +19,11 @@ from engine.values.chat import Message
 from engine.values.events import Usage
 from engine.values.request import CacheOwner, GenerationRequest, Sampling
 
-LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 8
+LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 4
 FIRST = GenerationRequest(
     (Message("user", f"{LONG}Count from 1 to 5"),),
     sampling=Sampling(temperature=0),
-    max_tokens=24,
+    max_tokens=12,
     cache_owner=CacheOwner("me", "a conversation"),
 )
 

@@ -13,7 +13,7 @@ from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference.backend import Prompt, PromptCacheUse
 from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
-from engine.scheduling import models
+from engine.scheduling import models, sequence
 from engine.scheduling.admission import CacheRoom, Wanted
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -23,7 +23,7 @@ from engine.values.request import EmbeddingRequest, GenerationRequest
 from tests.support.asking import ask, request, run
 from tests.support.scripted import Stage
 
-LONG = [f"w{n} " for n in range(3000)]
+LONG = [f"w{n} " for n in range(900)]
 # The scripted model's cache takes 8 bytes a token.
 TOKEN = 8
 
@@ -172,10 +172,10 @@ def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_path: Pat
     stage = stage_of(tmp_path, step_s=0.001)
 
     async def play() -> None:
-        engine = Engine(Limits(context_bytes=3072 * TOKEN), loader=stage.load)
+        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
         await engine.load(tmp_path)
-        first = await engine.generate(request("long", max_tokens=1500))
-        large = await engine.generate(request("short", max_tokens=1600))
+        first = await engine.generate(request("long", max_tokens=400))
+        large = await engine.generate(request("short", max_tokens=600))
         small = await engine.generate(request("short", max_tokens=5))
         # The small one is not held up by the large one.
         assert (await small.collect()).text == "yes"
@@ -193,10 +193,10 @@ def test_short_requests_overtake_a_long_one_only_so_many_times(tmp_path: Path) -
     stage = stage_of(tmp_path, step_s=0.001)
 
     async def play() -> None:
-        engine = Engine(Limits(context_bytes=3072 * TOKEN), loader=stage.load)
+        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
         await engine.load(tmp_path)
-        first = await engine.generate(request("long", max_tokens=1500))
-        large = await engine.generate(request("short", max_tokens=1600))
+        first = await engine.generate(request("long", max_tokens=400))
+        large = await engine.generate(request("short", max_tokens=600))
         small = [await engine.generate(request("short", max_tokens=5)) for _ in range(12)]
         for one in small[:8]:
             assert (await one.collect()).text == "yes"
@@ -214,10 +214,10 @@ def test_a_short_request_waits_for_at_most_one_long_one(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
     async def play() -> None:
-        engine = Engine(Limits(context_bytes=2048 * TOKEN), loader=stage.load)
+        engine = Engine(Limits(context_bytes=768 * TOKEN), loader=stage.load)
         await engine.load(tmp_path)
         # Not even one of them and a short one fit together.
-        long = [await engine.generate(request("long", max_tokens=1500)) for _ in range(4)]
+        long = [await engine.generate(request("long", max_tokens=400)) for _ in range(4)]
         short = await engine.generate(request("short", max_tokens=5))
         assert long[0]._is_closed is False
         assert (await short.collect()).text == "yes"
@@ -233,10 +233,10 @@ def test_a_cancel_makes_room_for_waiting_requests(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
     async def play() -> None:
-        engine = Engine(Limits(context_bytes=3072 * TOKEN), loader=stage.load)
+        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
         await engine.load(tmp_path)
-        first = await engine.generate(request("long", max_tokens=1500))
-        large = await engine.generate(request("short", max_tokens=1600))
+        first = await engine.generate(request("long", max_tokens=400))
+        large = await engine.generate(request("short", max_tokens=600))
         first.cancel()
         assert (await large.collect()).text == "yes"
         assert (await first.collect()).finished.stop.kind is StopKind.CANCELLED
@@ -249,28 +249,31 @@ def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> N
     stage = stage_of(tmp_path, context=100_000)
 
     async def play() -> None:
-        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
+        engine = Engine(Limits(context_bytes=512 * TOKEN), loader=stage.load)
         await engine.load(tmp_path)
         answer = await ask(engine, "long")
         usage = answer.finished.usage
         assert answer.finished.stop.kind is StopKind.MEMORY_FULL
-        assert usage.prompt_tokens + usage.output_tokens == 1024
+        assert usage.prompt_tokens + usage.output_tokens == 512
         choices = await engine.generate_together([request("long")] * 2)
         for one in choices:
             usage = (await one.collect()).finished.usage
-            assert usage.prompt_tokens + usage.output_tokens == 512
+            assert usage.prompt_tokens + usage.output_tokens == 256
         await engine.aclose()
 
     run(play(), 120)
 
 
-def test_if_answers_without_limits_fill_the_memory_the_longest_ends(tmp_path: Path) -> None:
+def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sequence, "_USUAL_ANSWER", 512)
     stage, is_asked = stage_of(tmp_path, context=100_000), threading.Event()
     # The second follows before the first has become much longer.
     stage.slow_until(is_asked)
 
     async def play() -> None:
-        engine = Engine(Limits(context_bytes=5000 * TOKEN), loader=stage.load)
+        engine = Engine(Limits(context_bytes=1536 * TOKEN), loader=stage.load)
         await engine.load(tmp_path)
         long = await engine.generate(request("long"))
         async for event in long.events():
@@ -281,7 +284,7 @@ def test_if_answers_without_limits_fill_the_memory_the_longest_ends(tmp_path: Pa
         first = (await long.collect()).finished
         second = (await later.collect()).finished
         assert first.stop.kind is StopKind.MEMORY_FULL
-        assert 2000 < first.usage.output_tokens < 2700
+        assert 600 < first.usage.output_tokens < 830
         assert long.setting.memory_room == first.usage.output_tokens
         assert first.context_length == 100_000
         # The one that is left has the memory to itself.

@@ -1,11 +1,11 @@
 import ast
-from pathlib import Path
 
 import pytest
 
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.verdict import headline, sentence
 from engine.values.events import Finished, Timing, Usage
+from tests.support.sources import modules, nodes
 
 
 def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Finished:
@@ -67,13 +67,13 @@ def test_every_kind_has_a_headline_of_its_own(kind: StopKind) -> None:
     assert headline(StopInfo(kind, value=1)) not in others
 
 
-def said_in(file: Path) -> set[str]:
+def said_in(source: str) -> set[str]:
     """Return the texts of a module that are not docstrings."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found = list(nodes(source))
+    docstrings = {id(node.value) for node in found if isinstance(node, ast.Expr)}
     return {
         node.value
-        for node in ast.walk(tree)
+        for node in found
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and id(node) not in docstrings
@@ -81,17 +81,14 @@ def said_in(file: Path) -> set[str]:
 
 
 def test_no_other_module_has_words_of_its_own_about_an_end() -> None:
-    root = Path(__file__).parents[3]
-    source = root / "engine" / "stopping" / "verdict.py"
+    texts = dict(modules())
+    source = texts.pop("engine/stopping/verdict.py")
     phrases = {text for text in said_in(source) if text[:1].isupper() and len(text) > 12}
     assert "Ended by itself" in phrases
     elsewhere = [
-        (file.relative_to(root).as_posix(), phrase)
-        for room in ("engine", "api", "ui", "app")
-        for file in (root / room).rglob("*.py")
-        if file != source
-        for text in said_in(file)
+        (path, phrase)
         for phrase in phrases
-        if phrase in text
+        for path, text in texts.items()
+        if phrase in text and any(phrase in said for said in said_in(text))
     ]
     assert elsewhere == []

@@ -11,7 +11,7 @@ from engine.values.request import GenerationRequest, Sampling
 
 def asked(text: str, **options: Any) -> GenerationRequest:
     options.setdefault("sampling", Sampling(temperature=0))
-    options.setdefault("max_tokens", 60)
+    options.setdefault("max_tokens", 40)
     return GenerationRequest((Message("user", text),), thinking=False, **options)
 
 

@@ -43,7 +43,7 @@ STATES = {
     "full_attention_interval": 4,
 }
 WINDOW = 96
-TOKENS = 48
+TOKENS = 40
 
 
 def model_of(kind: str, dtype: mx.Dtype) -> Any:
@@ -112,8 +112,9 @@ def foreseen(expected: Sequence[Sequence[int]], seed: int) -> list[list[DraftSou
     return found
 
 
-@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize(
+    ("rows", "dtype"), [(1, mx.float32), (3, mx.bfloat16)], ids=["alone", "three in half precision"]
+)
 @pytest.mark.parametrize("kind", ["plain", "windows", "states"])
 def test_answers_are_the_same_whatever_the_cache_is(kind: str, rows: int, dtype: mx.Dtype) -> None:
     model = model_of(kind, dtype)

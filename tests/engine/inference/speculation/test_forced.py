@@ -44,8 +44,8 @@ SCHEMAS = {
     "alike": {
         "type": "array",
         "items": closed(width={"enum": [1, 2]}, height={"enum": [3, 4]}),
-        "minItems": 5,
-        "maxItems": 5,
+        "minItems": 3,
+        "maxItems": 3,
     },
     "tags": closed(a={"const": "x<|im_end|>y <think> <tool_call>z</tool_call>"}),
     "unicode": closed(**{"naïve ключ 🦊": {"const": "„ja“ 日本 \"\\"}}),

@@ -7,6 +7,7 @@ import pytest
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
+from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest, Sampling
@@ -93,7 +94,7 @@ def test_an_unrelated_answer_ends_guessing() -> None:
 
 # -- with a model ------------------------------------------------------------------------------
 
-COUNTED = "\n".join(str(n) for n in range(1, 31))
+COUNTED = "\n".join(str(n) for n in range(1, 16))
 
 
 @pytest.fixture
@@ -110,42 +111,39 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counting(prediction: str | None) -> GenerationRequest:
     return GenerationRequest(
-        (Message("user", "Count from 1 to 30, one number per line"),),
+        (Message("user", "Count from 1 to 15, one number per line"),),
         sampling=Sampling(temperature=0),
         thinking=False,
-        max_tokens=80,
+        max_tokens=40,
         prediction=prediction,
     )
 
 
 @pytest.mark.usefixtures("_eager")
-@pytest.mark.parametrize(
-    "prediction", [COUNTED, COUNTED.replace("\n9\n", "\nnine\n"), "Nothing like it at all."]
-)
-def test_a_prediction_never_changes_the_answer(engine: Engine, prediction: str) -> None:
-    async def answers() -> list[Any]:
-        requests = [counting(None), counting(prediction)]
+def test_a_prediction_never_changes_the_answer(engine: Engine) -> None:
+    predictions = [COUNTED, COUNTED.replace("\n9\n", "\nnine\n"), "Nothing like it at all."]
+
+    async def answers() -> list[Answer]:
+        requests = [counting(one) for one in (None, *predictions)]
         return [await (await engine.generate(one)).collect() for one in requests]
 
-    plain, predicted = run(answers())
-    assert predicted.text == plain.text
-    assert predicted.finished.stop == plain.finished.stop
-    assert predicted.finished.usage.output_tokens == plain.finished.usage.output_tokens
-    counts = predicted.finished.speculation
-    assert counts.guessed == counts.prediction_accepted + counts.prediction_rejected
-    if prediction == COUNTED:
-        assert counts.prediction_accepted > 40
-        assert counts.prediction_rejected == 0
-    elif "nine" in prediction:
-        assert counts.prediction_accepted > 30
-        assert counts.prediction_rejected > 0
-    else:
-        assert counts.prediction_accepted < 5
+    plain, *predicted = run(answers())
+    for answer in predicted:
+        assert answer.text == plain.text
+        assert answer.finished.stop == plain.finished.stop
+        assert answer.finished.usage.output_tokens == plain.finished.usage.output_tokens
+        done = answer.finished.speculation
+        assert done.guessed == done.prediction_accepted + done.prediction_rejected
+    right, nearly, wrong = [one.finished.speculation for one in predicted]
+    assert right.prediction_accepted > 20
+    assert right.prediction_rejected == 0
+    assert nearly.prediction_accepted > 15
+    assert nearly.prediction_rejected > 0
+    assert wrong.prediction_accepted < 5
 
 
 def test_a_prediction_longer_than_the_context_is_cut(engine: Engine) -> None:
-    async def answer() -> Any:
-        await engine.generate(counting("x y z " * 200_000))
-        return await (await engine.generate(counting("x y z " * 200_000))).collect()
+    async def answer() -> Answer:
+        return await (await engine.generate(counting("x y z " * 20_000))).collect()
 
     assert run(answer()).text.startswith("1\n2\n")
