@@ -53,6 +53,7 @@ async def main():
     engine = Engine()
     await engine.load(Path("assets/demo-model"))
     bounded = {name: await refused(engine, schema) for name, schema in DEADLY.items()}
+    await ask(engine, "Say: x", constraint=OutputConstraint({"const": 5}))
     starts = [engine.forms.helper.starts]
     Bounds.check = lambda *_: None
     unbounded = {name: await refused(engine, DEADLY[name]) for name in ("const", "chain of 1,500")}
