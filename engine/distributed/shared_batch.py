@@ -148,6 +148,8 @@ class OutOfStep(EngineError):
 class LeadingBatch(RunningBatch):
     """Rank 0's batch: it announces each operation to the others."""
 
+    is_alone = False
+
     def __init__(self, model: Any, limits: BatchLimits, followers: Followers) -> None:
         # Guesses would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, guesses=False))
@@ -206,12 +208,14 @@ class LeadingBatch(RunningBatch):
 class FollowingBatch(RunningBatch):
     """Another process's batch: it repeats what rank 0's batch did."""
 
+    is_alone = False
+
     def __init__(self, model: Any, *, prefill_chunk: int, rows: int) -> None:
         super().__init__(model, BatchLimits(prefill_chunk, _NO_LIMIT, rows))
 
     def follow_insert(self, order: Insert) -> None:
         """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
-        self._kept.memory.shrink_to(order.kept)
+        self.prompts.index.shrink_to(order.kept)
         scorer = None
         if order.scored_from is not None:
             # Rank 0 chooses how much is read in a step, so the vocabulary does not matter here.

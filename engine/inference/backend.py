@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.inference.cache.folder import DiskCache
-from engine.inference.cache.index import LoadedBeginning, StoredBeginning
+from engine.inference.cache.index import LoadedPrefix
 from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, VerifiedDrafts
+from engine.values.request import PERSON, CacheOwner
 from engine.values.tokens import PromptScores
 
 
@@ -21,8 +22,8 @@ class Prompt:
         tokens: Its token ids, at least one.
         beginning: Where the answer begins: in the text, in reasoning, or in a header.
         prediction: The text that the answer is expected to repeat, if there is one.
-        stored: The files on disk that hold its first tokens, if any do.
-        loaded: The cache that was read from them, ready for the batch.
+        owner: Whose caches it may use.
+        loaded: Its first tokens as they were read from disk.
         answered: The tokens of the answer that another batch has given already; this one goes on
             after them.
     """
@@ -30,8 +31,8 @@ class Prompt:
     tokens: list[int]
     beginning: Beginning = field(default_factory=Beginning)
     prediction: PredictedText | None = None
-    stored: StoredBeginning | None = None
-    loaded: LoadedBeginning | None = None
+    owner: CacheOwner = PERSON
+    loaded: LoadedPrefix | None = None
     answered: tuple[int, ...] = ()
 
     @property
@@ -95,11 +96,13 @@ class PromptCacheUse:
     """The prompt cache: its size, and its hits since the model was loaded.
 
     Attributes:
-        entries: The number of kept prompts.
+        entries: The number of stored prompts and snapshots.
         size_bytes: The memory that they take.
         hits: Requests that found a part of their prompt in it.
         hit_tokens: Tokens that those requests did not have to read.
-        shares: For each owner that has any: how many prompts, and their bytes.
+        shares: For each owner that has any: how many prompts and snapshots, and their bytes.
+        snapshot_bytes: The part of the memory that is for the layers which cannot be cut back to an
+            earlier token, at the places where a prompt can be continued.
     """
 
     entries: int = 0
@@ -107,3 +110,4 @@ class PromptCacheUse:
     hits: int = 0
     hit_tokens: int = 0
     shares: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    snapshot_bytes: int = 0

@@ -20,9 +20,8 @@ from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.grammar.masks import settle
 from engine.inference.backend import BatchLimits, PromptCacheUse, Step
-from engine.inference.cache.disk import ModelDiskCache
-from engine.inference.cache.memory import PromptKeeper
-from engine.inference.cache.segments import is_cut_anywhere
+from engine.inference.cache.prompt_cache import PromptCache
+from engine.inference.cache.segments import sequence_view
 from engine.inference.drafts import Drafting
 from engine.inference.embedding import TextReader
 from engine.inference.mlx_lm_internals import (
@@ -31,6 +30,7 @@ from engine.inference.mlx_lm_internals import (
     decoding_rows,
     prompt_tokens_read,
     read_as,
+    reading_row,
     set_reading,
     straighten_windows,
     together,
@@ -39,6 +39,7 @@ from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
 from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.sequence import LANES, WORTH_TOKENS, Departure, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
+from engine.values.events import CacheMiss
 from engine.values.tokens import PromptScores
 
 # Caches of running rows that use no attention mask where it would hide nothing. Engine thread.
@@ -244,8 +245,12 @@ class RunningBatch:
 
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
+        prompts: The prompt cache.
         can_guess: Whether it checks guesses; if not, it ignores all sources.
     """
+
+    # Whether no other process decodes the same batch.
+    is_alone = True
 
     def __init__(
         self, model: Any, limits: BatchLimits, new_curve: Callable[[], CostCurve] = CostCurve
@@ -259,10 +264,11 @@ class RunningBatch:
         self._joined_tokens = 0
         self._stepped_at_s = 0.0
         self._most_read = limits.prefill_chunk
-        self._is_cut_anywhere = is_cut_anywhere(make_prompt_cache(model))
-        self._generators = Generators(model, limits, is_cut_anywhere=self._is_cut_anywhere)
+        self.prompts = PromptCache(
+            make_prompt_cache(model), limits.cache_bytes, self._stream, is_alone=self.is_alone
+        )
+        self._generators = Generators(model, limits, is_cut_anywhere=self.prompts.is_cut_anywhere)
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
-        self._kept = PromptKeeper(limits.cache_bytes, self._generators.stream)
         self._drafting = Drafting(model, self.sequences.by_number, new_curve)
         self._budget = PrefillBudget(
             limits.prefill_chunk, limits.rows if can.prompts else 1, self.sequences.reading
@@ -274,42 +280,37 @@ class RunningBatch:
         One that shares a long beginning with another may wait until the other has read it; see
         ``Step.shared``.
         """
-        tokens, owner = sequence.tokens, sequence.owner
-        with self._generators.stream():
-            if (scorer := sequence.scorer) is None:
-                sequence.cache, sequence.cached, sequence.from_disk = self._kept.fetch(
-                    owner, tokens, sequence.loaded
-                )
-            else:
-                unscored = tokens[: scorer.begins + 1]
-                sequence.cache, sequence.cached = self._kept.memory.fetch(owner.name, unscored)
-        sequence.loaded = None
-        if not self._is_cut_anywhere:
-            # The next turn seldom repeats an answer token by token, so the end of the turn is kept.
-            # Where this prompt diverges from an earlier one, later prompts may diverge, too.
-            sequence.snapshots_at.add(sequence.turn_end or len(tokens) - 1)
-            branch = self._kept.memory.common(owner.name, tokens)
-            if branch - sequence.cached >= WORTH_TOKENS:
-                sequence.snapshots_at.add(branch)
+        tokens, owner, scorer = sequence.tokens, sequence.owner, sequence.scorer
+        unscored = tokens if scorer is None else tokens[: scorer.begins + 1]
+        loaded, sequence.loaded = sequence.loaded, None
+        with self._stream():
+            sequence.cache, sequence.cached, sequence.from_disk = self.prompts.fetch(
+                owner, unscored, loaded if scorer is None else None
+            )
+        sequence.cache_miss = self.prompts.why_missing(owner, tokens, sequence.cached)
+        if sequence.cache_miss is not None and scorer is not None:
+            sequence.cache_miss = CacheMiss.SCORED
+        if not self.prompts.is_cut_anywhere:
+            self._plan_snapshots(sequence)
         if not self.can_guess:
             sequence.sources = ()
         self.sequences.add(sequence)
-        sequence.ticket = self._kept.ticket(owner)
+        sequence.ticket = self.prompts.ticket(owner)
         self._note_use()
         return sequence.number
 
-    @property
-    def disk(self) -> ModelDiskCache | None:
-        """Where caches are kept on disk; None for nowhere."""
-        return self._kept.disk
-
-    @disk.setter
-    def disk(self, disk: ModelDiskCache | None) -> None:
-        self._kept.disk = disk
-
-    def held(self, owner: str, tokens: list[int]) -> int:
-        """Return how many first tokens of an owner's prompt the cache in memory holds."""
-        return self._kept.memory.usable(owner, tokens)
+    def _plan_snapshots(self, sequence: Sequence) -> None:
+        """Choose where snapshots are taken while a prompt is read."""
+        tokens, cached = sequence.tokens, sequence.cached
+        # The next turn seldom repeats an answer token by token, so one is taken at the turn's end.
+        sequence.snapshots_at.add(sequence.turn_end or len(tokens) - 1)
+        # Where this prompt diverges from an earlier one, later prompts may diverge, too.
+        branch = self.prompts.index.common(sequence.owner.name, tokens)
+        if branch - cached >= WORTH_TOKENS:
+            sequence.snapshots_at.add(branch)
+        sequence.snapshots_at |= self.prompts.snapshot_places(
+            len(tokens), cached, sequence.message_ends
+        )
 
     def step(self) -> Step:
         """Decode the next tokens of each running row and read as much of the prompts as is fair."""
@@ -418,14 +419,14 @@ class RunningBatch:
             InvalidRequest: The model shows no hidden states.
         """
         most = self._most_read
-        with self._generators.stream():
+        with self._stream():
             return TextReader(self._generators.model, texts, most_tokens=most, **wanted)
 
     def read_texts(self, reader: TextReader) -> None:
         """Read a part of some texts, unless the streams are behind their pace."""
 
         def read(most_s: float) -> None:
-            with self._generators.stream():
+            with self._stream():
                 reader.read(most_s)
 
         self.read_beside(read)
@@ -435,7 +436,7 @@ class RunningBatch:
         rows = DecodingRows(self._lanes[0])
         if not self._drafting.is_due(rows.numbers):
             return None
-        with self._generators.stream():
+        with self._stream():
             return self._drafting.step(rows)
 
     def _step(self, chunk: int, lane: int, together: int) -> Step:
@@ -463,13 +464,23 @@ class RunningBatch:
             if part.end_of_prompt:
                 self._joined_tokens += len(sequence)
             if sequence.read in sequence.snapshots_at:
-                self._store(sequence, *self.sequences.copy_of(sequence))
+                self._store_snapshot(sequence)
         if read:
             self._note_use()
         return progress
 
+    def _store_snapshot(self, sequence: Sequence) -> None:
+        """Store what a sequence has read so far of its prompt."""
+        batch = self._lanes[sequence.lane or 0]
+        with self._stream():
+            cache, index, tokens = reading_row(batch, sequence.number)
+            self._store(sequence, sequence_view(cache, index), tokens)
+
     def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:
-        self._kept.store(sequence.owner, sequence.ticket, cache, tokens)
+        self.prompts.store(sequence.owner, sequence.ticket, cache, tokens)
+
+    def _stream(self) -> Any:
+        return self._generators.stream()
 
     def leave(self, rows: Mapping[int, int]) -> None:
         """Take sequences out at any time, and store their caches for the next turns.
@@ -505,27 +516,29 @@ class RunningBatch:
 
     def _note_use(self) -> None:
         """Make a new ``cache_use`` if anything has changed."""
+        index = self.prompts.index
         use = PromptCacheUse(
-            entries=len(self._kept.memory),
-            size_bytes=self._kept.memory.size_bytes,
+            entries=len(index),
+            size_bytes=index.size_bytes,
             hits=self.sequences.hits,
             hit_tokens=self.sequences.hit_tokens,
-            shares=self._kept.memory.shares,
+            shares=index.shares,
+            snapshot_bytes=index.snapshot_bytes,
         )
         if use != self.cache_use:
             self.cache_use = use
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
-        dropped = self._kept.memory.shares.get(owner, (0, 0))
-        self._kept.memory.clear(owner)
+        dropped = self.prompts.index.shares.get(owner, (0, 0))
+        self.prompts.index.clear(owner)
         self._note_use()
         mx.clear_cache()
         return dropped
 
     def evict_prompts(self, max_bytes: int) -> None:
         """Evict the least recently used cached prompts until the rest takes at most so much."""
-        self._kept.memory.shrink_to(len(self._kept.memory), max_bytes)
+        self.prompts.index.shrink_to(size_bytes=max_bytes)
         self._note_use()
 
     def reset(self) -> abc.Sequence[int]:
@@ -545,6 +558,6 @@ class RunningBatch:
         """Free the rows, the kept prompts and the model."""
         self._generators.close()
         self.sequences.clear()
-        self._kept.memory.clear()
+        self.prompts.index.clear()
         del self._drafting
         mx.clear_cache()

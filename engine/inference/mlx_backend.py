@@ -22,8 +22,7 @@ from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
-from engine.inference.cache.disk import LEAST_TOKENS
-from engine.inference.cache.index import LoadedBeginning
+from engine.inference.cache.index import DiskRead, LoadedPrefix
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.prompt_scorer import PromptScorer
@@ -99,14 +98,13 @@ class MlxBackend:
         with self._panics_told("messages" if request.prompt is None else "prompt"):
             tokens = render(self._tokenizer, request, self.info)
         predicted = self._predicted(request.prediction)
-        disk = self.batch.disk
         owner = request.cache_owner
-        is_on_disk = owner.kept_with is not None
-        stored = disk.find(owner, tokens) if disk is not None and is_on_disk else None
+        if owner.kept_with is not None:
+            self.batch.prompts.wait_for_files()
         if request.prompt is not None:
-            return Prompt(tokens, prediction=predicted, stored=stored)
+            return Prompt(tokens, prediction=predicted, owner=owner)
         beginning = self.family.beginning(request, tokens, self.vocabulary)
-        return Prompt(tokens, beginning, predicted, stored)
+        return Prompt(tokens, beginning, predicted, owner)
 
     def _predicted(self, text: str | None) -> PredictedText | None:
         tokens = predicted(self._tokenizer, text, self.info.context_length)
@@ -215,22 +213,24 @@ class MlxBackend:
             Whether there is anything to read: memory may hold as much. If not, ``done`` is never
             called.
         """
-        disk = self.batch.disk
-        # Choices of one request share their prompt.
-        wanted = {
-            id(one): one.stored
-            for one in prompts
-            if one.stored is not None
-            and one.stored.tokens >= self.batch.held(one.stored.owner, one.tokens) + LEAST_TOKENS
-        }
-        if disk is None or not wanted:
+        cache = self.batch.prompts
+        needed: dict[int, DiskRead] = {}
+        for prompt in prompts:  # choices of one request share their prompt
+            read = (
+                None
+                if id(prompt) in needed
+                else cache.needed_from_disk(prompt.owner, prompt.tokens)
+            )
+            if read is not None:
+                needed[id(prompt)] = read
+        if not needed:
             return False
 
-        def finish(found: list[LoadedBeginning | None]) -> None:
-            loaded = dict(zip(wanted, found, strict=True))
-            done(tuple(replace(one, stored=None, loaded=loaded.get(id(one))) for one in prompts))
+        def finish(prefixes: list[LoadedPrefix | None]) -> None:
+            loaded = dict(zip(needed, prefixes, strict=True))
+            done(tuple(replace(prompt, loaded=loaded.get(id(prompt))) for prompt in prompts))
 
-        disk.read(list(wanted.values()), finish)
+        cache.read(list(needed.values()), finish)
         return True
 
     def join(self, prompt: Prompt, request: GenerationRequest, form: Form | None) -> Sequence:
@@ -273,6 +273,7 @@ class MlxBackend:
             sequence = Sequence(
                 [*prompt.tokens, *prompt.answered],
                 turn_end=turn_end(prompt.tokens, self._eos),
+                message_ends=self._message_ends(prompt.tokens),
                 sampler=sampler,
                 processors=processors,
                 owner=request.cache_owner,
@@ -289,6 +290,13 @@ class MlxBackend:
             if draft is not None:  # it counts the answers that it guesses for
                 draft.forget()
             raise
+
+    def _message_ends(self, tokens: abc.Sequence[int]) -> abc.Sequence[int]:
+        """Return the places behind the special tokens of a prompt: messages end near these."""
+        if self.batch.prompts.is_cut_anywhere:
+            return ()  # it can be continued anywhere
+        special = self.vocabulary.special
+        return [at for at, token in enumerate(tokens, 1) if token in special]
 
     def _guesses(
         self, prompt: Prompt, request: GenerationRequest, constraint: TokenConstraint | None

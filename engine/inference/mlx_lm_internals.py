@@ -214,6 +214,18 @@ def prompt_tokens_read(batch: Any) -> int:
     return int(batch._counters.prompt_tokens)
 
 
+def reading_row(batch: Any, row: int) -> tuple[list[Any], int, list[int]]:
+    """Return the cache of all prompts that a ``BatchGenerator`` reads, the place of one among them,
+    and the tokens that it has read.
+
+    The public ``extract_cache`` copies the whole cache of the row.
+    Upstream: ``BatchGenerator.extract_cache`` in ``mlx_lm/generate.py``.
+    """
+    prompts = batch._prompt_batch
+    index = prompts.uids.index(row)
+    return prompts.prompt_cache, index, list(prompts.tokens[index])
+
+
 def set_reading(batch: Any, chunk: int, rows: int, together: int) -> None:
     """Set how much a ``BatchGenerator`` reads from its next step on.
 

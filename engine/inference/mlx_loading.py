@@ -12,14 +12,12 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
-from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load as mlx_load
 
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.files.causes import without_folders
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.cache.disk import ModelDiskCache
 from engine.inference.cache.folder import Stamps, stamps_of
 from engine.inference.cache.segments import measured
 from engine.inference.mlx_backend import MlxBackend
@@ -247,7 +245,7 @@ def load(
         drafting = DraftModel(drafted, kept)
     batch = batch_of(model, limits)
     if disk is not None and stamps is not None:
-        batch.disk = ModelDiskCache(disk, folder, stamps, make_prompt_cache(model))
+        batch.prompts.attach(disk, folder, stamps)
     return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
 
 

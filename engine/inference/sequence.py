@@ -15,7 +15,7 @@ import mlx.core as mx
 
 from engine.grammar.masks import TokenConstraint
 from engine.inference.cache.folder import Ticket
-from engine.inference.cache.index import TOKEN_BYTES, LoadedBeginning, common_tokens, key_of
+from engine.inference.cache.index import TOKEN_BYTES, LoadedPrefix, common_tokens, key_of
 from engine.inference.cache.segments import beginning_of
 from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
 from engine.inference.prompt_scorer import PromptScorer
@@ -23,6 +23,7 @@ from engine.inference.sampling import greedy
 from engine.inference.speculation.draft_model import ModelDrafts
 from engine.inference.speculation.sources import DraftSource
 from engine.inference.thinking_budget import BudgetProcessor
+from engine.values.events import CacheMiss
 from engine.values.request import PERSON, CacheOwner
 
 # Prompts are read in lanes, by how many tokens are left to read: the most of the first and of the
@@ -49,6 +50,7 @@ class Sequence:
         tokens: Its prompt, at least one token, and what another batch has answered already.
         turn_end: The number of tokens up to the end of the prompt's last turn, where that is near
             the prompt's end; 0 where it is not known.
+        message_ends: Where messages of the prompt end, in order, as numbers of tokens.
         sampler: Draws its tokens.
         processors: Change its logits before that.
         owner: The owner of the caches that it uses and leaves.
@@ -63,6 +65,7 @@ class Sequence:
         ticket: The right to store its cache on disk.
         cache: The cache with which it joins, of its first ``cached`` tokens.
         from_disk: How many of these came from disk.
+        cache_miss: Why no more of them came from a cache; None where nothing is missing.
         read: How many tokens of its prompt it has.
         lane: Where it is read; None while it waits and once it decodes.
         snapshots_at: After how many tokens its cache is stored, where that cannot be cut.
@@ -74,10 +77,11 @@ class Sequence:
 
     tokens: list[int]
     turn_end: int = 0
+    message_ends: abc.Sequence[int] = ()
     sampler: Callable[[mx.array], mx.array] = greedy
     processors: list[Any] = field(default_factory=list)
     owner: CacheOwner = PERSON
-    loaded: LoadedBeginning | None = None
+    loaded: LoadedPrefix | None = None
     scorer: PromptScorer | None = None
     sources: abc.Sequence[DraftSource] = ()
     draft: ModelDrafts | None = None
@@ -89,6 +93,7 @@ class Sequence:
     cache: list[Any] | None = field(default=None, init=False)
     cached: int = field(default=0, init=False)
     from_disk: int = field(default=0, init=False)
+    cache_miss: CacheMiss | None = field(default=None, init=False)
     read: int = field(default=0, init=False)
     lane: int | None = field(default=None, init=False)
     snapshots_at: set[int] = field(default_factory=set, init=False)
@@ -348,6 +353,7 @@ class Sequences:
                 beginning = beginning_of(cache, len(tokens), common)
             if beginning is not None:
                 sequence.cache, sequence.cached = beginning, common
+                sequence.cache_miss = None
 
     def _evaluate(self, cache: list[Any]) -> None:
         # Lazy slices would keep the arrays of the whole batch alive.

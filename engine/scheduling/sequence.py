@@ -11,6 +11,7 @@ from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     BudgetEnd,
+    CacheMiss,
     Event,
     Finished,
     PromptProgress,
@@ -33,8 +34,8 @@ _USUAL_ANSWER = 2048
 class Row:
     """The state of one accepted request. Times are ``time.perf_counter()`` seconds."""
 
-    __slots__ = ("_cached", "_expected_tokens", "_first_at", "_from_disk", "_joined_at",
-                 "_last_at", "_read", "_speculation", "answered", "budget_end",
+    __slots__ = ("_cache_miss", "_cached", "_expected_tokens", "_first_at", "_from_disk",
+                 "_joined_at", "_last_at", "_read", "_speculation", "answered", "budget_end",
                  "builder", "generation", "has_scores", "number", "overtaken", "prompt",
                  "submitted_at", "trace")  # fmt: skip
 
@@ -51,6 +52,7 @@ class Row:
         self.overtaken = 0
         self.number = -1
         self._cached = self._from_disk = 0
+        self._cache_miss: CacheMiss | None = None
         self.submitted_at = submitted_at
         request, setting = generation.request, generation.setting
         room = setting.context_room if setting.memory_room is None else setting.memory_room
@@ -101,6 +103,7 @@ class Row:
             return []
         self._cached = cached = joined.cached
         self._from_disk = joined.from_disk
+        self._cache_miss = joined.cache_miss
         self._joined_at = now
         # Only the batch needs the cache that was read from disk.
         self.prompt = replace(self.prompt, loaded=None)
@@ -127,7 +130,7 @@ class Row:
                 return False
             self.has_scores = True
         self.number = -1
-        self.prompt = replace(self.prompt, stored=None, loaded=None, answered=tuple(self.answered))
+        self.prompt = replace(self.prompt, loaded=None, answered=tuple(self.answered))
         return True
 
     def shared(self, tokens: int) -> list[Event]:
@@ -135,6 +138,7 @@ class Row:
         if self.answered:
             return []
         self._cached, self._read = tokens, 0
+        self._cache_miss = None
         return [PromptProgress(tokens, self.prompt_tokens, tokens)]
 
     def read(self, tokens: int) -> list[Event]:
@@ -191,6 +195,7 @@ class Row:
                 output_tokens=self.builder.count,
                 thinking_tokens=self.builder.reader.thinking_tokens,
                 disk_tokens=self._from_disk,
+                cache_miss=self._cache_miss,
             ),
             timing=Timing(
                 queued_s=joined - self.submitted_at,

@@ -4,6 +4,7 @@ Pure values; any thread.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from engine.stopping.record import Channel, StopInfo
 from engine.values.chat import ToolCall
@@ -131,6 +132,27 @@ class TokenTrace:
     origin: TokenOrigin = TokenOrigin.SAMPLED
 
 
+class CacheMiss(StrEnum):
+    """Why a prompt, or a large part of it, did not come from the prompt cache.
+
+    Attributes:
+        NOTHING_STORED: No earlier prompt of the same owner is stored.
+        OTHER_BEGINNING: The stored prompts begin otherwise.
+        NO_SNAPSHOT: A stored prompt begins alike, but this model can continue only from a snapshot
+            of its layers, and none was taken in the part that both share.
+        EVICTED: A prompt that begins alike was evicted, because memory for it ran out.
+        ON_DISK: It is on disk, but was not read from there.
+        SCORED: The tokens of the prompt are scored, so the model reads them.
+    """
+
+    NOTHING_STORED = "nothing_stored"
+    OTHER_BEGINNING = "other_beginning"
+    NO_SNAPSHOT = "no_snapshot"
+    EVICTED = "evicted"
+    ON_DISK = "on_disk"
+    SCORED = "scored"
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts of one generation.
@@ -141,6 +163,7 @@ class Usage:
         output_tokens: All sampled tokens, including those of the stop and EOS.
         thinking_tokens: How many of them were reasoning.
         disk_tokens: How many of the cached tokens came from disk, not from memory.
+        cache_miss: Why no more of them are cached; None where nothing is missing.
     """
 
     prompt_tokens: int = 0
@@ -148,6 +171,7 @@ class Usage:
     output_tokens: int = 0
     thinking_tokens: int = 0
     disk_tokens: int = 0
+    cache_miss: CacheMiss | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The folder of caches on disk, its threads, and who may keep something there. Knows no MLX."""
 
+import base64
 import contextlib
 import fcntl
 import hashlib
@@ -22,9 +23,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from engine.files.causes import os_cause
-from engine.inference.cache.index import FORMAT
+from engine.inference.cache.index import TOKEN_BYTES, StoredFile
 from engine.inference.threads import leave_thread
 from engine.values.request import CacheOwner
+
+# Raised by one whenever this program can no longer use the files of earlier versions. Those then
+# belong to no model any more, and are the first that make room.
+FORMAT = 3
 
 # Tells models apart: files kept for one must never be used with another.
 #
@@ -145,6 +150,94 @@ class SerialThread:
             work()
         with contextlib.suppress(Exception):
             self._leave()
+
+
+# The description of a file in its header.
+#
+# A file holds keys and values of some consecutive tokens, or a snapshot of the layers that have
+# none; its header has all tokens up to its end, so that each file finds its place by itself. The
+# name of a file contains a digest of its content: a file that matches its name is intact.
+
+_KEY = "fullstop"
+
+
+class NotAFile(Exception):
+    """A header does not describe a file of cached tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileHeader:
+    """What a file holds.
+
+    Attributes:
+        model: The fingerprint of the model.
+        owner: Who may use it.
+        tokens: All tokens up to its end, as a key of the index.
+        start: The first of them whose keys and values it holds.
+        layout: Where the parts of the cache are; see ``layout_of``.
+        is_snapshot: Whether it holds a snapshot; its ``start`` is 0.
+        can_trim: Whether that can be cut back to fewer tokens.
+    """
+
+    model: str
+    owner: CacheOwner
+    tokens: bytes
+    start: int
+    layout: Any
+    is_snapshot: bool = False
+    can_trim: bool = False
+
+    @property
+    def end(self) -> int:
+        """The number of tokens up to its end."""
+        return len(self.tokens) // TOKEN_BYTES
+
+    def stored_as(self, name: str, size_bytes: int) -> StoredFile:
+        """Return the file of this name for the index."""
+        kept_with = self.owner.kept_with or ""
+        start = self.end if self.is_snapshot else self.start
+        return StoredFile(
+            name, kept_with, start, self.end, self.is_snapshot, self.can_trim, size_bytes
+        )
+
+    def to_metadata(self) -> dict[str, str]:
+        """Return it as metadata of a safetensors file."""
+        fields = {
+            "format": FORMAT,
+            "model": self.model,
+            "owner": self.owner.name,
+            "kept_with": self.owner.kept_with,
+            "tokens": base64.b64encode(self.tokens).decode(),
+            "start": self.start,
+            "layout": self.layout,
+            "is_snapshot": self.is_snapshot,
+            "can_trim": self.can_trim,
+        }
+        return {_KEY: json.dumps(fields)}
+
+    @classmethod
+    def from_metadata(cls, metadata: object) -> "FileHeader":
+        """Read it from a file's metadata."""
+        try:
+            fields = json.loads(metadata[_KEY])  # type: ignore[index]
+            if fields["format"] != FORMAT:
+                raise NotAFile("of another version")
+            header = cls(
+                model=str(fields["model"]),
+                owner=CacheOwner(str(fields["owner"]), str(fields["kept_with"])),
+                tokens=base64.b64decode(fields["tokens"], validate=True),
+                start=int(fields["start"]),
+                layout=fields["layout"],
+                is_snapshot=bool(fields["is_snapshot"]),
+                can_trim=bool(fields["can_trim"]),
+            )
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise NotAFile(str(error)) from error
+        if not header.tokens or len(header.tokens) % TOKEN_BYTES:
+            raise NotAFile("its tokens are no token ids")
+        if not 0 <= header.start < header.end or (header.is_snapshot and header.start):
+            raise NotAFile("its place is unclear")
+        return header
 
 
 # The folder of caches on disk: its files, their names, their sizes, their deletion.

@@ -1,13 +1,28 @@
-"""Which files hold the beginning of a prompt, and what a new cache adds to them. Pure."""
+"""The prefix index: one tree of the tokens that are cached, with what memory and disk hold of them.
 
-import base64
-import json
+Each edge of the tree is some tokens; what they need is held as arrays, in a file, or both. Prompts
+that begin with the same tokens share them. Each owner has a tree: what one asked is never found by
+another, neither as a number nor as time saved.
+
+A model whose every layer keeps keys and values of all tokens continues from any token. Any other
+continues only where there is a snapshot of its other layers: these end at nodes of the tree, and
+share the keys and values on the path to them.
+
+The engine thread stores and evicts arrays; the threads of the disk note files. One lock is held by
+whoever reads or changes the tree.
+"""
+
+import functools
+import itertools
+import threading
 from array import array
-from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from engine.values.request import CacheOwner
+from engine.inference.cache.segments import Piece, Segment, Snapshot, joined, taken_apart
+from engine.values.events import CacheMiss
 
 # Sequences of token ids as bytes: fast to compare, and usable as keys.
 
@@ -35,270 +50,770 @@ def common_tokens(one: bytes, other: bytes) -> int:
     return low
 
 
-# The description of a segment in the header of its file.
-#
-# A cache is kept in segments: each file has the keys and values of some tokens, and names the
-# file with the tokens before them. The name of a file contains a digest of its content. A file
-# that matches its name is therefore intact, and so is the one before it if it matches the name in
-# the header.
-
-# Raised by one whenever this program can no longer use the files of earlier versions.
-FORMAT = 2
-_KEY = "fullstop"
-
-
-class NotASegment(Exception):
-    """A header does not describe a segment."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentHeader:
-    """Some tokens of a conversation whose keys and values a file holds."""
-
-    model: str
-    owner: CacheOwner
-    parent: str
-    start: int
-    tokens: bytes
-    is_whole: bool = False
-    can_trim: bool = False
-
-    @property
-    def end(self) -> int:
-        """The number of tokens up to its end."""
-        return self.start + len(self.tokens) // TOKEN_BYTES
-
-    def to_metadata(self) -> dict[str, str]:
-        """Return it as metadata of a safetensors file."""
-        fields = {
-            "format": FORMAT,
-            "model": self.model,
-            "owner": self.owner.name,
-            "kept_with": self.owner.kept_with,
-            "parent": self.parent,
-            "start": self.start,
-            "tokens": base64.b64encode(self.tokens).decode(),
-            "is_whole": self.is_whole,
-            "can_trim": self.can_trim,
-        }
-        return {_KEY: json.dumps(fields)}
-
-    @classmethod
-    def from_metadata(cls, metadata: object) -> "SegmentHeader":
-        """Read it from a file's metadata."""
-        try:
-            fields = json.loads(metadata[_KEY])  # type: ignore[index]
-            if fields["format"] != FORMAT:
-                raise NotASegment("of another version")
-            found = cls(
-                model=str(fields["model"]),
-                owner=CacheOwner(str(fields["owner"]), str(fields["kept_with"])),
-                parent=str(fields["parent"]),
-                start=int(fields["start"]),
-                tokens=base64.b64decode(fields["tokens"], validate=True),
-                is_whole=bool(fields["is_whole"]),
-                can_trim=bool(fields["can_trim"]),
-            )
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise NotASegment(str(error)) from error
-        if not found.tokens or len(found.tokens) % TOKEN_BYTES or found.start < 0:
-            raise NotASegment("its tokens are no token ids")
-        if bool(found.start) != bool(found.parent):
-            raise NotASegment("its place is unclear")
-        return found
-
-
-# Segments form chains, and chains form trees: an edited question begins a branch. A new segment
-# replaces those before it that are not longer, so that a chain of n turns has about log n files,
-# and each token is written about log n times. Not thread-safe.
-
 # Fewer tokens are not worth a file; the model reads them again.
-LEAST_TOKENS = 32
-_FIRST = 16 * TOKEN_BYTES
+MIN_FILE_TOKENS = 32
+# So many of the last evicted prompts are remembered, to say why a prompt has to be read again.
+_REMEMBERED = 16
+# Prompts that share fewer tokens than this only have the beginning of a template in common.
+_MIN_ALIKE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A file of a chain."""
+@dataclass(slots=True, eq=False)
+class Block:
+    """Arrays of consecutive tokens of one path, which one or more nodes use."""
+
+    segment: Segment
+    start: int
+    nodes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class StoredFile:
+    """A file of the disk: keys and values of the tokens from ``start`` to ``end``, or the snapshot
+    at ``end`` of the layers that have none.
+
+    Attributes:
+        name: Its name in the folder.
+        kept_with: What its owner keeps it with; it is deleted with that.
+        is_snapshot: Whether it holds a snapshot.
+        can_trim: Whether that can be cut back to fewer tokens.
+        size_bytes: Its size.
+        nodes: The nodes that use it.
+    """
 
     name: str
-    segment: SegmentHeader
+    kept_with: str
+    start: int
     end: int
+    is_snapshot: bool = False
+    can_trim: bool = False
+    size_bytes: int = 0
+    nodes: "set[Node]" = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredBeginning:
-    """The longest beginning of a prompt that files hold."""
+class Node:
+    """Some tokens, what is held of them, and the nodes that follow."""
 
-    owner: str
-    pieces: tuple[Piece, ...]
-    tokens: int
+    __slots__ = (
+        "block",
+        "children",
+        "end",
+        "files",
+        "key",
+        "parent",
+        "share",
+        "snapshot",
+        "snapshot_files",
+        "used",
+    )
+
+    def __init__(self, key: bytes, parent: "Node | None", share: "Share") -> None:
+        self.share = share
+        self.key = key
+        self.parent = parent
+        self.end: int = len(key) // TOKEN_BYTES + (parent.end if parent is not None else 0)
+        self.children: dict[bytes, Node] = {}
+        self.block: Block | None = None
+        # The cache of an answer or a snapshot ends here, in memory; when it was last used.
+        self.snapshot: Snapshot | None = None
+        self.used = 0
+        # By what they are kept with.
+        self.files: dict[str, StoredFile] = {}
+        self.snapshot_files: dict[str, StoredFile] = {}
+        if parent is not None:
+            parent.children[key[:TOKEN_BYTES]] = self
+
+    @property
+    def begin(self) -> int:
+        """The number of tokens before its own."""
+        return self.end - len(self.key) // TOKEN_BYTES
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing is held of its tokens or of any after them."""
+        return not (
+            self.children or self.block or self.snapshot or self.files or self.snapshot_files
+        )
+
+    def up(self) -> "Iterator[Node]":
+        """Yield this node, its parent, and so on; not the root."""
+        node = self
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+    def down(self) -> "Iterator[Node]":
+        """Yield this node and all below it."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += node.children.values()
+
+
+class Share:
+    """What one owner has."""
+
+    def __init__(self) -> None:
+        self.root = Node(b"", None, self)
+        self.entries = self.size_bytes = self.snapshot_bytes = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoadedBeginning:
-    """The cache of a prompt's first tokens, read from disk."""
+class DiskRead:
+    """What is to be read from files, so that memory holds the first tokens of a prompt.
 
-    cache: list[Any]
-    tokens: int
+    Attributes:
+        owner: Whose prompt it is.
+        key: These tokens.
+        files: The files with their keys and values; of each, the tokens from where to where.
+        snapshot: The file with the other layers; None where there are none.
+    """
 
+    owner: str
+    key: bytes
+    files: tuple[tuple[StoredFile, int, int], ...] = ()
+    snapshot: StoredFile | None = None
 
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """The part of a new cache that is to be written."""
-
-    parent: str
-    start: int
-    superseded: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    segment: SegmentHeader
-    # All tokens up to its end, those of its parents included.
-    tokens: bytes
+    @property
+    def tokens(self) -> int:
+        """The number of these tokens."""
+        return len(self.key) // TOKEN_BYTES
 
 
-class Chains:
-    """The segments of one model."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedPrefix:
+    """The first tokens of a prompt as they were read from disk: segments, each with the number of
+    tokens before it, and the snapshot behind the last token.
+    """
 
-    def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+    owner: str
+    key: bytes
+    segments: tuple[tuple[int, Segment], ...]
+    snapshot: Snapshot
+
+    @property
+    def tokens(self) -> int:
+        """The number of these tokens."""
+        return len(self.key) // TOKEN_BYTES
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _locked(
+    method: Callable[Concatenate["PrefixIndex", _P], _R],
+) -> Callable[Concatenate["PrefixIndex", _P], _R]:
+    @functools.wraps(method)
+    def held(self: "PrefixIndex", /, *args: _P.args, **options: _P.kwargs) -> _R:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return held
+
+
+class PrefixIndex:
+    """The cached tokens of one model; what was used longest ago is evicted first.
+
+    Args:
+        max_entries: The most caches and snapshots in memory.
+        max_bytes: The most bytes of memory.
+        max_path_bytes: The most bytes of the snapshots along one path. Beyond it, the one that
+            spares the fewest tokens goes first, so that a long conversation keeps snapshots all
+            along it. None for no such limit.
+        is_cut_anywhere: Whether the model continues from any token.
+        has_segments: Whether any layer keeps keys and values of all tokens.
+    """
+
+    def __init__(
+        self,
+        max_entries: int,
+        max_bytes: int,
+        max_path_bytes: int | None = None,
+        *,
+        is_cut_anywhere: bool = True,
+        has_segments: bool = True,
+    ) -> None:
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._max_path_bytes = max_path_bytes
+        self._is_cut_anywhere = is_cut_anywhere
+        self._has_segments = has_segments
+        self._lock = threading.RLock()
+        self._shares: dict[str, Share] = {}
+        # The nodes where a cache or a snapshot in memory ends.
+        self._ends: set[Node] = set()
+        self._uses = itertools.count(1)
+        # How many layers have segments; the same for all caches of one model.
+        self._layers = 0
+        self._files: dict[str, StoredFile] = {}
+        self._evicted: deque[tuple[str, bytes]] = deque(maxlen=_REMEMBERED)
 
     def __len__(self) -> int:
-        """Return the number of files."""
-        return len(self._known)
+        """Return the number of caches and snapshots in memory."""
+        return len(self._ends)
 
-    def add_all(self, segments: Iterable[tuple[str, SegmentHeader]]) -> list[str]:
-        """Add files in any order; return those that cannot be used, for lack of their parents."""
-        waiting = dict(segments)
-        while ready := [name for name, one in waiting.items() if self._has_place_for(one)]:
-            for name in ready:
-                self.add(name, waiting.pop(name))
-        return list(waiting)
+    @property
+    def size_bytes(self) -> int:
+        """The memory that they take; segments that several of an owner share count once."""
+        return sum(share.size_bytes for share in list(self._shares.values()))
 
-    def _has_place_for(self, segment: SegmentHeader) -> bool:
-        if not segment.parent:
-            return True
-        parent = self._known.get(segment.parent)
-        return (
-            parent is not None
-            and not (parent.segment.is_whole or segment.is_whole)
-            and parent.segment.start < segment.start <= parent.segment.end
+    @property
+    def snapshot_bytes(self) -> int:
+        """The part of it that snapshots take."""
+        return sum(share.snapshot_bytes for share in list(self._shares.values()))
+
+    @property
+    @_locked
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """The number of caches and snapshots in memory, and the bytes, of each owner with any."""
+        return {
+            name: (share.entries, share.size_bytes)
+            for name, share in self._shares.items()
+            if share.entries
+        }
+
+    # -- memory ----------------------------------------------------------------------------
+
+    @_locked
+    def fetch(self, owner: str, tokens: Sequence[int]) -> tuple[list[Any] | None, int]:
+        """Return a fresh cache of the longest prefix in memory, and its number of tokens.
+
+        At least one token of the prompt is left for the model to read, as mlx-lm requires.
+        """
+        path, end, count = self._longest(owner, key_of(tokens[:-1]))
+        if end is None or end.snapshot is None:
+            return None, 0
+        end.used = next(self._uses)
+        return joined(_pieces(path, count), end.snapshot, count), count
+
+    @_locked
+    def usable(self, owner: str, tokens: Sequence[int]) -> int:
+        """Return for how many first tokens of a prompt ``fetch`` would return a cache."""
+        return self._longest(owner, key_of(tokens[:-1]))[2]
+
+    @_locked
+    def common(self, owner: str, tokens: Sequence[int]) -> int:
+        """Return how many first tokens a prompt shares with a cached one of its owner."""
+        return self._walk(owner, key_of(tokens[:-1]))[1]
+
+    @_locked
+    def parts_of(self, owner: str, tokens: Sequence[int]) -> tuple[list[Piece], Snapshot] | None:
+        """Return the evaluated parts of the cache of exactly these tokens.
+
+        The parts never change. None where memory has no such cache, or no longer.
+        """
+        path, end, count = self._longest(owner, key_of(tokens))
+        if end is None or end.snapshot is None or count < len(tokens):
+            return None
+        return _pieces(path, count), end.snapshot
+
+    @_locked
+    def store(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> int:
+        """Store a cache in memory, and evict what was used longest ago until the rest fits.
+
+        Returns the bytes of its snapshot.
+        """
+        segment, snapshot = taken_apart(cache, len(tokens))
+        if not self._takes(len(segment.layers)):
+            return 0
+        key = key_of(tokens)
+        path, common = self._walk(owner, key)
+        held = _held(path, common)
+        if snapshot.is_empty and held == len(tokens) and self._touch_below(path[-1]):
+            return 0  # a longer cache contains it
+        # Copy first, because copying may fail for lack of memory. Evaluating even an empty part of
+        # a lazy segment would make MLX compute the whole.
+        new = segment.part(held, len(tokens)).compact() if held < len(tokens) else None
+        snapshot.compact()
+        node = self._place(owner, key)
+        if new is not None:
+            self._hold(node, Block(new, held))
+        self._end_at(node, snapshot)
+        self._thin(node)
+        self.shrink_to()
+        return snapshot.size_bytes
+
+    @_locked
+    def install(self, loaded: LoadedPrefix) -> None:
+        """Hold in memory what was read from disk; ``shrink_to`` is due once it was fetched."""
+        path, common = self._walk(loaded.owner, loaded.key)
+        held = _held(path, common)
+        segments = [one for one in loaded.segments if one[1].layers]
+        if self._has_segments:
+            starts = [start for start, _ in segments]
+            reach = max((start + _length(segment) for start, segment in segments), default=held)
+            # What memory held meanwhile may have been evicted.
+            if max(held, reach) < loaded.tokens or (starts and min(starts) > held):
+                return
+            if segments and not self._takes(len(segments[0][1].layers)):
+                return
+        else:
+            segments = [(held, Segment(()))]
+        node = self._place(loaded.owner, loaded.key)
+        for start, segment in segments:
+            self._hold(node, Block(segment, start))
+        self._end_at(node, loaded.snapshot)
+
+    @_locked
+    def shrink_to(self, entries: int | None = None, size_bytes: int | None = None) -> None:
+        """Evict what was used longest ago from memory until the rest is no more than this.
+
+        Without a number, the limit is the one of this index.
+        """
+        entries = self._max_entries if entries is None else entries
+        size_bytes = self._max_bytes if size_bytes is None else size_bytes
+        while len(self._ends) > entries or (self._ends and self.size_bytes > size_bytes):
+            end = min(self._ends, key=_last_used)
+            self._evicted.append((self._owner_of(end), _key_to(end)))
+            self._drop(end)
+
+    @_locked
+    def clear(self, owner: str | None = None) -> None:
+        """Hold nothing of an owner, or of anybody, in memory."""
+        share = None if owner is None else self._shares.get(owner)
+        for end in list(self._ends):
+            if owner is None or end.share is share:
+                self._drop(end)
+        self._evicted = deque(
+            (one for one in self._evicted if owner is not None and one[0] != owner), _REMEMBERED
         )
 
-    def add(self, name: str, segment: SegmentHeader) -> None:
-        """Add a file whose parent, if it has one, is here."""
-        before = b""
-        if segment.parent:
-            before = self._known[segment.parent].tokens[: segment.start * TOKEN_BYTES]
-        self._known[name] = _Known(segment, before + segment.tokens)
+    @_locked
+    def why_missing(self, owner: str, tokens: Sequence[int], cached: int) -> CacheMiss | None:
+        """Return why no more than ``cached`` tokens of a prompt are held; None where nothing
+        more could be.
+        """
+        key = key_of(tokens[:-1])
+        if self._longest_anywhere(owner, key)[2] - cached >= _MIN_ALIKE:
+            return CacheMiss.ON_DISK
+        if self._walk(owner, key)[1] - cached >= _MIN_ALIKE:
+            return CacheMiss.NO_SNAPSHOT
+        lost = (common_tokens(other, key) for name, other in self._evicted if name == owner)
+        if max(lost, default=0) - cached >= _MIN_ALIKE:
+            return CacheMiss.EVICTED
+        if cached:
+            return None
+        has_any = owner in self._shares
+        return CacheMiss.OTHER_BEGINNING if has_any else CacheMiss.NOTHING_STORED
 
-    def discard(self, names: Iterable[str]) -> list[str]:
-        """Forget files and those that build on them; return the names of the dependent ones."""
-        gone = [name for name in names if self._known.pop(name, None) is not None]
-        orphans: list[str] = []
-        while gone:
-            parents = set(gone)
-            gone = [name for name, one in self._known.items() if one.segment.parent in parents]
-            for name in gone:
-                del self._known[name]
-            orphans += gone
-        return orphans
+    def _takes(self, layers: int) -> bool:
+        """Whether a cache with so many layers of segments is one of the same model."""
+        if not self._ends:
+            self._layers = layers
+        return layers == self._layers
 
-    def keep_only(self, names: Set[str]) -> list[str]:
-        """Forget files that are not among these; return the names of those that built on them."""
-        return self.discard([name for name in self._known if name not in names])
+    def _longest(self, owner: str, key: bytes) -> tuple[list[Node], Node | None, int]:
+        """Return the path of a key, the end of the best cache, and how many tokens that gives."""
+        path, common = self._walk(owner, key)
+        end, count = _nearest(
+            path,
+            _held(path, common),
+            lambda node: node.snapshot is not None,
+            lambda node: node.snapshot is not None and node.snapshot.can_be_trimmed,
+        )
+        return path, end, count
 
-    def names_up_from(self, name: str) -> list[str]:
-        """Return the name of a file, of its parent, and so on."""
-        names = []
-        while name:
-            names.append(name)
-            name = self._known[name].segment.parent
+    def _longest_anywhere(self, owner: str, key: bytes) -> tuple[list[Node], Node | None, int]:
+        """Do the same as ``_longest`` for memory and disk together; without an end where none is
+        needed.
+        """
+        path, common = self._walk(owner, key)
+        reach = common
+        if self._has_segments:
+            missing = (node.begin for node in path if not (node.block or node.files))
+            reach = min(next(missing, common), common)
+        if self._is_cut_anywhere:
+            return path, None, reach
+        return path, *_nearest(path, reach, _has_snapshot, _has_trimmable)
+
+    def _touch_below(self, node: Node) -> bool:
+        """Mark the most recently used of the caches that pass through a node as used now."""
+        ends = [one for one in node.down() if one.snapshot is not None]
+        if ends:
+            max(ends, key=_last_used).used = next(self._uses)
+        return bool(ends)
+
+    def _hold(self, node: Node, block: Block) -> None:
+        """Let a node and those above it use a block for all of its tokens that memory lacks."""
+        for one in node.up():
+            if one.end <= block.start:
+                break
+            if one.block is None and one.begin >= block.start:
+                one.block = block
+                block.nodes += 1
+        if block.nodes:
+            node.share.size_bytes += block.segment.size_bytes
+
+    def _end_at(self, node: Node, snapshot: Snapshot) -> None:
+        if snapshot.is_empty:  # what ends above is contained in it
+            for above in node.up():
+                self._forget_end(above)
+        self._forget_end(node)
+        node.snapshot = snapshot
+        node.used = next(self._uses)
+        share = node.share
+        share.size_bytes += snapshot.size_bytes
+        share.snapshot_bytes += snapshot.size_bytes
+        share.entries += 1
+        self._ends.add(node)
+
+    def _forget_end(self, node: Node) -> None:
+        """Let no cache end at a node; its tokens stay for caches that continue beyond it."""
+        if node.snapshot is not None:
+            share = node.share
+            share.size_bytes -= node.snapshot.size_bytes
+            share.snapshot_bytes -= node.snapshot.size_bytes
+            share.entries -= 1
+            node.snapshot = None
+            self._ends.remove(node)
+
+    def _thin(self, node: Node) -> None:
+        """Keep the snapshots along a path within their limit."""
+        if self._max_path_bytes is None:
+            return
+        ends = [one for one in node.up() if one.snapshot is not None and not one.snapshot.is_empty]
+        sizes = {one: one.snapshot.size_bytes for one in ends if one.snapshot is not None}
+        for one in _surplus(ends, sizes.__getitem__, self._max_path_bytes):
+            self._forget_end(one)
+
+    def _drop(self, end: Node) -> None:
+        """Drop a cache from memory, and the tokens that no other there shares."""
+        self._forget_end(end)
+        ends_at: dict[Block, int] = {}
+        for node in end.up():
+            is_needed = node.snapshot or any(child.block for child in node.children.values())
+            if node.block is None or is_needed:
+                break
+            node.block.nodes -= 1
+            ends_at[node.block] = node.begin
+            node.block = None
+        share = end.share
+        for block, at in ends_at.items():
+            share.size_bytes -= block.segment.size_bytes
+            if block.nodes:
+                block.segment = block.segment.part(0, at - block.start).compact()
+                share.size_bytes += block.segment.size_bytes
+        self._prune(end)
+
+    # -- the tree --------------------------------------------------------------------------
+
+    def _walk(self, owner: str, key: bytes) -> tuple[list[Node], int]:
+        """Return the nodes along a key, the last perhaps only in part, and the common tokens."""
+        path: list[Node] = []
+        at = 0
+        share = self._shares.get(owner)
+        if share is None:
+            return path, at
+        node = share.root
+        while child := node.children.get(key[at : at + TOKEN_BYTES]):
+            path.append(child)
+            common = common_tokens(child.key, key[at : at + len(child.key)])
+            at += common * TOKEN_BYTES
+            if at < child.end * TOKEN_BYTES:
+                break
+            node = child
+        return path, at // TOKEN_BYTES
+
+    def _place(self, owner: str, key: bytes) -> Node:
+        """Return the node at the end of a key; it is made where there is none."""
+        share = self._shares.setdefault(owner, Share())
+        path, common = self._walk(owner, key)
+        node = path[-1] if path else share.root
+        if node.end > common:
+            node = _split(node, common)
+        if node.end * TOKEN_BYTES < len(key):
+            node = Node(key[common * TOKEN_BYTES :], node, share)
+        return node
+
+    def _prune(self, node: Node) -> None:
+        """Forget nodes, from one upwards, of which nothing is held."""
+        while node.parent is not None and node.is_unused:
+            del node.parent.children[node.key[:TOKEN_BYTES]]
+            node = node.parent
+        if node.parent is None and not node.children:
+            self._shares = {
+                name: one for name, one in self._shares.items() if one is not node.share
+            }
+
+    def _owner_of(self, node: Node) -> str:
+        return next(name for name, share in self._shares.items() if share is node.share)
+
+    # -- files -----------------------------------------------------------------------------
+
+    @_locked
+    def needed_from_disk(self, owner: str, tokens: Sequence[int]) -> DiskRead | None:
+        """Return what to read so that memory holds as much of a prompt as there is; None where
+        files add nothing to it.
+        """
+        key = key_of(tokens[:-1])
+        path, end, count = self._longest_anywhere(owner, key)
+        if count <= self._longest(owner, key)[2]:
+            return None
+        files: list[tuple[StoredFile, int, int]] = []
+        for node in path:
+            if node.begin >= count or not self._has_segments:
+                break
+            if node.block is None:
+                last = files[-1] if files else None
+                if last is not None and last[2] == node.begin and node in last[0].nodes:
+                    files[-1] = (last[0], last[1], min(node.end, count))
+                else:
+                    file = next(iter(node.files.values()))
+                    files.append((file, node.begin, min(node.end, count)))
+        snapshot = None
+        if end is not None:
+            all_here = end.snapshot_files.values()
+            snapshot = next(file for file in all_here if file.end == count or file.can_trim)
+        return DiskRead(owner, key[: count * TOKEN_BYTES], tuple(files), snapshot)
+
+    @_locked
+    def add_file(self, owner: str, key: bytes, file: StoredFile) -> list[str]:
+        """Note a file, and the key of the tokens up to its end; return the names of those that it
+        makes superfluous.
+        """
+        self._files[file.name] = file
+        if file.is_snapshot:
+            node = self._place(owner, key)
+            self._use(node, node.snapshot_files, file)
+            return self._superfluous({file.kept_with})
+        if file.start:
+            self._place(owner, key[: file.start * TOKEN_BYTES])
+        for node in self._place(owner, key).up():
+            if node.begin < file.start:
+                break
+            self._use(node, node.files, file)
+        return self._superfluous({file.kept_with})
+
+    def _use(self, node: Node, files: dict[str, StoredFile], file: StoredFile) -> None:
+        before = files.get(file.kept_with)
+        if before is not None:
+            before.nodes.discard(node)
+        files[file.kept_with] = file
+        file.nodes.add(node)
+
+    def _superfluous(self, kept_with: Set[str]) -> list[str]:
+        names = [
+            name
+            for name, file in self._files.items()
+            if not file.nodes and file.kept_with in kept_with
+        ]
+        for name in names:
+            del self._files[name]
         return names
 
-    def longest(self, owner: str, tokens: bytes, most: int) -> StoredBeginning | None:
-        """Return the files that hold most of a prompt's beginning."""
-        best, best_tokens = "", 0
-        for name, one in self._sharing(tokens):
-            if one.segment.owner.name != owner:
-                continue
-            common = min(common_tokens(one.tokens, tokens), most)
-            segment = one.segment
-            if segment.is_whole and common < segment.end and not segment.can_trim:
-                continue
-            if common > best_tokens:
-                best, best_tokens = name, common
-        if not best:
-            return None
-        return StoredBeginning(owner, tuple(self._pieces(best, best_tokens)), best_tokens)
-
-    def addition(self, owner: CacheOwner, tokens: bytes) -> Addition | None:
-        """Return what to write of a cache that can be cut; None where files hold it already."""
-        end = len(tokens) // TOKEN_BYTES
-        parent, common = "", 0
-        for name, one in self._sharing(tokens):
-            if one.segment.owner == owner and not one.segment.is_whole:
-                shared = common_tokens(one.tokens, tokens)
-                if shared > common:
-                    parent, common = name, shared
-        if end - common < LEAST_TOKENS and common:
-            return None
-        # A parent that adds no token of its own is skipped: its own parent holds all of them.
-        while parent and common <= self._known[parent].segment.start:
-            parent = self._known[parent].segment.parent
-        start = common
-        while parent:
-            segment = self._known[parent].segment
-            if start - segment.start > end - start:
-                break
-            start, parent = segment.start, segment.parent
-        return Addition(parent, start, self._superseded(owner, tokens, start))
-
-    def _superseded(self, owner: CacheOwner, tokens: bytes, start: int) -> tuple[str, ...]:
-        covered = {
-            name
-            for name, one in self._sharing(tokens)
-            if one.segment.owner == owner
-            and not one.segment.is_whole
-            and one.segment.start >= start
-            and tokens.startswith(one.tokens)
-        }
-        kept = {name for name in self._known if name not in covered}
-        while needed := {self._known[name].segment.parent for name in kept} & covered:
-            covered -= needed
-            kept |= needed
-        return tuple(covered)
-
-    def snapshot(self, owner: CacheOwner, tokens: bytes) -> Addition | None:
-        """Return what to write of a cache that is kept whole; None where a file holds it already.
-
-        The longest earlier snapshot of the owner stays: the next turn seldom repeats an answer
-        token by token, and then continues from the end of the answer's prompt.
+    @_locked
+    def add_files(self, files: Iterable[tuple[str, bytes, StoredFile]]) -> list[str]:
+        """Note files that were found, each with its owner and the key of the tokens up to its end;
+        return the names of those that cannot be used.
         """
-        before = {
-            name: len(one.tokens)
-            for name, one in self._sharing(tokens)
-            if one.segment.owner == owner and one.segment.is_whole and tokens.startswith(one.tokens)
-        }
-        if len(tokens) in before.values():
+        names: list[str] = []
+        for owner, key, file in sorted(files, key=lambda one: (one[2].start, one[2].end)):
+            names += self.add_file(owner, key, file)
+        return names + self._drop_orphans()
+
+    @_locked
+    def start_of_file(self, owner: str, kept_with: str, key: bytes) -> int | None:
+        """Return from which token on the keys and values of a cache are to be written; None where
+        files hold them already.
+
+        A file takes in those before it that are not longer, so that a conversation of n turns has
+        about log n files, and each token is written about log n times.
+        """
+        end = len(key) // TOKEN_BYTES
+        path, common = self._walk(owner, key)
+        files = [node.files.get(kept_with) for node in path]
+        covered = next(
+            (node.begin for node, file in zip(path, files, strict=True) if file is None), common
+        )
+        start = covered = min(covered, common)
+        few = MIN_FILE_TOKENS if self._is_cut_anywhere else 1
+        if covered and end - covered < few:
             return None
-        longest = max(before, key=lambda name: before[name], default="")
-        return Addition("", 0, tuple(name for name in before if name != longest))
+        for node, file in zip(reversed(path), reversed(files), strict=True):
+            if file is None or node.begin >= start:
+                continue
+            if start - file.start > end - start:
+                break
+            start = file.start
+        return start
 
-    def _sharing(self, tokens: bytes) -> Iterator[tuple[str, _Known]]:
-        """Yield the files whose first tokens are those of a prompt."""
-        first = tokens[:_FIRST]
-        for name, one in self._known.items():
-            if one.tokens[:_FIRST].startswith(first[: len(one.tokens)]):
-                yield name, one
+    @_locked
+    def has_snapshot_file(self, owner: str, kept_with: str, key: bytes) -> bool:
+        """Whether a file holds the snapshot at the end of a key."""
+        path, common = self._walk(owner, key)
+        is_there = bool(path) and path[-1].end == common == len(key) // TOKEN_BYTES
+        return is_there and kept_with in path[-1].snapshot_files
 
-    def _pieces(self, name: str, end: int) -> list[Piece]:
-        pieces = []
-        for one in self.names_up_from(name):
-            segment = self._known[one].segment
-            if end > segment.start:
-                pieces.append(Piece(one, segment, end))
-                end = segment.start
-        return pieces[::-1]
+    @_locked
+    def surplus_files(self, owner: str, kept_with: str, key: bytes, max_bytes: int) -> list[str]:
+        """Return the snapshots on disk along a path that are too many for their limit."""
+        path, _ = self._walk(owner, key)
+        nodes = [node for node in reversed(path) if kept_with in node.snapshot_files]
+        surplus = _surplus(nodes, lambda node: node.snapshot_files[kept_with].size_bytes, max_bytes)
+        return [node.snapshot_files[kept_with].name for node in surplus]
+
+    @_locked
+    def files_of(self, owner: str, key: bytes) -> list[str]:
+        """Return the files that hold the tokens of a key, in the order in which they are used
+        last: the first tokens last, because the others are of no use without them.
+        """
+        path, common = self._walk(owner, key)
+        names: dict[str, None] = {}
+        for node in reversed(path):
+            if node is path[-1] and node.end <= common:
+                names |= dict.fromkeys(file.name for file in node.snapshot_files.values())
+            names |= dict.fromkeys(file.name for file in node.files.values())
+        return list(names)
+
+    @_locked
+    def discard(self, names: Iterable[str]) -> list[str]:
+        """Forget files; return the names of those that are of no use without them."""
+        for name in names:
+            self._forget_file(name)
+        return self._drop_orphans()
+
+    @_locked
+    def keep_only(self, names: Set[str]) -> list[str]:
+        """Forget files that are not among these; return those of no use without them."""
+        return self.discard([name for name in self._files if name not in names])
+
+    def _forget_file(self, name: str) -> None:
+        file = self._files.pop(name, None)
+        if file is None:
+            return
+        for node in file.nodes:
+            files = node.snapshot_files if file.is_snapshot else node.files
+            del files[file.kept_with]
+            self._prune(node)
+
+    def _drop_orphans(self) -> list[str]:
+        """Forget files without those of the tokens before them; return their names."""
+        orphans: list[str] = []
+        if not self._has_segments:
+            return orphans
+        for share in list(self._shares.values()):
+            for node in list(share.root.down()):
+                parent = node.parent
+                if parent is None:
+                    continue
+                before = parent.files if parent.parent is not None else None
+                for kept_with, file in [*node.files.items()]:
+                    if before is not None and kept_with not in before:
+                        orphans.append(file.name)
+                for kept_with, file in node.snapshot_files.items():
+                    if kept_with not in node.files:
+                        orphans.append(file.name)
+        orphans = list(dict.fromkeys(orphans))
+        for name in orphans:
+            self._forget_file(name)
+        return orphans + (self._drop_orphans() if orphans else [])
+
+
+def _last_used(node: Node) -> int:
+    return node.used
+
+
+def _key_to(node: Node) -> bytes:
+    return b"".join([one.key for one in node.up()][::-1])
+
+
+def _length(segment: Segment) -> int:
+    return int(segment.layers[0][0].shape[-2])
+
+
+def _held(path: Sequence[Node], common: int) -> int:
+    """Return how many tokens of a path memory holds."""
+    return min(next((node.begin for node in path if node.block is None), common), common)
+
+
+def _pieces(path: Sequence[Node], tokens: int) -> list[Piece]:
+    """Return what a path holds of its first ``tokens`` tokens."""
+    pieces: list[Piece] = []
+    last: Block | None = None
+    for node in path:
+        block = node.block
+        if block is None or node.begin >= tokens:
+            break
+        end = min(node.end, tokens) - block.start
+        if block is last:
+            pieces[-1] = pieces[-1]._replace(end=end)
+        else:
+            pieces.append(Piece(block.segment, node.begin - block.start, end))
+        last = block
+    return pieces
+
+
+def _nearest(
+    path: Sequence[Node],
+    tokens: int,
+    has: Callable[[Node], object],
+    can_trim: Callable[[Node], object],
+) -> tuple[Node | None, int]:
+    """Return the node from which most of a path's first ``tokens`` tokens can be continued.
+
+    That is the last one with a snapshot, or one that lies beyond but can be cut back; of several
+    the one that was used last.
+    """
+    passed: Node | None = None
+    for node in reversed(path):
+        count = min(node.end, tokens)
+        if node.end <= tokens and has(node):
+            return node, count
+        others = [one for one in _below(node, passed) if can_trim(one)]
+        if others and count > node.begin:
+            return max(others, key=_last_used), count
+        passed = node
+    return None, 0
+
+
+def _below(node: Node, without: Node | None) -> Iterator[Node]:
+    yield node
+    for child in node.children.values():
+        if child is not without:
+            yield from child.down()
+
+
+def _has_snapshot(node: Node) -> bool:
+    return node.snapshot is not None or bool(node.snapshot_files)
+
+
+def _has_trimmable(node: Node) -> bool:
+    in_memory = node.snapshot is not None and node.snapshot.can_be_trimmed
+    return in_memory or any(file.can_trim for file in node.snapshot_files.values())
+
+
+def _surplus(nodes: Sequence[Node], size_of: Callable[[Node], int], max_bytes: int) -> list[Node]:
+    """Return which snapshots along a path, the deepest first, are too many.
+
+    The two deepest stay: the next turn continues from the end of the answer or, where it does not
+    repeat that token by token, of its question. Of the others the one goes first that spares the
+    fewest tokens.
+    """
+    left, surplus = list(nodes), []
+    size = sum(map(size_of, left))
+    while size > max_bytes and len(left) > 2:
+        ends = [*(node.end for node in left), 0]
+        place = min(range(2, len(left)), key=lambda at: ends[at] - ends[at + 1])
+        node = left.pop(place)
+        size -= size_of(node)
+        surplus.append(node)
+    return surplus
+
+
+def _split(node: Node, at: int) -> Node:
+    """Split a node after ``at`` tokens from the root; return the first part."""
+    cut = (at - node.begin) * TOKEN_BYTES
+    parent = node.parent
+    first = Node(node.key[:cut], parent, node.share)
+    first.block = node.block
+    if first.block is not None:
+        first.block.nodes += 1
+    first.files = dict(node.files)
+    for file in first.files.values():
+        file.nodes.add(first)
+    node.key = node.key[cut:]
+    node.parent = first
+    first.children[node.key[:TOKEN_BYTES]] = node
+    return first

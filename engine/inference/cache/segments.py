@@ -4,16 +4,18 @@ Uses MLX: whatever crosses threads is evaluated first.
 """
 
 import copy
+import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.models.cache import (
     ArraysCache,
+    BatchKVCache,
     CacheList,
     ChunkedKVCache,
     KVCache,
@@ -65,16 +67,30 @@ class Segment:
 
         MLX does not copy where the memory is larger by less than 16 KB.
         """
-        found = Segment(
+        copy = Segment(
             [(mx.contiguous(keys), mx.contiguous(values)) for keys, values in self.layers]
         )
-        mx.eval(found.layers)
-        return found
+        mx.eval(copy.layers)
+        return copy
+
+
+class Piece(NamedTuple):
+    """The tokens of a segment from ``begin`` to ``end``, which are cut out when they are used."""
+
+    segment: Segment
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The layers that are kept whole, as they are after some tokens."""
+    """The layers that are kept whole, as they are after some tokens.
+
+    Attributes:
+        tokens: The number of tokens.
+        layers: For each part of the cache: None where it has segments, a tuple for the parts of a
+            ``CacheList``, and else the part itself.
+    """
 
     tokens: int
     layers: Sequence[Any]
@@ -82,7 +98,12 @@ class Snapshot:
     @property
     def is_empty(self) -> bool:
         """Whether no layer is kept whole."""
-        return not any(True for _ in _whole_parts(self.layers))
+        return not self.parts
+
+    @property
+    def parts(self) -> list[Any]:
+        """The layers that are kept whole."""
+        return list(_whole_parts(self.layers))
 
     @property
     def can_be_trimmed(self) -> bool:
@@ -96,9 +117,9 @@ class Snapshot:
 
     def compact(self) -> "Snapshot":
         """Give the layers memory of their own, as much as they need; returns this snapshot."""
-        for part in _whole_parts(self.layers):
+        for part in self.parts:
             _compact(part)
-        mx.eval([part.state for part in _whole_parts(self.layers)])
+        evaluate(self.parts)
         return self
 
 
@@ -110,6 +131,11 @@ def is_cut_anywhere(cache: Sequence[Any]) -> bool:
     )
 
 
+def has_segments(cache: Sequence[Any]) -> bool:
+    """Whether any layer of a model's fresh cache will have segments."""
+    return any(type(part) is KVCache for part in _parts(list(cache)))
+
+
 def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
     """Return the segment and the snapshot that make up a cache, without copying anything."""
     layers: list[_Arrays] = []
@@ -119,13 +145,12 @@ def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
     )
 
 
-def joined(segments: Sequence[Segment], snapshot: Snapshot, tokens: int) -> list[Any]:
+def joined(pieces: Sequence[Piece], snapshot: Snapshot, tokens: int) -> list[Any]:
     """Return a fresh cache of ``tokens`` tokens, which shares nothing that mlx-lm changes.
 
     MLX copies the segments when the cache is first used: until then it takes no memory.
     """
-    count = len(segments[0].layers) if segments else 0
-    layers = (_filled([one.layers[layer] for one in segments], tokens) for layer in range(count))
+    layers = iter(_layers_of(pieces, tokens))
     surplus = snapshot.tokens - tokens
     return [_part_of(whole, layers, surplus) for whole in snapshot.layers]
 
@@ -135,13 +160,34 @@ def beginning_of(cache: Sequence[Any], tokens: int, count: int) -> list[Any] | N
     segment, snapshot = taken_apart(cache, tokens)
     if count < tokens and not snapshot.can_be_trimmed:
         return None
-    return joined([segment], snapshot, count)
+    return joined([Piece(segment, 0, count)], snapshot, count)
+
+
+def sequence_view(cache: Sequence[Any], index: int) -> list[Any]:
+    """Return the cache of one sequence of a batch's cache.
+
+    Its keys and values of all tokens share the batch's memory: a snapshot copies only those that
+    are not stored yet.
+    """
+    return [_view_of_sequence(part, index) for part in cache]
+
+
+def _view_of_sequence(part: Any, index: int) -> Any:
+    if isinstance(part, CacheList):
+        return CacheList(*(_view_of_sequence(inner, index) for inner in part.caches))
+    if not isinstance(part, BatchKVCache) or part.empty():
+        return part.extract(index)
+    view, padding = KVCache(), max(0, int(part.left_padding[index].item()))
+    keys, values = part.keys_and_values()
+    view.keys, view.values = (array[index : index + 1, :, padding:] for array in (keys, values))
+    view.offset = view.keys.shape[-2]
+    return view
 
 
 def _whole(part: Any, tokens: int, layers: list[_Arrays]) -> Any:
     """Return the item of ``Snapshot.layers`` for a part; append the part's arrays to ``layers``."""
     if isinstance(part, CacheList):
-        return tuple(_whole(one, tokens, layers) for one in part.caches)
+        return tuple(_whole(inner, tokens, layers) for inner in part.caches)
     if type(part) is not KVCache or part.keys is None or part.offset != tokens:
         return part
     layers.append((part.keys[..., :tokens, :], part.values[..., :tokens, :]))
@@ -154,6 +200,19 @@ def _whole_parts(layers: Sequence[Any]) -> Iterator[Any]:
             yield from _whole_parts(layer)
         elif layer is not None:
             yield layer
+
+
+def _layers_of(pieces: Sequence[Piece], tokens: int) -> list[KVCache]:
+    """Return the layers that have segments, each with the tokens of all pieces."""
+    count = len(pieces[0].segment.layers) if pieces else 0
+    return [_filled([_cut(piece, layer) for piece in pieces], tokens) for layer in range(count)]
+
+
+def _cut(piece: Piece, layer: int) -> _Arrays:
+    keys, values = piece.segment.layers[layer]
+    if piece.begin == 0 and piece.end == keys.shape[-2]:
+        return keys, values
+    return keys[..., piece.begin : piece.end, :], values[..., piece.begin : piece.end, :]
 
 
 def _filled(arrays: Sequence[_Arrays], tokens: int) -> KVCache:
@@ -171,7 +230,7 @@ def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
     if whole is None:
         return next(layers)
     if isinstance(whole, tuple):
-        return CacheList(*(_part_of(one, layers, surplus) for one in whole))
+        return CacheList(*(_part_of(inner, layers, surplus) for inner in whole))
     part = copy.deepcopy(whole)
     if surplus and not part.empty():
         part.trim(surplus)
@@ -186,7 +245,7 @@ def _can_be_trimmed(part: Any) -> bool:
 
 def _compact(part: Any) -> None:
     if isinstance(part, ArraysCache):
-        part.cache = [None if one is None else mx.contiguous(one) for one in part.cache]
+        part.cache = [None if array is None else mx.contiguous(array) for array in part.cache]
     elif isinstance(part, RotatingKVCache) and part.keys is not None:
         keys, values, offset, keep, window, index = part.state
         # After a prompt it holds tokens before its window, which nothing reads any more.
@@ -196,7 +255,8 @@ def _compact(part: Any) -> None:
         part.state = (mx.contiguous(keys), mx.contiguous(values), offset, keep, window, index)
 
 
-# Cuts the caches of prompts into segments for files, and joins them again. Uses MLX.
+# The files of segments and snapshots. Keys and values of all tokens are in files of segments, which
+# snapshots share; a snapshot's file has only the layers that are kept whole.
 
 
 class NotCut(Exception):
@@ -213,11 +273,6 @@ def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
     )
 
 
-def bytes_of(cache: Sequence[Any]) -> int:
-    """Return the bytes of a cache."""
-    return sum(int(part.nbytes) for part in cache)
-
-
 def view_of(cache: Sequence[Any]) -> list[Any]:
     """Return the same cache in objects of its own, which share its memory.
 
@@ -230,64 +285,90 @@ def _alias(value: Any) -> Any:
     return value[...] if isinstance(value, mx.array) else value
 
 
-def tail(segments: Sequence[Segment], snapshot: Snapshot, tokens: int, start: int) -> list[Any]:
-    """Return the last tokens of a cache as a cache of their own, evaluated."""
-    has_all = sum(map(_length, segments)) >= tokens if snapshot.is_empty else not start
-    if not has_all:
+def layout_of(snapshot: Snapshot) -> list[Any]:
+    """Return where the parts of a cache are, for JSON: None for one that has segments, a list for
+    those of a ``CacheList``, a number for a part that is kept whole, its place among them.
+    """
+    numbers = itertools.count()
+
+    def place(layer: Any) -> Any:
+        if layer is None:
+            return None
+        return [place(inner) for inner in layer] if isinstance(layer, tuple) else next(numbers)
+
+    return [place(layer) for layer in snapshot.layers]
+
+
+def snapshot_from(layout: Any, parts: Sequence[Any] | None, tokens: int) -> Snapshot:
+    """Return the snapshot whose ``layout_of`` this is; raises ``NotCut`` for anything else.
+
+    Without ``parts``, those that are kept whole are caches that are never written to, of layers
+    that use the keys of another.
+    """
+    places: list[int] = []
+
+    def part(place: Any) -> Any:
+        if place is None:
+            return None
+        if isinstance(place, list):
+            return tuple(part(inner) for inner in place)
+        places.append(place)
+        return KVCache() if parts is None else parts[place]
+
+    try:
+        layers = [part(place) for place in layout]
+    except (IndexError, TypeError, RecursionError) as error:
+        raise NotCut("its layout is unclear") from error
+    if parts is not None and places != list(range(len(parts))):
+        raise NotCut("its layout is of other parts")
+    return Snapshot(tokens, layers)
+
+
+def segments_in(layers: Sequence[Any]) -> int:
+    """Return how many parts of a layout, or of the layers of a snapshot, have segments."""
+    return sum(
+        segments_in(layer) if isinstance(layer, list | tuple) else layer is None for layer in layers
+    )
+
+
+def fits(snapshot: Snapshot, kinds: tuple[str, ...]) -> bool:
+    """Whether a snapshot is one of a model whose cache has these kinds of parts."""
+    return kinds_of([_stand_in(layer) for layer in snapshot.layers]) == kinds
+
+
+def _stand_in(layer: Any) -> Any:
+    if isinstance(layer, tuple):
+        return CacheList(*map(_stand_in, layer))
+    return KVCache() if layer is None else layer
+
+
+def tail(pieces: Sequence[Piece], tokens: int, start: int) -> list[Any]:
+    """Return the layers that have segments, with the last of ``tokens`` tokens, evaluated."""
+    if sum(piece.end - piece.begin for piece in pieces) != tokens or not _hold(pieces):
         raise NotCut("a cache has other tokens than it should have")
-    count = tokens - start
-    with mx.stream(mx.cpu):
-        if start:
-            segments = _without_first(segments, start)
-            snapshot = replace(snapshot, tokens=count)
-        found = joined(segments, snapshot, count)
-        evaluate(found)
-    return found
-
-
-def _length(segment: Segment) -> int:
-    return int(segment.layers[0][0].shape[-2])
-
-
-def _without_first(segments: Sequence[Segment], start: int) -> list[Segment]:
-    """Return segments without their first tokens."""
-    left = []
-    begin = 0
-    for one in segments:
-        end = begin + _length(one)
+    left, at = [], 0
+    for piece in pieces:
+        end = at + piece.end - piece.begin
         if end > start:
-            left.append(one.part(max(0, start - begin), end - begin))
-        begin = end
-    return left
+            left.append(piece._replace(begin=piece.begin + max(0, start - at)))
+        at = end
+    with mx.stream(mx.cpu):
+        layers = _layers_of(left, tokens - start)
+        evaluate(layers)
+    return layers
 
 
-def join(parts: Sequence[tuple[list[Any], int, int]]) -> list[Any]:
-    """Return one cache made of consecutive segments, evaluated."""
-    segments = []
-    total = 0
-    for cache, held, taken in parts:
-        segment, snapshot = taken_apart(cache, held)
-        if not snapshot.is_empty:
-            raise NotCut("a cache has other tokens than it should have")
-        segments.append(segment.part(0, taken))
-        total += taken
-    found = joined(segments, replace(snapshot, tokens=total), total)
-    evaluate(found)
-    return found
+def _hold(pieces: Sequence[Piece]) -> bool:
+    """Whether the segments have the tokens of their pieces."""
+    return all(keys.shape[-2] >= piece.end for piece in pieces for keys, _ in piece.segment.layers)
 
 
-def can_be_trimmed(cache: Sequence[Any], tokens: int) -> bool:
-    """Whether a cache of this many tokens can be cut back to fewer."""
-    return taken_apart(cache, tokens)[1].can_be_trimmed
-
-
-def trimmed(cache: Sequence[Any], tokens: int, count: int) -> list[Any]:
-    """Return the first tokens of a cache that is kept whole, evaluated."""
-    found = beginning_of(cache, tokens, count)
-    if found is None:
-        raise NotCut("a cache cannot be trimmed")
-    evaluate(found)
-    return found
+def segment_of(layers: Sequence[Any], tokens: int, begin: int, end: int) -> Segment:
+    """Return a part of the segment that a file of ``tokens`` tokens holds, evaluated."""
+    segment, snapshot = taken_apart(layers, tokens)
+    if not snapshot.is_empty:
+        raise NotCut("a cache has other tokens than it should have")
+    return segment if (begin, end) == (0, tokens) else segment.part(begin, end).compact()
 
 
 def evaluate(cache: Sequence[Any]) -> None:

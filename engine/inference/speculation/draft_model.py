@@ -10,7 +10,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
 
 from engine.errors import DraftLoadFailed
-from engine.inference.cache.memory import PromptCache
+from engine.inference.cache.index import PrefixIndex
 from engine.inference.prefill_rates import PrefillRates
 from engine.inference.speculation.sources import HitRate
 from engine.library.models import DraftInfo
@@ -52,7 +52,7 @@ class DraftModel:
         self._model = loaded.model
         self._size = loaded.vocabulary.size
         self._answers = 0
-        self._kept = PromptCache(_KEPT, kept_bytes)
+        self._kept = PrefixIndex(_KEPT, kept_bytes)
         self._rates = PrefillRates()
 
     def guesses(self, owner: str, prompt: Sequence[int]) -> "ModelDrafts | None":
@@ -99,7 +99,7 @@ class DraftModel:
         """Keep the cache of an answer that has ended; without tokens the cache is dropped."""
         self._answers -= 1
         if tokens:
-            self._kept.keep(owner, tokens, cache)
+            self._kept.store(owner, tokens, cache)
 
     def forget_prompts(self, owner: str) -> None:
         """Drop the caches of an owner's earlier prompts."""
