@@ -303,7 +303,8 @@ class RunningBatch:
         """Choose where snapshots are taken while a prompt is read."""
         tokens, cached = sequence.tokens, sequence.cached
         # The next turn seldom repeats an answer token by token, so one is taken at the turn's end.
-        sequence.snapshots_at.add(sequence.turn_end or len(tokens) - 1)
+        last = len(tokens) - 1
+        sequence.snapshots_at.add(min(sequence.turn_end or last, last))
         # Where this prompt diverges from an earlier one, later prompts may diverge, too.
         branch = self.prompts.index.common(sequence.owner.name, tokens)
         if branch - cached >= WORTH_TOKENS:

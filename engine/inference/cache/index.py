@@ -64,6 +64,7 @@ class Block:
 
     segment: Segment
     start: int
+    end: int
     nodes: int = 0
 
 
@@ -183,13 +184,13 @@ class DiskRead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedPrefix:
-    """The first tokens of a prompt as they were read from disk: segments, each with the number of
-    tokens before it, and the snapshot behind the last token.
+    """The first tokens of a prompt as they were read from disk: consecutive segments, each with
+    the tokens of the prompt from where to where, and the snapshot behind the last token.
     """
 
     owner: str
     key: bytes
-    segments: tuple[tuple[int, Segment], ...]
+    segments: tuple[tuple[Segment, int, int], ...]
     snapshot: Snapshot
 
     @property
@@ -329,7 +330,7 @@ class PrefixIndex:
         snapshot.compact()
         node = self._place(owner, key)
         if new is not None:
-            self._hold(node, Block(new, held))
+            self._hold(node, Block(new, held, len(tokens)))
         self._end_at(node, snapshot)
         self._thin(node)
         self.shrink_to()
@@ -340,20 +341,18 @@ class PrefixIndex:
         """Hold in memory what was read from disk; ``shrink_to`` is due once it was fetched."""
         path, common = self._walk(loaded.owner, loaded.key)
         held = _held(path, common)
-        segments = [one for one in loaded.segments if one[1].layers]
-        if self._has_segments:
-            starts = [start for start, _ in segments]
-            reach = max((start + _length(segment) for start, segment in segments), default=held)
-            # What memory held meanwhile may have been evicted.
-            if max(held, reach) < loaded.tokens or (starts and min(starts) > held):
-                return
-            if segments and not self._takes(len(segments[0][1].layers)):
-                return
-        else:
-            segments = [(held, Segment(()))]
+        blocks = [Block(segment, start, end) for segment, start, end in loaded.segments]
+        if not self._has_segments:
+            blocks = [Block(Segment(()), held, loaded.tokens)]
+        begins, ends = (blocks[0].start, blocks[-1].end) if blocks else (held, held)
+        # What memory held when the files were chosen may have been evicted.
+        if begins > held or max(held, ends) < loaded.tokens:
+            return
+        if blocks and not self._takes(len(blocks[0].segment.layers)):
+            return
         node = self._place(loaded.owner, loaded.key)
-        for start, segment in segments:
-            self._hold(node, Block(segment, start))
+        for block in blocks:
+            self._hold(node, block)
         self._end_at(node, loaded.snapshot)
 
     @_locked
@@ -440,7 +439,7 @@ class PrefixIndex:
         for one in node.up():
             if one.end <= block.start:
                 break
-            if one.block is None and one.begin >= block.start:
+            if one.block is None and block.start <= one.begin and one.end <= block.end:
                 one.block = block
                 block.nodes += 1
         if block.nodes:
@@ -552,15 +551,18 @@ class PrefixIndex:
         if count <= self._longest(owner, key)[2]:
             return None
         files: list[tuple[StoredFile, int, int]] = []
+        # The same conversation's files, where several have the tokens: they are the fewest.
+        deepest = max((node for node in path if node.begin < count), key=_end_of)
+        nearest = next(iter(deepest.files), "")
         for node in path:
             if node.begin >= count or not self._has_segments:
                 break
             if node.block is None:
                 last = files[-1] if files else None
-                if last is not None and last[2] == node.begin and node in last[0].nodes:
+                if last is not None and node in last[0].nodes:
                     files[-1] = (last[0], last[1], min(node.end, count))
                 else:
-                    file = next(iter(node.files.values()))
+                    file = node.files.get(nearest) or next(iter(node.files.values()))
                     files.append((file, node.begin, min(node.end, count)))
         snapshot = None
         if end is not None:
@@ -715,12 +717,12 @@ def _last_used(node: Node) -> int:
     return node.used
 
 
+def _end_of(node: Node) -> int:
+    return node.end
+
+
 def _key_to(node: Node) -> bytes:
     return b"".join([one.key for one in node.up()][::-1])
-
-
-def _length(segment: Segment) -> int:
-    return int(segment.layers[0][0].shape[-2])
 
 
 def _held(path: Sequence[Node], common: int) -> int:

@@ -34,6 +34,7 @@ from engine.inference.cache.index import (
     key_of,
 )
 from engine.inference.cache.segments import (
+    NotCut,
     Piece,
     Segment,
     Snapshot,
@@ -290,14 +291,14 @@ class PromptCache:
     def _read(self, needed: DiskRead) -> LoadedPrefix | None:
         disk = self.disk
         assert disk is not None
-        segments: list[tuple[int, Segment]] = []
+        segments: list[tuple[Segment, int, int]] = []
         snapshot: Snapshot | None = None
         name = ""
         try:
             for file, begin, end in needed.files:
                 name = file.name
                 segment, snapshot = self._read_segment(needed, file, begin, end)
-                segments.append((begin, segment))
+                segments.append((segment, begin, end))
             if needed.snapshot is not None:
                 name = needed.snapshot.name
                 snapshot = self._read_snapshot(needed, needed.snapshot)
@@ -413,6 +414,8 @@ class PromptCache:
         there = {file.name for file in folder.files_of_model(fingerprint)}
         folder.delete(self.index.keep_only(there))
         layout = layout_of(cache.snapshot)
+        if self._has_segments and not segments_in(layout):
+            raise NotCut("a cache has other tokens than it should have")
         if segments_in(layout):
             start = self.index.start_of_file(name, kept_with, tokens)
             if start is not None:

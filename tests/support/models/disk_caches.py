@@ -1,16 +1,15 @@
-"""A folder of kept caches as one process uses it; the keys and values show their tokens."""
+"""A folder of caches as one process uses it; the keys and values show their tokens."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.inference.cache.disk import ModelDiskCache
 from engine.inference.cache.folder import DiskCache, stamps_of
-from engine.inference.cache.index import LoadedBeginning
-from engine.inference.cache.segments import bytes_of, evaluate, tail, taken_apart
+from engine.inference.cache.index import LoadedPrefix
+from engine.inference.cache.prompt_cache import PromptCache
+from engine.inference.cache.segments import evaluate
 from engine.values.request import CacheOwner
 
 ME = CacheOwner("me", "a conversation")
@@ -31,50 +30,53 @@ def kv_cache(ids: list[int], layers: int = 2) -> list[Any]:
 
 
 class Room:
-    """One process's view of a folder, with a model loaded."""
+    """One process's view of a folder, with a model loaded that has no memory for its caches."""
 
-    def __init__(self, folder: Path, model: Path, most_bytes: int = 1 << 30) -> None:
-        self.disk = DiskCache(folder, most_bytes)
+    def __init__(self, folder: Path, model: Path, max_bytes: int = 1 << 30) -> None:
+        self.disk = DiskCache(folder, max_bytes)
         self.load(model)
 
-    def load(self, model: Path, cache: list[Any] | None = None) -> None:
-        self.model = ModelDiskCache(
-            self.disk, model, stamps_of(model), cache or [KVCache(), KVCache()]
-        )
+    def load(self, model: Path, fresh: list[Any] | None = None) -> None:
+        self.model = PromptCache(fresh or [KVCache(), KVCache()], 0)
+        self.model.attach(self.disk, model, stamps_of(model))
 
     def keep(self, ids: list[int], owner: CacheOwner = ME, cache: list[Any] | None = None) -> None:
-        """Keep a cache and wait until that is done."""
+        """Store a cache and wait until that is done."""
         made = kv_cache(ids) if cache is None else cache
-        segment, snapshot = taken_apart(made, made[0].offset)
-        mx.eval(segment.layers)
-        make = partial(tail, [segment], snapshot, len(ids))
-        self.model.keep(self.model.ticket(owner), ids, make, bytes_of(made))
+        self.model.store(owner, self.model.ticket(owner), made, ids)
         self.wait()
 
     def wait(self) -> None:
         for thread in (self.disk.reader, self.disk.writer):
             thread.do(lambda: None).result(PATIENCE_S)
 
-    def loaded(self, ids: list[int], owner: CacheOwner = ME) -> LoadedBeginning | None:
-        """Return the cache of a prompt's beginning."""
+    def loaded(self, ids: list[int], owner: CacheOwner = ME) -> LoadedPrefix | None:
+        """Return a prompt's first tokens as they are read from disk."""
         self.wait()
-        found = self.model.find(owner, ids)
+        needed = self.model.needed_from_disk(owner, ids)
         return (
             None
-            if found is None
-            else self.disk.reader.do(lambda: self.model._read(found)).result(PATIENCE_S)
+            if needed is None
+            else self.disk.reader.do(lambda: self.model._read(needed)).result(PATIENCE_S)
         )
+
+    def fetched(self, ids: list[int], owner: CacheOwner = ME) -> tuple[list[Any], int]:
+        """Return the cache of a prompt's first tokens, and their number."""
+        loaded = self.loaded(ids, owner)
+        if loaded is None:
+            return [], 0
+        cache, cached, from_disk = self.model.fetch(owner, ids, loaded)
+        assert cached == from_disk == loaded.tokens
+        assert cache is not None
+        return cache, cached
 
     def tokens(self, ids: list[int], owner: CacheOwner = ME) -> int:
         """Return for how many tokens there is a cache, and check that it is the right one."""
-        loaded = self.loaded(ids, owner)
-        if loaded is None:
-            return 0
-        wanted = kv_cache(ids[: loaded.tokens])
-        for part, right in zip(loaded.cache, wanted, strict=True):
+        cache, tokens = self.fetched(ids, owner)
+        for part, right in zip(cache, kv_cache(ids[:tokens]) if tokens else [], strict=True):
             for value, other in zip(part.keys_and_values(), right.keys_and_values(), strict=True):
                 assert mx.array_equal(value, other).item()
-        return loaded.tokens
+        return tokens
 
     @property
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
-from engine.inference.cache.memory import PromptCache
+from engine.inference.cache.index import PrefixIndex
 
 # Keys and values of one layer: a number of 4 bytes each, for each token.
 TOKEN_BYTES = 8
@@ -86,13 +86,13 @@ def check(cache: list[Any], tokens: list[int]) -> None:
             assert ids_of(part) == tokens
 
 
-def cache_of(entries: int = 8, size: int = 10**9) -> PromptCache:
-    return PromptCache(entries, size)
+def cache_of(entries: int = 8, size: int = 10**9) -> PrefixIndex:
+    return PrefixIndex(entries, size)
 
 
-def kept(cache: PromptCache, *sequences: list[int], make: Any = full) -> PromptCache:
+def kept(cache: PrefixIndex, *sequences: list[int], make: Any = full) -> PrefixIndex:
     for tokens in sequences:
-        cache.keep(ME, tokens, make(tokens))
+        cache.store(ME, tokens, make(tokens))
     return cache
 
 
@@ -141,7 +141,7 @@ def test_whatever_is_kept_and_dropped_the_found_caches_are_right_and_the_limits_
     cache = cache_of(entries, size)
     for tokens, is_kept in steps:
         if is_kept:
-            cache.keep(ME, tokens, KINDS[kind](tokens))
+            cache.store(ME, tokens, KINDS[kind](tokens))
         else:
             found, count = cache.fetch(ME, tokens)
             if found is not None:
@@ -209,7 +209,7 @@ def test_tokens_that_are_kept_already_are_not_computed_again() -> None:
     lazy.update_and_fetch(*(mx.exp(mx.ones((1, 1, len(tokens), 1))) for _ in range(2)))
     mx.reset_peak_memory()
     before = mx.get_active_memory()
-    cache.keep(ME, tokens, [lazy])
+    cache.store(ME, tokens, [lazy])
     assert mx.get_peak_memory() - before < 100_000
     assert len(cache) == 1
 
@@ -257,7 +257,7 @@ def test_a_window_is_kept_without_the_tokens_that_have_left_it() -> None:
 
 def test_a_cache_of_other_layers_than_the_ones_kept_is_not_kept() -> None:
     cache = kept(cache_of(), [1, 2, 3])
-    cache.keep(ME, [1, 2, 4], [*full([1, 2, 4]), *full([1, 2, 4])])
+    cache.store(ME, [1, 2, 4], [*full([1, 2, 4]), *full([1, 2, 4])])
     assert cache.fetch(ME, [1, 2, 4, 5])[1] == 2
 
 
@@ -274,7 +274,7 @@ def test_the_bytes_reported_are_the_bytes_held(heads: int) -> None:
     cache = cache_of(entries=40, size=1 << 40)
     system = list(range(2000))
     for number in range(6):
-        cache.keep(ME, [*system, 3000 + number, *range(500)], cache_with([0] * 2501))
+        cache.store(ME, [*system, 3000 + number, *range(500)], cache_with([0] * 2501))
     mx.synchronize()
 
     def check_bytes(arrays: int) -> None:
@@ -294,13 +294,13 @@ def test_the_bytes_reported_are_the_bytes_held(heads: int) -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_what_one_owner_keeps_is_neither_found_nor_measured_by_another(kind: str) -> None:
     cache, tokens = cache_of(), [1, 2, 3, 4, 5, 6]
-    cache.keep(ME, tokens, KINDS[kind](tokens))
+    cache.store(ME, tokens, KINDS[kind](tokens))
     mine = cache.shares[ME]
 
     assert cache.fetch(ANOTHER, [*tokens, 7]) == (None, 0)
     assert (cache.usable(ANOTHER, [*tokens, 7]), cache.common(ANOTHER, [*tokens, 7])) == (0, 0)
     assert cache.parts_of(ANOTHER, tokens) is None
-    cache.keep(ANOTHER, tokens, KINDS[kind](tokens))
+    cache.store(ANOTHER, tokens, KINDS[kind](tokens))
     assert cache.shares == {ME: mine, ANOTHER: mine}
     assert cache.size_bytes == 2 * mine[1]
     cache.clear(ANOTHER)

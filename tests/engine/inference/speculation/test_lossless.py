@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.inference.cache.memory import PromptCache
+from engine.inference.cache.index import PrefixIndex
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -147,14 +147,14 @@ def test_the_kept_cache_ends_where_the_answer_ended(
     words = [*WORDS[:10], "END", *WORDS[10:]]
     stage = GuessingStage(tmp_path, {"go": words}, width=32)
     kept: list[tuple[list[int], list[float]]] = []
-    keep = PromptCache.keep
+    store = PrefixIndex.store
 
-    def noted(self: PromptCache, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> None:
+    def noted(self: PrefixIndex, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> int:
         held: Any = cache[0].keys_and_values()[0][0, 0, :, 0].tolist()
         kept.append((list(tokens), held))
-        keep(self, owner, tokens, cache)
+        return store(self, owner, tokens, cache)
 
-    monkeypatch.setattr(PromptCache, "keep", noted)
+    monkeypatch.setattr(PrefixIndex, "store", noted)
     for text in ("END", "w7 "):
         [last] = same_with_guesses(stage, asking(rules=StopRules.of(text)))
         assert last.speculation.accepted > 0

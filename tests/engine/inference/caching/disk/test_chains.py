@@ -1,154 +1,211 @@
-"""Which files hold a prompt's beginning, and what a new cache adds to them."""
+"""Which files hold a prompt's first tokens, and what a new cache adds to them."""
+
+import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inference.cache.index import LEAST_TOKENS, TOKEN_BYTES, Chains, SegmentHeader, key_of
-from engine.values.request import CacheOwner
+from engine.inference.cache.index import (
+    MIN_FILE_TOKENS,
+    TOKEN_BYTES,
+    PrefixIndex,
+    StoredFile,
+    key_of,
+)
 
-ME = CacheOwner("me", "a")
 
+class Files:
+    """An index of files that are written as the prompt cache writes them; memory holds nothing."""
 
-class Kept:
-    """Chains that are written to as the disk cache writes to them."""
-
-    def __init__(self) -> None:
-        self.chains = Chains()
-        self.segments: dict[str, SegmentHeader] = {}
+    def __init__(self, *, is_cut_anywhere: bool = True, has_segments: bool = True) -> None:
+        self.index = PrefixIndex(8, 0, is_cut_anywhere=is_cut_anywhere, has_segments=has_segments)
+        self.keys: dict[str, bytes] = {}
+        self.files: dict[str, StoredFile] = {}
         self.written = 0
+        self._numbers = itertools.count()
 
-    def keep(self, kept_with: str, ids: list[int]) -> bool:
-        owner, tokens = CacheOwner("me", kept_with), key_of(ids)
-        addition = self.chains.addition(owner, tokens)
-        if addition is None:
+    def keep(self, kept_with: str, ids: list[int], owner: str = "me") -> bool:
+        """Write the keys and values of some tokens that files do not hold yet."""
+        key = key_of(ids)
+        start = self.index.start_of_file(owner, kept_with, key)
+        if start is None:
             return False
-        own = tokens[addition.start * TOKEN_BYTES :]
-        name = f"file {len(self.segments)} of {kept_with}"
-        segment = SegmentHeader("model", owner, addition.parent, addition.start, own)
-        self.segments[name] = segment
-        self.chains.add(name, segment)
-        assert self.chains.discard(addition.superseded) == []
-        self.written += len(own) // TOKEN_BYTES
+        self.written += len(ids) - start
+        self._add(owner, key, StoredFile(self._name(kept_with), kept_with, start, len(ids)))
         return True
 
-    def found(self, ids: list[int]) -> list[int]:
+    def snapshot(
+        self, ids: list[int], *, can_trim: bool = False, size: int = 1, kept_with: str = "a"
+    ) -> str:
+        """Write a snapshot behind some tokens; return its name."""
+        end, name = len(ids), self._name(kept_with)
+        file = StoredFile(name, kept_with, end, end, True, can_trim, size)
+        self._add("me", key_of(ids), file)
+        return name
+
+    def _name(self, kept_with: str) -> str:
+        return f"file {next(self._numbers)} of {kept_with}"
+
+    def _add(self, owner: str, key: bytes, file: StoredFile) -> None:
+        self.keys[file.name], self.files[file.name] = key, file
+        for name in self.index.add_file(owner, key, file):
+            del self.files[name]
+
+    def found(self, ids: list[int], owner: str = "me") -> list[int]:
         """Return the tokens that the files for a prompt give, as reading them would."""
-        found = self.chains.longest("me", key_of(ids), len(ids) - 1)
-        if found is None:
+        needed = self.index.needed_from_disk(owner, ids)
+        if needed is None:
             return []
         tokens = b""
-        for piece in found.pieces:
-            assert piece.segment.start * TOKEN_BYTES == len(tokens)
-            tokens += piece.segment.tokens[: (piece.end - piece.segment.start) * TOKEN_BYTES]
-        assert len(tokens) == found.tokens * TOKEN_BYTES
-        return list(memoryview(tokens).cast("I"))
+        for file, begin, end in needed.files:
+            assert begin * TOKEN_BYTES == len(tokens)
+            assert file.start <= begin < end <= file.end
+            tokens += self.keys[file.name][begin * TOKEN_BYTES : end * TOKEN_BYTES]
+        assert tokens in (b"", needed.key)
+        return list(memoryview(needed.key).cast("I"))
 
 
 def test_the_next_turn_finds_all_tokens_of_the_turn_before() -> None:
-    kept = Kept()
-    kept.keep("a", list(range(100)))
-    assert kept.found([*range(100), 7, 8]) == list(range(100))
+    files = Files()
+    files.keep("a", list(range(100)))
+    assert files.found([*range(100), 7, 8]) == list(range(100))
 
 
 def test_at_least_one_token_is_left_to_be_read() -> None:
-    kept = Kept()
-    kept.keep("a", list(range(100)))
-    assert kept.found(list(range(100))) == list(range(99))
+    files = Files()
+    files.keep("a", list(range(100)))
+    assert files.found(list(range(100))) == list(range(99))
 
 
 def test_a_short_next_turn_is_written_alone() -> None:
-    kept = Kept()
-    kept.keep("a", list(range(1000)))
-    kept.keep("a", list(range(1100)))
-    assert kept.written == 1100
-    assert kept.found([*range(1100), 5]) == list(range(1100))
+    files = Files()
+    files.keep("a", list(range(1000)))
+    files.keep("a", list(range(1100)))
+    assert files.written == 1100
+    assert files.found([*range(1100), 5]) == list(range(1100))
 
 
 def test_a_turn_of_a_few_tokens_is_not_written() -> None:
-    kept = Kept()
-    kept.keep("a", list(range(1000)))
-    assert not kept.keep("a", list(range(1000 + LEAST_TOKENS - 1)))
+    files = Files()
+    files.keep("a", list(range(1000)))
+    assert not files.keep("a", list(range(1000 + MIN_FILE_TOKENS - 1)))
 
 
-def test_a_chain_of_many_turns_has_few_files_and_writes_each_token_a_few_times() -> None:
-    kept = Kept()
+def test_a_turn_of_a_few_tokens_is_written_where_a_snapshot_ends_with_it() -> None:
+    files = Files(is_cut_anywhere=False)
+    files.keep("a", list(range(1000)))
+    assert files.keep("a", list(range(1001)))
+
+
+def test_a_conversation_of_many_turns_has_few_files_and_writes_each_token_a_few_times() -> None:
+    files = Files()
     for turn in range(1, 129):
-        kept.keep("a", list(range(turn * 40)))
-    assert len(kept.chains) <= 8
-    assert kept.written <= 128 * 40 * 8
-    assert kept.found([*range(128 * 40), 1]) == list(range(128 * 40))
+        files.keep("a", list(range(turn * 40)))
+    assert len(files.files) <= 8
+    assert files.written <= 128 * 40 * 8
+    assert files.found([*range(128 * 40), 1]) == list(range(128 * 40))
 
 
 def test_an_edit_in_the_middle_keeps_what_is_before_it_and_both_branches() -> None:
-    kept = Kept()
+    files = Files()
     first, second = list(range(500)), [*range(200), *range(1000, 1300)]
-    kept.keep("a", first)
-    kept.keep("a", second)
-    assert kept.found([*first, 1]) == first
-    assert kept.found([*second, 1]) == second
+    files.keep("a", first)
+    files.keep("a", second)
+    assert files.found([*first, 1]) == first
+    assert files.found([*second, 1]) == second
 
 
-def test_segments_of_another_conversation_are_found_but_nothing_builds_on_them() -> None:
-    kept = Kept()
-    kept.keep("a", list(range(300)))
-    assert kept.found([*range(300), 1]) == list(range(300))
-    kept.keep("b", list(range(400)))
-    [of_b] = [one for one in kept.segments.values() if one.owner.kept_with == "b"]
-    assert (of_b.parent, of_b.start) == ("", 0)
+def test_files_of_another_conversation_are_found_but_nothing_builds_on_them() -> None:
+    files = Files()
+    files.keep("a", list(range(300)))
+    assert files.found([*range(300), 1]) == list(range(300))
+    files.keep("b", list(range(400)))
+    [of_b] = [file for file in files.files.values() if file.kept_with == "b"]
+    assert of_b.start == 0
 
 
-def test_segments_of_another_owner_are_not_found() -> None:
-    kept = Kept()
-    kept.keep("a", list(range(300)))
-    assert kept.chains.longest("another", key_of(range(300)), 299) is None
+def test_files_of_another_owner_are_not_found() -> None:
+    files = Files()
+    files.keep("a", list(range(300)))
+    assert files.found(list(range(300)), "another") == []
 
 
 def test_a_file_that_is_gone_takes_with_it_what_builds_on_it() -> None:
-    kept = Kept()
-    kept.keep("a", list(range(1000)))
-    kept.keep("a", list(range(1100)))
-    first, second = kept.segments
-    assert kept.chains.discard([first]) == [second]
-    assert kept.found([*range(1100), 1]) == []
+    files = Files()
+    files.keep("a", list(range(1000)))
+    files.keep("a", list(range(1100)))
+    first, second = files.files
+    assert files.index.discard([first]) == [second]
+    assert files.found([*range(1100), 1]) == []
 
 
-def test_a_segment_without_its_parent_is_left_out() -> None:
-    chains = Chains()
-    whole = SegmentHeader("model", ME, "", 0, key_of(range(50)))
-    child = SegmentHeader("model", ME, "whole", 50, key_of(range(50, 90)))
-    beyond = SegmentHeader("model", ME, "whole", 51, key_of(range(50, 90)))
-    lost = SegmentHeader("model", ME, "nowhere", 50, key_of(range(50, 90)))
-    left = chains.add_all([("lost", lost), ("child", child), ("beyond", beyond), ("whole", whole)])
-    assert sorted(left) == ["beyond", "lost"]
-    assert len(chains) == 2
+def test_files_that_were_found_are_used_in_any_order_if_those_before_them_are_there() -> None:
+    index = PrefixIndex(8, 0, is_cut_anywhere=False)
+
+    def at(start: int, end: int, *, is_snapshot: bool = False) -> StoredFile:
+        return StoredFile(f"{start}-{end}", "a", start, end, is_snapshot)
+
+    both = [*range(50), *range(100, 190)]
+    files = [
+        ("me", key_of(range(90)), at(50, 90)),
+        ("me", key_of(range(90)), at(90, 90, is_snapshot=True)),
+        ("me", key_of(both), at(51, 140)),
+        ("me", key_of(both), at(140, 140, is_snapshot=True)),
+        ("me", key_of(range(50)), at(0, 50)),
+        ("you", key_of(range(50)), StoredFile("yours", "b", 20, 50)),
+    ]
+    assert sorted(index.add_files(files)) == ["140-140", "51-140", "yours"]
+    needed = index.needed_from_disk("me", [*range(90), 1])
+    assert needed is not None
+    assert needed.tokens == 90
 
 
 def test_a_snapshot_serves_only_prompts_that_begin_with_all_of_it() -> None:
-    chains = Chains()
-    chains.add("one", SegmentHeader("model", ME, "", 0, key_of(range(100)), is_whole=True))
-    assert chains.longest("me", key_of([*range(99), 7, 8]), 100) is None
-    found = chains.longest("me", key_of([*range(100), 7]), 100)
-    assert found is not None
-    assert found.tokens == 100
+    files = Files(is_cut_anywhere=False)
+    files.keep("a", list(range(100)))
+    files.snapshot(list(range(100)))
+    assert files.found([*range(99), 7, 8]) == []
+    assert files.found([*range(100), 7]) == list(range(100))
+
+
+def test_snapshots_share_the_keys_and_values_before_them() -> None:
+    files = Files(is_cut_anywhere=False)
+    for end in (100, 200, 300):
+        files.keep("a", list(range(end)))
+        files.snapshot(list(range(end)))
+    assert files.written <= 100 + 200 + 300
+    for at, reused in ((301, 300), (299, 200), (150, 100), (99, 0)):
+        assert files.found([*range(at), 7]) == list(range(reused))
+
+
+def test_a_snapshot_without_the_keys_and_values_before_it_is_of_no_use() -> None:
+    files = Files(is_cut_anywhere=False)
+    files.keep("a", list(range(100)))
+    snapshot = files.snapshot(list(range(100)))
+    [keys] = [name for name in files.files if name != snapshot]
+    assert files.index.discard([keys]) == [snapshot]
+
+
+def test_a_model_without_keys_and_values_needs_only_snapshots() -> None:
+    files = Files(is_cut_anywhere=False, has_segments=False)
+    files.snapshot(list(range(100)))
+    assert files.found([*range(120), 7]) == list(range(100))
 
 
 def test_a_snapshot_that_can_be_trimmed_serves_prompts_that_share_its_beginning() -> None:
-    chains = Chains()
-    segment = SegmentHeader("model", ME, "", 0, key_of(range(100)), is_whole=True, can_trim=True)
-    chains.add("one", segment)
-    found = chains.longest("me", key_of([*range(80), 7, 8]), 81)
-    assert found is not None
-    assert found.tokens == 80
+    files = Files(is_cut_anywhere=False)
+    files.keep("a", list(range(100)))
+    files.snapshot(list(range(100)), can_trim=True)
+    assert files.found([*range(80), 7, 8]) == list(range(80))
 
 
-def test_of_earlier_snapshots_the_longest_stays() -> None:
-    chains = Chains()
-    for name, length in (("prompt", 100), ("answer", 140)):
-        chains.add(name, SegmentHeader("model", ME, "", 0, key_of(range(length)), is_whole=True))
-    addition = chains.snapshot(ME, key_of(range(200)))
-    assert addition is not None
-    assert addition.superseded == ("prompt",)
-    assert chains.snapshot(ME, key_of(range(140))) is None
+def test_of_too_many_snapshots_the_last_two_stay_and_some_all_along_the_conversation() -> None:
+    files = Files(is_cut_anywhere=False)
+    for end in (100, 110, 200, 300, 310, 320):
+        files.keep("a", list(range(end)))
+        files.snapshot(list(range(end)), size=10)
+    surplus = files.index.surplus_files("me", "a", key_of(range(320)), 40)
+    assert sorted(files.files[name].end for name in surplus) == [110, 300]
 
 
 branches = st.lists(
@@ -160,12 +217,12 @@ branches = st.lists(
 
 @given(branches)
 def test_whatever_was_kept_is_found_token_for_token(turns: list[tuple[str, int, int]]) -> None:
-    kept = Kept()
+    files = Files()
     history: list[int] = []
     for number, (owner, at, more) in enumerate(turns):
         history = [*history[:at], *(1000 * (number + 1) + n for n in range(more))]
-        kept.keep(owner, history)
+        files.keep(owner, history)
         wanted = [*history, 5]
-        found = kept.found(wanted)
+        found = files.found(wanted)
         assert found == wanted[: len(found)]
-        assert len(found) > len(history) - LEAST_TOKENS
+        assert len(found) > len(history) - MIN_FILE_TOKENS

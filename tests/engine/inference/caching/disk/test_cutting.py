@@ -1,5 +1,6 @@
 """Caches survive files and cutting bit by bit, whatever their kind."""
 
+import json
 from typing import Any
 
 import mlx.core as mx
@@ -16,14 +17,20 @@ from mlx_lm.models.cache import (
 
 from engine.inference.cache.segments import (
     NotCut,
+    Piece,
+    beginning_of,
     evaluate,
-    join,
+    fits,
+    joined,
     kinds_of,
+    layout_of,
     load,
     save,
+    segment_of,
+    segments_in,
+    snapshot_from,
     tail,
     taken_apart,
-    trimmed,
     view_of,
 )
 
@@ -65,11 +72,18 @@ KINDS = {
 }
 
 
-def cut(cache: list[Any], tokens: int, start: int) -> list[Any]:
-    segment, snapshot = taken_apart(cache, tokens)
-    middle = tokens // 3
-    halves = [segment.part(0, middle), segment.part(middle, tokens)]
-    return tail(halves, snapshot, tokens, start)
+def pieces_of(cache: list[Any], tokens: int, first: int = 0) -> list[Piece]:
+    """Return a cache's keys and values from a token on, in two pieces."""
+    segment, _ = taken_apart(cache, tokens)
+    middle = first + (tokens - first) // 3
+    return [Piece(segment, first, middle), Piece(segment, middle, tokens)]
+
+
+def whole(cache: list[Any], tokens: int) -> list[Any]:
+    """Return a cache put together again, on the threads of the disk."""
+    found = joined(pieces_of(cache, tokens), taken_apart(cache, tokens)[1], tokens)
+    evaluate(found)
+    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -88,39 +102,64 @@ def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> N
 def test_a_cache_that_is_cut_and_joined_again_is_the_same(kind: str) -> None:
     cache = KINDS[kind]()
     evaluate(cache)
-    whole = cut(cache, 300, 0)
-    first = cut(trimmed(cache, 300, 100), 100, 0)
-    second = cut(trimmed(cache, 300, 250), 250, 90)
-    last = cut(cache, 300, 250)
-    joined = join([(first, 100, 90), (second, 160, 160), (last, 50, 50)])
-    assert values_of(joined) == values_of(whole)
+    layers = tail(pieces_of(cache, 300), 300, 0)
+    _, snapshot = taken_apart(cache, 300)
+    assert segments_in(layout_of(snapshot)) == len(layers)
+    parts = []
+    for begin, end in ((0, 90), (90, 250), (250, 300)):
+        # A file from ``start`` on, of which the tokens from ``begin`` to ``end`` are used.
+        start = begin // 2
+        file = tail(pieces_of(cache, 300), 300, start)
+        segment = segment_of(file, 300 - start, begin - start, end - start)
+        parts.append(Piece(segment, 0, end - begin))
+    assert values_of(joined(parts, snapshot, 300)) == values_of(whole(cache, 300))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parts_that_are_kept_whole_find_their_places_again(kind: str) -> None:
+    cache = KINDS[kind]()
+    evaluate(cache)
+    _, snapshot = taken_apart(cache, 300)
+    layout = json.loads(json.dumps(layout_of(snapshot)))
+    again = snapshot_from(layout, snapshot.parts, 300)
+    assert again == snapshot
+    assert fits(again, kinds_of(cache))
+    for wrong in ([*snapshot.parts, snapshot.parts], snapshot.parts[1:]):
+        if wrong != snapshot.parts:
+            with pytest.raises(NotCut):
+                snapshot_from(layout, wrong, 300)
+
+
+@pytest.mark.parametrize("layout", [7, [1.5], ["a"], [{}], [[[0]], 0], [1, 0]])
+def test_a_layout_of_other_parts_is_refused(layout: Any) -> None:
+    with pytest.raises(NotCut):
+        snapshot_from(layout, [recurrent(), recurrent()], 300)
 
 
 def test_a_cache_of_other_tokens_than_it_should_have_is_refused() -> None:
     cache = KINDS["plain"]()
     evaluate(cache)
-    segment, snapshot = taken_apart(cache, 300)
+    segment, _ = taken_apart(cache, 300)
     with pytest.raises(NotCut):
-        tail([segment], snapshot, 301, 0)
+        tail([Piece(segment, 0, 301)], 301, 0)
     with pytest.raises(NotCut):
-        cut(cache, 299, 10)
+        tail([Piece(segment, 0, 299)], 300, 10)
     with pytest.raises(NotCut):
-        join([(cache, 301, 300)])
+        segment_of(cache, 301, 0, 300)
 
 
 def test_a_cache_that_forgets_its_first_tokens_is_not_trimmed() -> None:
     cache = KINDS["rotating"]()
     evaluate(cache)
-    with pytest.raises(NotCut):
-        trimmed(cache, 300, 250)
+    assert beginning_of(cache, 300, 250) is None
 
 
 def test_a_view_does_not_change_with_the_cache_that_it_was_taken_of() -> None:
     cache = [filled(KVCache(), 10)]
     evaluate(cache)
     view = view_of(cache)
-    before = values_of(cut(view, 10, 0))
+    before = values_of(whole(view, 10))
     cache[0].trim(5)
     filled(cache[0], 5)
     evaluate(cache)
-    assert values_of(cut(view, 10, 0)) == before
+    assert values_of(whole(view, 10)) == before

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
-from engine.inference.cache import index
-from engine.inference.cache.folder import CacheFolder
-from engine.inference.cache.index import NotASegment, SegmentHeader
+from engine.inference.cache import folder as cache_files
+from engine.inference.cache.folder import CacheFolder, FileHeader, NotAFile
+from engine.inference.cache.index import TOKEN_BYTES
+from engine.inference.cache.segments import save
 from tests.support.models.disk_caches import Room, kv_cache
 
 IDS = list(range(200))
@@ -94,25 +96,25 @@ def test_a_damaged_first_segment_drops_those_that_build_on_it(room: Room, model:
     later.close()
 
 
-def placed(room: Room, segment: SegmentHeader, ids: list[int]) -> None:
+def placed(room: Room, header: FileHeader, ids: list[int]) -> None:
     """Write a file that is whole and well named, whatever it says of itself."""
     folder = CacheFolder(room.disk.folder.path)
     with folder.unfinished(1) as file:
-        from engine.inference.cache.segments import save
-
-        save(file, kv_cache(ids), segment.to_metadata())
-        file.commit(folder.prefix(room.model._fingerprint or "", segment.owner))
+        save(file, kv_cache(ids), header.to_metadata())
+        file.commit(folder.prefix(room.model._fingerprint or "", header.owner))
 
 
-CHANGES: dict[str, Callable[[SegmentHeader], SegmentHeader]] = {
-    "another model": lambda one: SegmentHeader("other", one.owner, "", 0, one.tokens),
-    "another kind": lambda one: SegmentHeader(
-        one.model, one.owner, "", 0, one.tokens, is_whole=True
-    ),
-    "more tokens": lambda one: SegmentHeader(one.model, one.owner, "", 0, one.tokens * 2),
-    "fewer tokens": lambda one: SegmentHeader(one.model, one.owner, "", 0, one.tokens[:-8]),
-    "no parent": lambda one: SegmentHeader(one.model, one.owner, "", 7, one.tokens),
-    "a missing parent": lambda one: SegmentHeader(one.model, one.owner, "nowhere", 7, one.tokens),
+CHANGES: dict[str, Callable[[FileHeader], FileHeader]] = {
+    "another model": lambda one: replace(one, model="other"),
+    "a snapshot": lambda one: replace(one, is_snapshot=True),
+    "a snapshot of all parts": lambda one: replace(one, is_snapshot=True, layout=[0, 1]),
+    "other parts": lambda one: replace(one, layout=[None]),
+    "parts of another kind": lambda one: replace(one, layout=[[None], None]),
+    "unwritten parts": lambda one: replace(one, layout=[0, 0]),
+    "no layout": lambda one: replace(one, layout=7),
+    "more tokens": lambda one: replace(one, tokens=one.tokens * 2),
+    "fewer tokens": lambda one: replace(one, tokens=one.tokens[: -2 * TOKEN_BYTES]),
+    "missing tokens before it": lambda one: replace(one, start=7),
 }
 
 
@@ -120,15 +122,13 @@ CHANGES: dict[str, Callable[[SegmentHeader], SegmentHeader]] = {
 def test_a_file_whose_header_describes_something_else_is_not_used(
     room: Room, model: Path, kept: Path, change: str
 ) -> None:
-    right = SegmentHeader.from_metadata(room.disk.folder.metadata(kept.name))
+    right = FileHeader.from_metadata(room.disk.folder.metadata(kept.name))
     kept.unlink()
     placed(room, CHANGES[change](right), IDS)
     later = Room(room.disk.folder.path, model)
     found = later.loaded([*IDS, 1])
     later.close()
-    if found is not None:  # kept whole, which a cache of this kind may be as well
-        assert change == "another kind"
-        assert [part.offset for part in found.cache] == [found.tokens] * 2
+    assert found is None
 
 
 def test_a_file_of_another_version_is_dropped(
@@ -136,7 +136,7 @@ def test_a_file_of_another_version_is_dropped(
 ) -> None:
 
     room.wait()
-    monkeypatch.setattr(index, "FORMAT", 999)
+    monkeypatch.setattr(cache_files, "FORMAT", 999)
     room.keep(IDS)
     monkeypatch.undo()
     assert len(room.names) == 1
@@ -163,5 +163,5 @@ def test_a_foreign_file_with_a_fitting_name_is_dropped(room: Room, model: Path, 
     ],
 )
 def test_metadata_of_another_kind_is_no_segment(metadata: object) -> None:
-    with pytest.raises(NotASegment):
-        SegmentHeader.from_metadata(metadata)
+    with pytest.raises(NotAFile):
+        FileHeader.from_metadata(metadata)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.inference.cache import disk
-from tests.support.models.disk_caches import ME, Room
+from engine.inference.cache import prompt_cache
+from tests.support.models.disk_caches import Room
 
 
 class Clock:
@@ -30,13 +30,13 @@ def test_a_long_list_holds_up_the_prompts_after_a_load_once_and_not_each_of_them
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(disk, "time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr(prompt_cache, "time", SimpleNamespace(monotonic=clock.monotonic))
     room = Room(tmp_path / "kept", model)
     try:
         monkeypatch.setattr(room.model, "_is_listed", clock)
         clock.now_s += 2
         for _ in range(3):
-            assert room.model.find(ME, list(range(100))) is None
+            room.model.wait_for_files()
     finally:
         room.close()
 

@@ -10,6 +10,8 @@ import pytest
 from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 from engine.inference.cache import folder as cache_files
+from engine.inference.cache.folder import stamps_of
+from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
 from engine.values.request import CacheOwner
 from tests.support.models.disk_caches import ME, Room, kv_cache
@@ -81,12 +83,10 @@ def test_caches_of_a_model_that_was_away_are_found_when_it_is_back(room: Room, m
 def test_a_model_whose_files_change_while_it_is_loaded_keeps_nothing(
     room: Room, model: Path
 ) -> None:
-    from engine.inference.cache.disk import ModelDiskCache
-    from engine.inference.cache.folder import stamps_of
-
     stamps = stamps_of(model)
     (model / "config.json").write_text("{}")
-    room.model = ModelDiskCache(room.disk, model, stamps, [KVCache(), KVCache()])
+    room.model = PromptCache([KVCache(), KVCache()], 0)
+    room.model.attach(room.disk, model, stamps)
     room.keep(list(range(100)))
     assert room.names == []
 
@@ -141,7 +141,7 @@ def test_a_conversation_is_forgotten_and_others_are_not(room: Room) -> None:
 def test_a_running_answer_leaves_no_cache_for_a_forgotten_owner(room: Room) -> None:
     ticket = room.model.ticket(ME)
     room.disk.forget(ME).result(60)
-    room.model.keep(ticket, list(range(200)), lambda _: kv_cache(list(range(200))), 1)
+    room.model.store(ME, ticket, kv_cache(list(range(200))), list(range(200)))
     room.wait()
     assert room.names == []
 
@@ -177,12 +177,11 @@ def test_a_cache_that_cannot_be_cut_serves_the_next_turn_whole(room: Room, model
     room.load(model, [RotatingKVCache(64), RotatingKVCache(64)])
     ids = list(range(200))
     room.keep(ids, cache=rotating(ids))
-    loaded = room.loaded([*ids, 1, 2])
-    assert loaded is not None
-    assert loaded.tokens == 200
-    assert [part.offset for part in loaded.cache] == [200, 200]
-    for part, other in zip(loaded.cache, rotating(ids), strict=True):
-        assert mx.array_equal(part.keys, other.keys).item()
+    cache, tokens = room.fetched([*ids, 1, 2])
+    assert tokens == 200
+    assert [part.offset for part in cache] == [200, 200]
+    for part, other in zip(cache, rotating(ids), strict=True):
+        assert mx.array_equal(part.keys, other.keys[..., -64:, :]).item()
     assert room.loaded([*ids[:150], 1, 2]) is None
 
 
