@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     )
     from engine.values.chat import Message, Tool, ToolCall
     from engine.values.events import (
+        CacheMiss,
         Event,
         Finished,
         PromptProgress,
@@ -193,6 +194,7 @@ _NAMES_BY_MODULE = {
     ),
     "engine.values.chat": ("Message", "Tool", "ToolCall"),
     "engine.values.events": (
+        "CacheMiss",
         "Event",
         "Finished",
         "PromptProgress",

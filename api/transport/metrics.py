@@ -186,12 +186,17 @@ def _of_engine(status: EngineStatus) -> Iterator[_Family]:
         (
             "prompt_cache_entries",
             "Earlier prompts of clients in the prompt cache.",
-            sum(entries for entries, _ in shares),
+            sum(share.entries for share in shares),
         ),
         (
             "prompt_cache_bytes",
             "Memory that these prompts take.",
-            sum(size_bytes for _, size_bytes in shares),
+            sum(share.size_bytes for share in shares),
+        ),
+        (
+            "prompt_cache_snapshot_bytes",
+            "The part of it for snapshots of layers that cannot be cut back to an earlier token.",
+            sum(share.snapshot_bytes for share in shares),
         ),
     ):
         yield _Family(_GAUGE, f"fullstop_{name}", about, {(): value})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.inference.cache.folder import DiskCache
-from engine.inference.cache.index import LoadedPrefix
+from engine.inference.cache.index import HeldInMemory, LoadedPrefix
 from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
@@ -100,14 +100,11 @@ class PromptCacheUse:
         size_bytes: The memory that they take.
         hits: Requests that found a part of their prompt in it.
         hit_tokens: Tokens that those requests did not have to read.
-        shares: For each owner that has any: how many prompts and snapshots, and their bytes.
-        snapshot_bytes: The part of the memory that is for the layers which cannot be cut back to an
-            earlier token, at the places where a prompt can be continued.
+        shares: What it holds for each owner that has any.
     """
 
     entries: int = 0
     size_bytes: int = 0
     hits: int = 0
     hit_tokens: int = 0
-    shares: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    snapshot_bytes: int = 0
+    shares: Mapping[str, HeldInMemory] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.grammar.masks import settle
 from engine.inference.backend import BatchLimits, PromptCacheUse, Step
+from engine.inference.cache.index import HeldInMemory
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import sequence_view
 from engine.inference.drafts import Drafting
@@ -524,18 +525,17 @@ class RunningBatch:
             hits=self.sequences.hits,
             hit_tokens=self.sequences.hit_tokens,
             shares=index.shares,
-            snapshot_bytes=index.snapshot_bytes,
         )
         if use != self.cache_use:
             self.cache_use = use
 
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Drop the caches of an owner's earlier prompts; return how many, and their bytes."""
-        dropped = self.prompts.index.shares.get(owner, (0, 0))
+        held = self.prompts.index.shares.get(owner, HeldInMemory())
         self.prompts.index.clear(owner)
         self._note_use()
         mx.clear_cache()
-        return dropped
+        return held.entries, held.size_bytes
 
     def evict_prompts(self, max_bytes: int) -> None:
         """Evict the least recently used cached prompts until the rest takes at most so much."""

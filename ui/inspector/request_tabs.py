@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QTextEdit,
 )
 
-from engine import Usage, counted
+from engine import CacheMiss, Usage, counted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
@@ -28,12 +28,30 @@ from ui.words import failure_words
 MAX_TOKENS = 20_000
 
 
+_MISSES = {
+    CacheMiss.NOTHING_STORED: "no earlier prompt was stored",
+    CacheMiss.OTHER_BEGINNING: "the stored prompts begin with other tokens",
+    CacheMiss.NO_SNAPSHOT: "an earlier prompt has more of these tokens, but this model can go on "
+    "only from a snapshot, and there is none in between",
+    CacheMiss.EVICTED: "an earlier prompt had more of these tokens, but the memory for cached "
+    "prompts was needed for others",
+    CacheMiss.ON_DISK: "the rest was on disk, and was not read from there",
+    CacheMiss.SCORED: "the model had to read these tokens to score them",
+}
+
+
 def _reused(usage: Usage | None) -> str:
-    """Return in words how many tokens came from a cache, and from which."""
-    if usage is None or not usage.cached_tokens:
-        return ""
-    place = "on disk" if usage.disk_tokens else "in memory"
-    return f"; the first {usage.cached_tokens:,} came from the cache {place}"
+    """Return in words how many tokens came from a cache and from which; if none, why."""
+    if usage is None:
+        return "."
+    words = "."
+    if usage.cached_tokens:
+        place = "on disk" if usage.disk_tokens else "in memory"
+        words = f"; the first {usage.cached_tokens:,} came from the cache {place}."
+    if usage.cache_miss is not None:
+        amount = "No more" if usage.cached_tokens else "Nothing"
+        words += f" {amount} came from the cache: {_MISSES[usage.cache_miss]}."
+    return words
 
 
 class PromptTab(InspectorTab):
@@ -90,7 +108,7 @@ class PromptTab(InspectorTab):
             return
         usage = shown.run.finished.usage if shown and shown.run.finished else None
         cached = usage.cached_tokens if usage is not None else 0
-        self.note.setText(f"{counted(len(pieces), 'token')}{_reused(usage)}.")
+        self.note.setText(f"{counted(len(pieces), 'token')}{_reused(usage)}")
         vocabulary = shown.trace.vocabulary if shown and shown.trace else None
         special = vocabulary.special if vocabulary is not None else {}
         colors = self._theme.colors

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import (
+    CacheMiss,
     Finished,
     InvalidRequest,
     Stop,
@@ -246,10 +247,17 @@ def _state(fields: Fields) -> RunState:
     return RunState(found) if found in set(RunState) else RunState.UNRECORDED
 
 
+def _usage(fields: Fields) -> Usage:
+    # A later version may know more reasons.
+    miss = fields.maybe("cache_miss", str)
+    cache_miss = CacheMiss(miss) if miss in set(CacheMiss) else None
+    return Usage(**fields.plain(Usage), cache_miss=cache_miss)
+
+
 def _finished(fields: Fields) -> Finished:
     return Finished(
         stop=stop_from(fields.inner("stop")),
-        usage=Usage(**fields.inner("usage").plain(Usage)),
+        usage=_usage(fields.inner("usage")),
         timing=Timing(**fields.inner("timing").plain(Timing)),
         speculation=speculation_from(fields),
         budget_end=budget_end_from(fields),

@@ -42,7 +42,7 @@ async def server_info(service: Service, _: None) -> SglangServer:
     """Describe the server, without any path on this computer."""
     model = await loaded_model(service)
     states = service.engine.models or (service.engine.status,)
-    prompts, size_bytes = service.engine.status.cache_use.shares.get(asker(), (0, 0))
+    held = service.engine.status.cache_use.shares.get(asker())
     return {
         "model_path": model.id,
         "tokenizer_path": model.id,
@@ -53,8 +53,8 @@ async def server_info(service: Service, _: None) -> SglangServer:
             {
                 "running": sum(state.running for state in states),
                 "waiting": sum(state.waiting for state in states),
-                "cached_prompts": prompts,
-                "cached_bytes": size_bytes,
+                "cached_prompts": held.entries if held else 0,
+                "cached_bytes": held.size_bytes if held else 0,
             }
         ],
     }

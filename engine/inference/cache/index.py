@@ -19,7 +19,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from engine.inference.cache.segments import Piece, Segment, Snapshot, joined, taken_apart
 from engine.values.events import CacheMiss
@@ -160,6 +160,14 @@ class Share:
         self.entries = self.size_bytes = self.snapshot_bytes = 0
 
 
+class HeldInMemory(NamedTuple):
+    """What memory holds for an owner: caches and snapshots, their bytes, and those of snapshots."""
+
+    entries: int = 0
+    size_bytes: int = 0
+    snapshot_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DiskRead:
     """What is to be read from files, so that memory holds the first tokens of a prompt.
@@ -261,16 +269,11 @@ class PrefixIndex:
         return sum(share.size_bytes for share in list(self._shares.values()))
 
     @property
-    def snapshot_bytes(self) -> int:
-        """The part of it that snapshots take."""
-        return sum(share.snapshot_bytes for share in list(self._shares.values()))
-
-    @property
     @_locked
-    def shares(self) -> dict[str, tuple[int, int]]:
-        """The number of caches and snapshots in memory, and the bytes, of each owner with any."""
+    def shares(self) -> dict[str, HeldInMemory]:
+        """What memory holds for each owner that has any."""
         return {
-            name: (share.entries, share.size_bytes)
+            name: HeldInMemory(share.entries, share.size_bytes, share.snapshot_bytes)
             for name, share in self._shares.items()
             if share.entries
         }

@@ -127,14 +127,11 @@ def leftovers(backend: MlxBackend) -> list[str]:
     if backend._draft is not None:
         held["answers of the draft model"] = range(backend._draft._answers)
     found = [f"{name}: {list(what)}" for name, what in held.items() if len(what)]
-    cache = batch._kept.memory
-    trees = (share.root for share in cache._shares.values())
-    if (size := sum(map(_size_of, trees))) != cache.size_bytes:
-        found.append(f"kept prompts take {size} bytes, and {cache.size_bytes} are counted")
+    index = batch.prompts.index
+    nodes = [node for share in index._shares.values() for node in share.root.down()]
+    blocks = {node.block for node in nodes if node.block is not None}
+    size = sum(block.segment.size_bytes for block in blocks)
+    size += sum(node.snapshot.size_bytes for node in nodes if node.snapshot is not None)
+    if size != index.size_bytes:
+        found.append(f"cached prompts take {size} bytes, and {index.size_bytes} are counted")
     return found
-
-
-def _size_of(node: Any) -> int:
-    own = 0 if node.parent is None else node.segment.size_bytes
-    own += 0 if node.snapshot is None else node.snapshot.size_bytes
-    return own + sum(map(_size_of, node.children.values()))
