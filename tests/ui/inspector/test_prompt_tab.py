@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from engine import CacheMiss
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, Use, ask
 from ui.inspector.inspector_window import InspectorWindow
@@ -26,5 +27,12 @@ def test_the_prompt_is_shown_with_its_cached_part(use: Use) -> None:
             inspector.tab(PromptTab)._fill()
             said = inspector.tab(PromptTab).note.text()
             assert f"the first {usage.cached_tokens} came from the cache {place}." in said
+        for miss in CacheMiss:
+            for cached, amount in ((0, "Nothing"), (3, "No more")):
+                usage = replace(run.finished.usage, cached_tokens=cached, cache_miss=miss)
+                run.finished = replace(run.finished, usage=usage)
+                inspector.tab(PromptTab)._fill()
+                said = inspector.tab(PromptTab).note.text()
+                assert f". {amount} came from the cache: " in said
 
     use(steps)

@@ -1,4 +1,4 @@
-"""Random conversations with a model whose caches are stored, evicted, written to disk and read back.
+"""Random conversations with a model whose caches are stored, evicted, written to disk and read.
 
 Every answer is compared with that of the bare model, and what was read of each prompt with what the
 stored snapshots promise.
@@ -49,9 +49,7 @@ class Reuse:
         self._start()
 
     def _start(self) -> None:
-        self.batch = RunningBatch(
-            self.model, BatchLimits(8, self._cache_bytes, 4, guesses=False)
-        )
+        self.batch = RunningBatch(self.model, BatchLimits(8, self._cache_bytes, 4, guesses=False))
         if self._disk_path is not None:
             self._disk = DiskCache(self._disk_path, 1 << 30)
             self.batch.prompts.attach(self._disk, self._folder, stamps_of(self._folder))
@@ -81,7 +79,11 @@ class Reuse:
         ends = [at for at, token in enumerate(prompt, 1) if token == END]
         turn_end = ends[-1] if ends and ends[-1] < len(prompt) else 0
         sequence = BatchSequence(
-            list(prompt), turn_end=turn_end, message_ends=ends, owner=ME, loaded=self._loaded(prompt)
+            list(prompt),
+            turn_end=turn_end,
+            message_ends=ends,
+            owner=ME,
+            loaded=self._loaded(prompt),
         )
         number = self.batch.insert(sequence)
         cached, places = sequence.cached, {*sequence.snapshots_at}

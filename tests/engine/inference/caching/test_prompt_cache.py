@@ -11,7 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
-from engine.inference.cache.index import PrefixIndex
+from engine.inference.cache.index import LoadedPrefix, PrefixIndex, StoredFile, key_of
+from engine.inference.cache.segments import taken_apart
+from engine.values.events import CacheMiss
 
 # Keys and values of one layer: a number of 4 bytes each, for each token.
 TOKEN_BYTES = 8
@@ -306,3 +308,75 @@ def test_what_one_owner_keeps_is_neither_found_nor_measured_by_another(kind: str
     cache.clear(ANOTHER)
     assert cache.shares == {ME: mine}
     assert cache.fetch(ME, [*tokens, 7])[1] == len(tokens)
+
+
+# -- snapshots -----------------------------------------------------------------------------
+
+
+def conversation(*ends: int) -> PrefixIndex:
+    """Return a cache with a snapshot of one conversation at each of these places."""
+    cache = PrefixIndex(8, 10**9, 4 * STATE_BYTES, is_cut_anywhere=False, has_segments=False)
+    return kept(cache, *(list(range(end)) for end in ends), make=recurrent)
+
+
+def test_of_too_many_snapshots_the_last_two_stay_and_some_all_along_the_conversation() -> None:
+    cache = conversation(100, 110, 200, 300, 310, 320)
+    assert cache.shares[ME] == (4, 4 * STATE_BYTES, 4 * STATE_BYTES)
+    found = [cache.fetch(ME, [*range(end), 999])[1] for end in (105, 150, 250, 305, 315, 325)]
+    assert found == [100, 100, 200, 200, 310, 320]
+
+
+def test_snapshots_of_another_branch_do_not_count_for_the_limit_of_one() -> None:
+    cache = conversation(100, 200)
+    branch = list(range(1000, 1200))
+    kept(cache, branch[:100], branch, [*branch, 7], make=recurrent)
+    assert len(cache) == 5
+
+
+def test_the_reason_for_reading_a_prompt_again_is_told() -> None:
+    cache = conversation(100)
+    assert cache.why_missing(ANOTHER, [1] * 50, 0) is CacheMiss.NOTHING_STORED
+    assert cache.why_missing(ME, [7] * 50, 0) is CacheMiss.OTHER_BEGINNING
+    assert cache.why_missing(ME, [*range(90), 7], 0) is CacheMiss.NO_SNAPSHOT
+    assert cache.why_missing(ME, [*range(100), 7], 100) is None
+    kept(cache, list(range(500, 600)), make=recurrent)
+    cache.fetch(ME, [*range(500, 600), 7])
+    cache.shrink_to(1)
+    assert cache.why_missing(ME, [*range(100), 7], 0) is CacheMiss.EVICTED
+    assert cache.why_missing(ANOTHER, [*range(100), 7], 0) is CacheMiss.NOTHING_STORED
+    cache.clear(ME)
+    assert cache.why_missing(ME, [*range(100), 7], 0) is CacheMiss.NOTHING_STORED
+
+
+def test_what_is_on_disk_alone_is_told_where_it_was_not_read() -> None:
+    cache = cache_of()
+    cache.add_file(ME, key_of(range(100)), StoredFile("file", "a conversation", 0, 100))
+    assert cache.why_missing(ME, [*range(100), 7], 0) is CacheMiss.ON_DISK
+    assert cache.why_missing(ME, [*range(100), 7], 100) is None
+
+
+def test_memory_and_disk_together_give_a_prefix() -> None:
+    cache = kept(cache_of(), list(range(60)))
+    cache.add_file(ME, key_of(range(100)), StoredFile("file", "a conversation", 0, 100))
+    needed = cache.needed_from_disk(ME, [*range(100), 7])
+    assert needed is not None
+    # Only what memory lacks is read.
+    assert [(file.name, begin, end) for file, begin, end in needed.files] == [("file", 60, 100)]
+    segment, snapshot = taken_apart(full(list(range(100))), 100)
+    read = segment.part(60, 100).compact()
+    cache.install(LoadedPrefix(ME, needed.key, ((read, 60, 100),), snapshot))
+    found, count = cache.fetch(ME, [*range(100), 7])
+    assert found is not None
+    assert count == 100
+    check(found, list(range(100)))
+    assert cache.size_bytes == 100 * TOKEN_BYTES
+
+
+def test_what_was_read_from_disk_is_not_used_without_what_memory_held_before_it() -> None:
+    cache = kept(cache_of(), list(range(60)))
+    segment, snapshot = taken_apart(full(list(range(100))), 100)
+    read = segment.part(60, 100).compact()
+    cache.clear()
+    cache.install(LoadedPrefix(ME, key_of(range(100)), ((read, 60, 100),), snapshot))
+    assert cache.fetch(ME, [*range(100), 7]) == (None, 0)
+    assert cache.size_bytes == 0
