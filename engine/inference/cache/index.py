@@ -52,6 +52,8 @@ def common_tokens(one: bytes, other: bytes) -> int:
 
 # Fewer tokens are not worth a file; the model reads them again.
 MIN_FILE_TOKENS = 32
+# A larger file is not written again to take in the tokens after it.
+MAX_REWRITTEN_BYTES = 64 << 20
 # So many of the last evicted prompts are remembered, to say why a prompt has to be read again.
 _REMEMBERED = 16
 # Prompts that share fewer tokens than this only have the beginning of a template in common.
@@ -311,6 +313,8 @@ class PrefixIndex:
         path, end, count = self._longest(owner, key_of(tokens))
         if end is None or end.snapshot is None or count < len(tokens):
             return None
+        if end.snapshot.tokens != count and not end.snapshot.is_empty:
+            return None  # it can be cut back to these tokens, but is one of more
         return _pieces(path, count), end.snapshot
 
     @_locked
@@ -624,7 +628,7 @@ class PrefixIndex:
         files hold them already.
 
         A file takes in those before it that are not longer, so that a conversation of n turns has
-        about log n files, and each token is written about log n times.
+        about log n files, and each token is written about log n times; large files stay.
         """
         end = len(key) // TOKEN_BYTES
         path, common = self._walk(owner, key)
@@ -639,7 +643,7 @@ class PrefixIndex:
         for node, file in zip(reversed(path), reversed(files), strict=True):
             if file is None or node.begin >= start:
                 continue
-            if start - file.start > end - start:
+            if start - file.start > end - start or file.size_bytes > MAX_REWRITTEN_BYTES:
                 break
             start = file.start
         return start

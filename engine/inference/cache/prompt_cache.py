@@ -8,7 +8,7 @@ on the two threads of the disk.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -85,7 +85,13 @@ class _Waiting:
     tokens: bytes
     pieces: Sequence[Piece]
     snapshot: Snapshot
-    size_bytes: int
+
+
+def _bytes_of(caches: Collection[_Waiting]) -> int:
+    """Return the memory of some caches; most segments are in several of them."""
+    segments = {id(piece.segment): piece.segment for one in caches for piece in one.pieces}
+    snapshots = sum(one.snapshot.size_bytes for one in caches)
+    return sum(segment.size_bytes for segment in segments.values()) + snapshots
 
 
 class PromptCache:
@@ -206,10 +212,7 @@ class PromptCache:
             # Another thread can read arrays, but it cannot finish this thread's computations.
             mx.eval(segment.layers)
             evaluate(view)
-        pieces, snapshot = parts
-        segments = {id(piece.segment): piece.segment.size_bytes for piece in pieces}
-        size = sum(segments.values()) + snapshot.size_bytes
-        self.write(_Waiting(ticket, key_of(tokens), pieces, snapshot, size))
+        self._queue(_Waiting(ticket, key_of(tokens), *parts))
 
     # -- the list of files -----------------------------------------------------------------
 
@@ -379,14 +382,12 @@ class PromptCache:
 
     # -- writing ---------------------------------------------------------------------------
 
-    def write(self, cache: _Waiting) -> None:
-        """Queue a cache for writing."""
+    def _queue(self, cache: _Waiting) -> None:
         disk = self.disk
-        if disk is None or not disk.is_valid(cache.ticket) or cache.size_bytes > disk.most_bytes:
+        if disk is None or not disk.is_valid(cache.ticket) or _bytes_of([cache]) > disk.most_bytes:
             return
         with self._waiting_lock:
-            waiting = sum(other.size_bytes for other in self._waiting)
-            if waiting and waiting + cache.size_bytes > _MAX_WAITING_BYTES:
+            if self._waiting and _bytes_of([*self._waiting, cache]) > _MAX_WAITING_BYTES:
                 _log.info("a cache is not stored on disk: the disk is too slow")
                 return
             self._waiting.append(cache)

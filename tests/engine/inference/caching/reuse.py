@@ -22,6 +22,7 @@ ME = CacheOwner("me", "a conversation")
 # A token that ends a message; no answer and no text of a message has it.
 END = 1
 NOISE = 1e-3
+MIN_DISK_TOKENS = 8
 PATIENCE_S = 60
 _ANSWER = 5
 
@@ -120,11 +121,12 @@ class Reuse:
         if not self._is_complete:
             return
         is_cut = self.batch.prompts.is_cut_anywhere
+        # A few tokens are not worth a file.
+        few = 0 if self._disk is None else MIN_DISK_TOKENS
         for stored in self._promised:
             shared = min(_common(stored, prompt), len(prompt) - 1)
             if is_cut or shared == len(stored):
-                # A few tokens are not worth a file.
-                assert cached >= shared - (8 if is_cut and self._disk is not None else 0)
+                assert cached >= shared - few
 
     def _check_answer(self, prompt: list[int], answer: Sequence[int]) -> None:
         logits = self.model(mx.array([[*prompt, *answer]]), cache=make_prompt_cache(self.model))[0]

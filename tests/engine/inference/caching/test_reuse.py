@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.inference.cache import index, prompt_cache
-from tests.engine.inference.caching.reuse import MOVES, Reuse, play
+from tests.engine.inference.caching.reuse import MIN_DISK_TOKENS, MOVES, Reuse, play
 from tests.support.models.architectures import architecture_model
 from tests.support.random_cases import cases
 
@@ -46,8 +46,8 @@ model_of = functools.cache(architecture_model)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a model's; snapshots are close, and few tokens are worth a file."""
     monkeypatch.setattr(prompt_cache, "STRIDE", 24)
-    monkeypatch.setattr(prompt_cache, "MIN_DISK_TOKENS", 8)
-    monkeypatch.setattr(index, "MIN_FILE_TOKENS", 8)
+    monkeypatch.setattr(prompt_cache, "MIN_DISK_TOKENS", MIN_DISK_TOKENS)
+    monkeypatch.setattr(index, "MIN_FILE_TOKENS", MIN_DISK_TOKENS)
     path = tmp_path / "model"
     path.mkdir()
     (path / "config.json").write_text(json.dumps({"model_type": "none"}))
