@@ -68,7 +68,7 @@ _PATIENCE_S = 5.0
 _MAX_WAITING_BYTES = 1 << 30
 # A prompt is given a snapshot at least every so many tokens, at the end of a message if there is
 # one; where memory is small, less often.
-STRIDE = 1024
+STRIDE = 512
 # The snapshots of one conversation take at most this share of what there is for caches.
 _MAX_PATH_SHARE = 0.5
 

@@ -33,10 +33,10 @@ TARGETS = {
 WORDS = "the quick brown fox jumps over the lazy dog and says hello. "
 
 
-def conversation(turns: int, edited: int | None = None, more: int = 0) -> list[Message]:
+def conversation(turns: int, edited: int | None = None) -> list[Message]:
     """Return a conversation of some turns and a last question; one question may be another one."""
     messages = []
-    for turn in range(turns + more):
+    for turn in range(turns):
         question = "Something else" if turn == edited else f"{turn} {WORDS * 4}"
         messages += [Message("user", question), Message("assistant", f"{turn} {WORDS * 4}")]
     return [*messages, Message("user", "Go on")]
@@ -65,14 +65,13 @@ async def once(model: Path, tokens: int, cache_bytes: int) -> dict[str, tuple[fl
         (await first_token(engine, conversation(turns)))[2].prompt_tokens for turns in (1, 2)
     ]
     turns = max(4, tokens // (two - one))
+    first = await first_token(engine, conversation(turns))
+    answered = [*conversation(turns), Message("assistant", first[1]), Message("user", "And now?")]
     found = {
-        name: await first_token(engine, messages)
-        for name, messages in (
-            ("first", conversation(turns)),
-            ("next turn", conversation(turns, more=1)),
-            ("regenerated", conversation(turns, more=1)),
-            ("edit in the middle", conversation(turns, edited=turns // 2)),
-        )
+        "first": first,
+        "next turn": await first_token(engine, answered),
+        "regenerated": await first_token(engine, answered),
+        "edit in the middle": await first_token(engine, conversation(turns, turns // 2)),
     }
     await engine.aclose()
     return found
