@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.inference.cache.folder import DiskCache
-from engine.inference.cache.index import HeldInMemory, LoadedPrefix
 from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, VerifiedDrafts
 from engine.values.request import PERSON, CacheOwner
 from engine.values.tokens import PromptScores
+
+if TYPE_CHECKING:
+    from engine.inference.cache.index import HeldInMemory, LoadedPrefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Prompt:
     beginning: Beginning = field(default_factory=Beginning)
     prediction: PredictedText | None = None
     owner: CacheOwner = PERSON
-    loaded: LoadedPrefix | None = None
+    loaded: "LoadedPrefix | None" = None
     answered: tuple[int, ...] = ()
 
     @property
@@ -107,4 +109,4 @@ class PromptCacheUse:
     size_bytes: int = 0
     hits: int = 0
     hit_tokens: int = 0
-    shares: Mapping[str, HeldInMemory] = field(default_factory=dict)
+    shares: "Mapping[str, HeldInMemory]" = field(default_factory=dict)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 
 from engine.grammar.masks import TokenConstraint
-from engine.inference.cache.folder import Ticket
-from engine.inference.cache.index import TOKEN_BYTES, LoadedPrefix, common_tokens, key_of
+from engine.inference.cache.folder import TOKEN_BYTES, Ticket
+from engine.inference.cache.index import LoadedPrefix, common_tokens, key_of
 from engine.inference.cache.segments import beginning_of
 from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
 from engine.inference.prompt_scorer import PromptScorer

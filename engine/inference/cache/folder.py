@@ -14,16 +14,16 @@ import shutil
 import sys
 import threading
 import time
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from engine.files.causes import os_cause
-from engine.inference.cache.index import TOKEN_BYTES, StoredFile
 from engine.inference.threads import leave_thread
 from engine.values.request import CacheOwner
 
@@ -159,6 +159,33 @@ class SerialThread:
 # name of a file contains a digest of its content: a file that matches its name is intact.
 
 _KEY = "fullstop"
+
+TOKEN_BYTES = array("I").itemsize
+"""The bytes of a token in the key of some tokens."""
+
+
+@dataclass(slots=True, eq=False)
+class StoredFile:
+    """A file of the disk: keys and values of the tokens from ``start`` to ``end``, or the snapshot
+    at ``end`` of the layers that have none.
+
+    Attributes:
+        name: Its name in the folder.
+        kept_with: What its owner keeps it with; it is deleted with that.
+        is_snapshot: Whether it holds a snapshot.
+        can_trim: Whether that can be cut back to fewer tokens.
+        size_bytes: Its size.
+        nodes: The nodes of the index that use it.
+    """
+
+    name: str
+    kept_with: str
+    start: int
+    end: int
+    is_snapshot: bool = False
+    can_trim: bool = False
+    size_bytes: int = 0
+    nodes: set[Any] = field(default_factory=set)
 
 
 class NotAFile(Exception):

@@ -18,15 +18,14 @@ import threading
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from engine.inference.cache.folder import TOKEN_BYTES, StoredFile
 from engine.inference.cache.segments import Piece, Segment, Snapshot, joined, taken_apart
 from engine.values.events import CacheMiss
 
 # Sequences of token ids as bytes: fast to compare, and usable as keys.
-
-TOKEN_BYTES = array("I").itemsize
 
 
 def key_of(tokens: Sequence[int]) -> bytes:
@@ -68,30 +67,6 @@ class Block:
     start: int
     end: int
     nodes: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class StoredFile:
-    """A file of the disk: keys and values of the tokens from ``start`` to ``end``, or the snapshot
-    at ``end`` of the layers that have none.
-
-    Attributes:
-        name: Its name in the folder.
-        kept_with: What its owner keeps it with; it is deleted with that.
-        is_snapshot: Whether it holds a snapshot.
-        can_trim: Whether that can be cut back to fewer tokens.
-        size_bytes: Its size.
-        nodes: The nodes that use it.
-    """
-
-    name: str
-    kept_with: str
-    start: int
-    end: int
-    is_snapshot: bool = False
-    can_trim: bool = False
-    size_bytes: int = 0
-    nodes: "set[Node]" = field(default_factory=set)
 
 
 class Node:

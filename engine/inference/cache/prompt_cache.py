@@ -18,21 +18,16 @@ from typing import Any
 import mlx.core as mx
 
 from engine.inference.cache.folder import (
+    TOKEN_BYTES,
     DiskCache,
     FileHeader,
     NotAFile,
     Stamps,
+    StoredFile,
     Ticket,
     fingerprint_of,
 )
-from engine.inference.cache.index import (
-    TOKEN_BYTES,
-    DiskRead,
-    LoadedPrefix,
-    PrefixIndex,
-    StoredFile,
-    key_of,
-)
+from engine.inference.cache.index import DiskRead, LoadedPrefix, PrefixIndex, key_of
 from engine.inference.cache.segments import (
     NotCut,
     Piece,

@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
-from engine.inference.cache.index import LoadedPrefix, PrefixIndex, StoredFile, key_of
+from engine.inference.cache.folder import StoredFile
+from engine.inference.cache.index import LoadedPrefix, PrefixIndex, key_of
 from engine.inference.cache.segments import taken_apart
 from engine.values.events import CacheMiss
 

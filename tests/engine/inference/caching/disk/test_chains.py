@@ -5,13 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inference.cache.index import (
-    MIN_FILE_TOKENS,
-    TOKEN_BYTES,
-    PrefixIndex,
-    StoredFile,
-    key_of,
-)
+from engine.inference.cache.folder import TOKEN_BYTES, StoredFile
+from engine.inference.cache.index import MIN_FILE_TOKENS, PrefixIndex, key_of
 
 
 class Files:

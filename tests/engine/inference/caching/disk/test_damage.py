@@ -9,8 +9,7 @@ import mlx.core as mx
 import pytest
 
 from engine.inference.cache import folder as cache_files
-from engine.inference.cache.folder import CacheFolder, FileHeader, NotAFile
-from engine.inference.cache.index import TOKEN_BYTES
+from engine.inference.cache.folder import TOKEN_BYTES, CacheFolder, FileHeader, NotAFile
 from engine.inference.cache.segments import save
 from tests.support.models.disk_caches import Room, kv_cache
 
