@@ -21,7 +21,7 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import Usage
 from engine.values.request import GenerationRequest, Sampling
-from tests.lab.benchmarks.measuring import pin, report
+from tests.lab.benchmarks.measuring import prepare, report
 from tests.support.models.hybrid_model import write_hybrid_model
 
 TARGETS = {
@@ -98,7 +98,7 @@ async def measure(rounds: int, tokens: int) -> None:
 
 def main() -> None:
     """Print the ratios."""
-    pin()
+    prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=5_000)
