@@ -138,8 +138,8 @@ class RunningServer:
     def model(self, name: str | None) -> ServedModel | None:
         """Return a model by its name; without a name, the default model."""
         if name is not None:
-            return next((one for one in self.models if one.is_meant_by(name)), None)
-        loaded = (one for one in self.models if one.is_loaded)
+            return next((model for model in self.models if model.is_meant_by(name)), None)
+        loaded = (model for model in self.models if model.is_loaded)
         return next(loaded, next(iter(self.models), None))
 
     def can_call_tools(self, model: ServedModel) -> bool | None:
@@ -236,16 +236,18 @@ def _served_models(listed: Any) -> tuple[ServedModel, ...] | None:
     found = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(found, list):
         return None
-    ours = [one for one in found if isinstance(one, dict) and one.get("owned_by") == _OWNER]
-    if len(ours) < len(found):
+    models = [
+        model for model in found if isinstance(model, dict) and model.get("owned_by") == _OWNER
+    ]
+    if len(models) < len(found):
         return None
     return tuple(
         ServedModel(
-            str(one.get("id")),
-            context if type(context := one.get("context_length")) is int else None,
-            one.get("loaded") is not False,
+            str(model.get("id")),
+            context if type(context := model.get("context_length")) is int else None,
+            model.get("loaded") is not False,
         )
-        for one in ours
+        for model in models
     )
 
 

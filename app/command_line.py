@@ -128,7 +128,7 @@ def _add_commands(place: Any, commands: Sequence[Command], *, is_inner: bool = F
             _add_options(added, command.options)
         added.set_defaults(**{"action" if is_inner else "command": command})
         if command.actions:
-            names = ",".join(one.name for one in command.actions)
+            names = ",".join(action.name for action in command.actions)
             inner = added.add_subparsers(title="commands", metavar=f"{{{names}}}")
             _add_commands(inner, command.actions, is_inner=True)
 
@@ -158,8 +158,8 @@ def declared_here(kind: type) -> list[Declared]:
     hints = get_type_hints(kind)
     said = {one.path: one for one in declared(kind)}
     return [
-        said.get(one.name) or Declared(one.name, hints[one.name], None, Declaration())
-        for one in fields(kind)
+        said.get(field_.name) or Declared(field_.name, hints[field_.name], None, Declaration())
+        for field_ in fields(kind)
     ]
 
 

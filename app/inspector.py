@@ -100,7 +100,7 @@ class RecordedEngine:
         self, requests: Sequence[GenerationRequest]
     ) -> Sequence["RecordedAnswer"]:
         """Return the recorded answer for each request."""
-        return [RecordedAnswer(one, self._events, self._vocabulary) for one in requests]
+        return [RecordedAnswer(request, self._events, self._vocabulary) for request in requests]
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Refuse: a recording cannot read another prompt."""

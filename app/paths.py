@@ -135,9 +135,9 @@ def added_folders(settings_file: Path) -> tuple[Path, ...]:
         listed = values["models"]["folders"]
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return ()
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+    if not isinstance(listed, list) or not all(isinstance(folder, str) for folder in listed):
         return ()  # the settings accept or refuse a list as a whole
-    return tuple(Path(one) for one in listed)
+    return tuple(Path(folder) for folder in listed)
 
 
 # Where things are on this machine: the demo model, settings, data and logs.

@@ -105,7 +105,7 @@ def verdict(finished: Finished, context: AnswerContext) -> Verdict:
 _NAMES = {
     "max_tokens": "the longest answer",
     "thinking_budget": "the thinking budget",
-    **{one.name: f"the {one.title.lower()}" for one in SAMPLING_OPTIONS},
+    **{option.name: f"the {option.title.lower()}" for option in SAMPLING_OPTIONS},
     "stop_token_ids": "each stop token",
     "messages": "the conversation",
 }

@@ -279,7 +279,10 @@ def addressed(
         UnknownModel: Several models are offered, and none of them has that name.
     """
     name, budget = engine_name(service, asked), service.config.thinking_budget
-    return [replace(one, model=name, thinking_budget=_budget(one, budget)) for one in requests]
+    return [
+        replace(request, model=name, thinking_budget=_budget(request, budget))
+        for request in requests
+    ]
 
 
 def _budget(request: GenerationRequest, usual: int | None) -> int | None:
@@ -327,7 +330,7 @@ def listed_models(service: Service) -> list[ListedModel]:
     if not service.engine.is_choosing:
         model = service.engine.model
         statuses = service.engine.models if model is not None else ()
-        return [_listed(one) for one in statuses if one.is_default]
+        return [_listed(status) for status in statuses if status.is_default]
     return [_listed(one) for one in service.engine.models]
 
 
@@ -338,7 +341,7 @@ def listed_model(service: Service, name: str) -> ListedModel | None:
         UnknownModel: Several models are offered, and none of them has that name.
     """
     if not service.engine.is_choosing:
-        return next((one for one in listed_models(service) if one.id == name), None)
+        return next((model for model in listed_models(service) if model.id == name), None)
     status = service.engine.model_status(name or None)
     return None if status is None else _listed(status)
 

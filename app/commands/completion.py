@@ -78,12 +78,12 @@ def _candidates(
     if option is not None:
         offered = _values(option, local, remote)
     elif begun.startswith("-"):
-        offered = [name for one in parser._actions for name in one.option_strings]
+        offered = [name for action in parser._actions for name in action.option_strings]
     else:
         places = [
-            one
-            for one in parser._actions
-            if not one.option_strings and not isinstance(one, argparse._SubParsersAction)
+            action
+            for action in parser._actions
+            if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
         ]
         here = places[positions : positions + 1]
         offered = [
@@ -94,21 +94,23 @@ def _candidates(
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for one in parser._actions:
-        if isinstance(one, argparse._SubParsersAction):
-            return dict(one.choices)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
     return {}
 
 
 def _valued(parser: argparse.ArgumentParser, word: str) -> argparse.Action | None:
     """Return the option whose value is the next word."""
-    named = (one for one in parser._actions if word in one.option_strings and one.nargs != 0)
+    named = (
+        action for action in parser._actions if word in action.option_strings and action.nargs != 0
+    )
     return next(named, None)
 
 
 def _values(action: argparse.Action, local: Names, remote: Names) -> list[str]:
     if action.choices is not None:
-        return [str(one) for one in action.choices]
+        return [str(choice) for choice in action.choices]
     if action.metavar == LOCAL_MODEL:
         return list(local())
     return list(remote()) if action.metavar == REMOTE_MODEL else []

@@ -97,7 +97,7 @@ def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
     found = server.model(options.model) or (None if options.url else server.model(None))
     if found is not None:
         return found
-    names = ", ".join(one.id for one in server.models) or "none"
+    names = ", ".join(model.id for model in server.models) or "none"
     wanted = options.model or "a model"
     raise CommandError(f"the server at {server.url} does not serve {wanted}; it serves: {names}")
 

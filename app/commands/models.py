@@ -59,7 +59,7 @@ def show(options: ModelsOptions) -> int:
     if isinstance(options, ListOptions) and options.names_only:
         names = [on_one_line(model.name) for model in found if not model.is_partial]
         return _printed(
-            {"models": names} if options.is_json else "".join(f"{one}\n" for one in names)
+            {"models": names} if options.is_json else "".join(f"{name}\n" for name in names)
         )
     if options.is_json:
         return _printed({"models": [_local_values(one, now) for one in found]})
@@ -82,7 +82,7 @@ def search(options: SearchOptions) -> int:
     """Search the hub, or suggest models if there are no words; return the exit code."""
     words, is_json = " ".join(options.words), options.is_json
     printer, now = Printer(), memory()
-    here = {one.name for one in paths.local_models() if not one.is_partial}
+    here = {model.name for model in paths.local_models() if not model.is_partial}
     if not words.strip():
         return _suggest(printer, now, here, is_json=is_json)
     printer.status("searching …")
@@ -95,12 +95,12 @@ def search(options: SearchOptions) -> int:
     finally:
         printer.status("")
     if is_json:
-        listed = [_hub_values(one, now, here) for one in models]
+        listed = [_hub_values(model, now, here) for model in models]
         return _printed({"models": listed, "has_more": result.has_more})
     if not models:
         printer.remark(f"no MLX model on the hub has a name with “{on_one_line(words)}”")
         return exits.OK
-    code = _printed(_table(_HUB_HEAD, [_hub_row(one, now, here) for one in models]))
+    code = _printed(_table(_HUB_HEAD, [_hub_row(model, now, here) for model in models]))
     if result.has_more:
         printer.remark("there are more: add a word, or raise --limit")
     return code
@@ -191,7 +191,7 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
     code = _printed(_table((*_HUB_HEAD[:-1], "GOOD FOR"), rows))
     if problem:
         printer.remark(f"sizes are those of {WRITTEN_ON}: {problem}")
-    best = next((one for one in models if one.fit(now) is Fit.FITS), models[0])
+    best = next((model for model in models if model.fit(now) is Fit.FITS), models[0])
     printer.remark(f"to download one: fullstop models download {best.name}")
     return code
 

@@ -267,7 +267,7 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
         raise CommandError(f"--diff: {error}", exits.USAGE) from error
     data = harmless_json(changes_as_data(differences)) + "\n"
     print(data if is_json else changes_as_text(differences), end="", flush=True)
-    is_worse = any(one.is_new_failure for one in differences)
+    is_worse = any(difference.is_new_failure for difference in differences)
     return exits.FAILURE if is_worse else exits.OK
 
 

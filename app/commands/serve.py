@@ -198,5 +198,5 @@ def _disk_cache(options: ServeOptions) -> DiskCache | None:
 
 def _shared(options: ServeOptions, target: type[ServerConfig] | type[Limits]) -> dict[str, Any]:
     """Return the options that are also fields of the target."""
-    names = {one.name for one in fields(target)} & {one.name for one in fields(options)}
+    names = {field_.name for field_ in fields(target)} & {field_.name for field_ in fields(options)}
     return {name: getattr(options, name) for name in names}

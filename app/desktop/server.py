@@ -194,7 +194,7 @@ def keep_offered(engine: Engine, library: ModelLibrary) -> None:
     library.changed.connect(lambda: offer_found(engine, library))
 
     def offer_loaded() -> None:
-        if any(one.is_loaded and one.offered is None for one in engine.models):
+        if any(model.is_loaded and model.offered is None for model in engine.models):
             offer_found(engine, library)
 
     library.model.changed.connect(offer_loaded)
@@ -209,16 +209,16 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
         return
     offers = [
         _resolved(one, library.draft_of(one.folder))
-        for one in offered_models(one.found for one in library.models)
+        for one in offered_models(model.found for model in library.models)
     ]
-    there = {one.folder for one in offers}
+    there = {offer.folder for offer in offers}
     left = [
-        one.offered or OfferedModel(one.id, one.folder)
-        for one in engine.models
-        if one.is_loaded and one.folder not in there
+        model.offered or OfferedModel(model.id, model.folder)
+        for model in engine.models
+        if model.is_loaded and model.folder not in there
     ]
     names = {one.id for one in left}
-    engine.offer([*left, *(one for one in offers if one.id not in names)])
+    engine.offer([*left, *(offer for offer in offers if offer.id not in names)])
 
 
 def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
@@ -253,7 +253,7 @@ class SharedModels:
     def models(self) -> tuple[ModelStatus, ...]:
         """The status of each model that requests can name."""
         models = self._engine.models
-        return models if self.is_choosing else tuple(one for one in models if one.is_default)
+        return models if self.is_choosing else tuple(model for model in models if model.is_default)
 
     @property
     def is_choosing(self) -> bool:
@@ -271,7 +271,7 @@ class SharedModels:
     async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Start the choices of one request."""
         return await self._engine.generate_together(
-            [replace(one, model=self._known(one.model)) for one in requests]
+            [replace(request, model=self._known(request.model)) for request in requests]
         )
 
     async def count_tokens(self, request: GenerationRequest) -> int:

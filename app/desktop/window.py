@@ -69,9 +69,9 @@ _SUFFIX = ".json"
 def rescue(store: ConversationStore, conversations: Iterable[Conversation]) -> Path | None:
     """Write unsaved conversations to a file; return the file, or None if all are saved."""
     lost = [
-        one
-        for one in conversations
-        if one.is_loaded and not one.is_unused and not store.is_kept(one)
+        conversation
+        for conversation in conversations
+        if conversation.is_loaded and not conversation.is_unused and not store.is_kept(conversation)
     ]
     if not lost:
         return None
@@ -273,7 +273,7 @@ def kept_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
     preferences.changed.connect(lambda _: traces.limit_to(preferences.now.kept_traces_bytes))
     if store.problem is None:
         # Where conversations could not be read, nobody knows which were deleted.
-        traces.keep_only(frozenset(one.id for one in store.load_all()))
+        traces.keep_only(frozenset(conversation.id for conversation in store.load_all()))
     return traces
 
 
@@ -502,7 +502,7 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
     wanted = answer.conversation
     return Conversation(
         settings=ConversationSettings(
-            **{one.name: getattr(wanted, one.name) for one in fields(wanted)},
+            **{field_.name: getattr(wanted, field_.name) for field_ in fields(wanted)},
             seed=answer.seed,
             # In the window each stop has a scope of its own.
             stop_options=replace(answer.stop_options, scope=StopScope.TEXT),

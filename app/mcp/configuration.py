@@ -246,7 +246,7 @@ def _section(values: Any) -> tuple[Mapping[str, Any], str]:
         raise BadConfiguration(
             'The server has no name. Put it under one: {"mcpServers": {"my-server": … }}.'
         )
-    if values and not any(isinstance(one, dict) for one in values.values()):
+    if values and not any(isinstance(value, dict) for value in values.values()):
         raise BadConfiguration(f"mcpServers: is missing. Write {_EXAMPLE}.")
     return values, "mcpServers"
 
@@ -301,10 +301,10 @@ def _server(name: str, values: Any, where: str) -> ToolServerConfig:
 def _values_of(config: ToolServerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
     def named(values: Iterable[NamedValue]) -> dict[str, str]:
         return {
-            one.name: KEPT_ELSEWHERE
-            if one.is_secret and not (with_secrets and one.value)
-            else one.value
-            for one in values
+            value.name: KEPT_ELSEWHERE
+            if value.is_secret and not (with_secrets and value.value)
+            else value.value
+            for value in values
         }
 
     address = _SSE if config.is_sse else "http"

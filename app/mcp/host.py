@@ -43,13 +43,15 @@ def text_of_result(result: Any, most_bytes: int) -> str:
 
 def text_of_resource(result: Any, most_bytes: int) -> str:
     """Return the text of a resource."""
-    return shortened("\n".join(_contents(one) for one in result.contents[:1_000]), most_bytes)
+    return shortened(
+        "\n".join(_contents(content) for content in result.contents[:1_000]), most_bytes
+    )
 
 
 def only_unreadable(result: Any) -> str:
     """Return what something is that was read and has no text at all; empty where it has some."""
     contents = result.contents[:1_000]
-    if not contents or any(getattr(one, "text", None) is not None for one in contents):
+    if not contents or any(getattr(content, "text", None) is not None for content in contents):
         return ""
     return f"{contents[0].mime_type or 'binary data'}, {_size(contents[0].blob)}"
 
@@ -57,8 +59,8 @@ def only_unreadable(result: Any) -> str:
 def text_of_prompt(result: Any, most_bytes: int) -> str:
     """Return a server's prompt as one text."""
     messages = result.messages[:200]
-    texts = [_block(one.content) for one in messages]
-    if len({one.role for one in messages}) > 1:
+    texts = [_block(message.content) for message in messages]
+    if len({message.role for message in messages}) > 1:
         texts = [
             f"{'Me' if one.role == 'user' else 'You'}: {text}"
             for one, text in zip(messages, texts, strict=True)
@@ -150,7 +152,9 @@ class ServerRoom:
             configs = await asyncio.to_thread(self._file.load)
             await asyncio.to_thread(self._secrets.look)
             # A person may have written a secret into the file by hand.
-            kept = [await asyncio.to_thread(self._without_secrets, one, "") for one in configs]
+            kept = [
+                await asyncio.to_thread(self._without_secrets, config, "") for config in configs
+            ]
             self._configs = {one.name: one for one in kept}
             if kept != configs:
                 await asyncio.to_thread(self._file.save, kept)

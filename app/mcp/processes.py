@@ -98,7 +98,7 @@ async def end_group(
 def kill_all() -> None:
     """End every group at once."""
     if _groups:
-        below = [one for leader in _groups for one in descendants(leader)]
+        below = [descendant for leader in _groups for descendant in descendants(leader)]
         for leader in _groups:
             _signal(leader, signal.SIGKILL)
         _kill_marked(_program, below)

@@ -47,20 +47,22 @@ async def listed_tools(
     client: Client, config: ToolServerConfig
 ) -> tuple[tuple[ToolInfo, ...], tuple[str, ...]]:
     """Ask a server for its tools; return them, with remarks about tools that are left out."""
-    found = [one async for page in _pages(client.list_tools) for one in page.tools]
+    found = [tool async for page in _pages(client.list_tools) for tool in page.tools]
     tools, remarks = tools_from(found, config)
     return tuple(tools), tuple(remarks)
 
 
 async def listed_resources(client: Client, server: str) -> tuple[ResourceInfo, ...]:
     """Ask a server for its resources."""
-    found = [one async for page in _pages(client.list_resources) for one in page.resources]
+    found = [
+        resource async for page in _pages(client.list_resources) for resource in page.resources
+    ]
     return tuple(resources_from(found, server))
 
 
 async def listed_prompts(client: Client, server: str) -> tuple[PromptInfo, ...]:
     """Ask a server for its prompts."""
-    found = [one async for page in _pages(client.list_prompts) for one in page.prompts]
+    found = [prompt async for page in _pages(client.list_prompts) for prompt in page.prompts]
     return tuple(prompts_from(found, server))
 
 
@@ -195,7 +197,7 @@ class SessionWords:
     @property
     def last_words(self) -> str:
         """Its last log line as another sentence; empty if it logged nothing."""
-        last = next((one for one in reversed(self._log.lines) if not one.startswith("— ")), "")
+        last = next((line for line in reversed(self._log.lines) if not line.startswith("— ")), "")
         return f" Its last words: “{printable(last, 200)}”." if last.strip() else ""
 
     def failed(self, error: BaseException) -> str:
@@ -387,7 +389,9 @@ class ServerSession:
                 config.command, config.args, env, config.cwd, self.log, self._note_end
             )
         else:
-            headers = {one.name: self._values[f"header/{one.name}"] for one in config.headers}
+            headers = {
+                header.name: self._values[f"header/{header.name}"] for header in config.headers
+            }
             reached = sse_transport if config.is_sse else address_transport
             transport = reached(config.url, headers, self._call_time_out_s())
         client = Client(

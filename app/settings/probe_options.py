@@ -148,7 +148,7 @@ def _add_reports(probe: argparse.ArgumentParser) -> None:
 
 
 def _patterns(text: str) -> list[str]:
-    found = [one.strip() for one in text.split(",")]
+    found = [part.strip() for part in text.split(",")]
     if not all(found):
         raise argparse.ArgumentTypeError(f"{text!r} has an empty id")
     return found

@@ -44,12 +44,12 @@ def checks_of(kind: type) -> "type[BaseModel]":
     hints = get_type_hints(kind)
     said = {one.name: one for one in declared(kind) if "." not in one.path}
     checked: dict[str, Any] = {}
-    for one in fields(kind):
-        if one.name in said:
-            checked[one.name] = _check(said[one.name])
+    for field_ in fields(kind):
+        if field_.name in said:
+            checked[field_.name] = _check(said[field_.name])
         else:
-            inner = checks_of(hints[one.name])
-            checked[one.name] = (inner, Field(default_factory=inner))
+            inner = checks_of(hints[field_.name])
+            checked[field_.name] = (inner, Field(default_factory=inner))
     finite = ConfigDict(extra="forbid", allow_inf_nan=False)
     return create_model(kind.__name__, __config__=finite, **checked)
 
@@ -353,4 +353,4 @@ class StoredPreferences:
 
 def _fields_of(preferences: Preferences) -> dict[str, Any]:
     """Return only the preferences among the settings."""
-    return {one.name: getattr(preferences, one.name) for one in fields(Preferences)}
+    return {field_.name: getattr(preferences, field_.name) for field_ in fields(Preferences)}

@@ -301,9 +301,9 @@ class SqliteConversationStore:
 
     def load_all(self) -> list[Conversation]:
         """Return all conversations as they were when the file was opened."""
-        for one in self._database.conversations:
-            if one.attachments:
-                self._attached.setdefault(one.id, one.attachments)
+        for conversation in self._database.conversations:
+            if conversation.attachments:
+                self._attached.setdefault(conversation.id, conversation.attachments)
         return self._database.conversations
 
     def load_presets(self) -> list[Preset]:

@@ -82,7 +82,11 @@ class Salvage:
     def attached_to(self, conversations: Iterable[ConversationRow]) -> list[AttachedRow]:
         """Return the files that wait to be sent in these conversations."""
         files = self._attached_files()
-        return [AttachedRow(one.id, files[one.id]) for one in conversations if one.id in files]
+        return [
+            AttachedRow(conversation.id, files[conversation.id])
+            for conversation in conversations
+            if conversation.id in files
+        ]
 
     def known_by_files(self) -> list[ConversationRow]:
         """Return rows of conversations of which only the files that wait to be sent are left.

@@ -74,7 +74,7 @@ class TraceFolder:
 
     def size_bytes(self) -> int:
         """Return how many bytes the files have."""
-        return sum(one.size_bytes for one in self._files().values())
+        return sum(file.size_bytes for file in self._files().values())
 
     def _files(self) -> dict[str, _KeptFile]:
         if self._found is None:
@@ -199,7 +199,7 @@ class TraceFolder:
         if not self.most_bytes:
             self._waiting.clear()
         files = self._files()
-        total = sum(one.size_bytes for one in files.values())
+        total = sum(file.size_bytes for file in files.values())
         if total <= self.most_bytes:
             return
         for run_id, one in sorted(files.items(), key=lambda item: item[1].written_at):

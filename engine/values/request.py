@@ -93,7 +93,7 @@ class SamplingOptions:
 
 
 SAMPLING_OPTIONS = tuple(
-    replace(one.metadata["option"], name=one.name) for one in fields(SamplingOptions)
+    replace(field_.metadata["option"], name=field_.name) for field_ in fields(SamplingOptions)
 )
 
 

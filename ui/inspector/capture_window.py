@@ -165,7 +165,9 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
             named = quoted(matched, 40)
         facts.append(("Matched stop", named))
     if capture.asked_stops:
-        facts.append(("Requested stops", "  ".join(quoted(one, 40) for one in capture.asked_stops)))
+        facts.append(
+            ("Requested stops", "  ".join(quoted(stop, 40) for stop in capture.asked_stops))
+        )
     if capture.model:
         facts.append(("Model", capture.model))
     if capture.status is not None:
@@ -177,8 +179,8 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
     facts.append(("Tokens", f"prompt {given}, answer {made}"))
     facts += [("Tool call", f"{call.name}({call.arguments})") for call in capture.tool_calls]
     facts += [
-        (f"Choice {one.index}", f"{one.reason or 'no reason'}: {quoted(one.text, 40)}")
-        for one in capture.choices
+        (f"Choice {choice.index}", f"{choice.reason or 'no reason'}: {quoted(choice.text, 40)}")
+        for choice in capture.choices
     ]
     return facts
 
@@ -208,7 +210,7 @@ def _finding(finding: Finding, colors: Colors) -> Html:
 
 def _events(view: CapturedAnswers, colors: Colors) -> Html:
     events = view.capture.events
-    wrong = {one.event_index for one in view.findings if one.severity is Severity.ERROR}
+    wrong = {finding.event_index for finding in view.findings if finding.severity is Severity.ERROR}
     rows: list[list[Html]] = []
     following = 0
     for index in _shown_events(len(events), wrong):
@@ -307,8 +309,6 @@ class CaptureWindow(OwnWindow):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("Captured Answer", (1080, 720), parent, self.open_file)
-        theme = current_theme()
-        self._theme = theme
         self.view: CapturedAnswers | None = None
         self.title = label("", "title", 1.08, is_wrapped=True)
         self._asked = 0
@@ -337,7 +337,7 @@ class CaptureWindow(OwnWindow):
         self.paste.clicked.connect(self.paste_capture)
         self.copy.clicked.connect(self._copy)
         self.clear.clicked.connect(lambda: self.source.set_capture(""))
-        theme.changed.connect(self._show)
+        current_theme().changed.connect(self._show)
         self._show()
         self.source.setFocus()  # an answer can be pasted as soon as the window opens
 
@@ -410,7 +410,7 @@ class CaptureWindow(OwnWindow):
             self.page.clear()
             return
         self.title.setText(view.title)
-        self.page.setHtml(capture_page(view, self._theme.colors))
+        self.page.setHtml(capture_page(view, current_theme().colors))
 
     def _copy(self) -> None:
         if self.view is not None:

@@ -116,8 +116,6 @@ class CompareTab(InspectorTab):
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._inspector = inspector
         self._others: list[ShownRun] = []
         self._picked: ShownRun | None = None
@@ -134,7 +132,7 @@ class CompareTab(InspectorTab):
             on=self,
         )
         self.choice.currentIndexChanged.connect(lambda _: self._compare())
-        theme.changed.connect(self._compare)
+        current_theme().changed.connect(self._compare)
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Offer the other runs to compare with."""
@@ -202,13 +200,15 @@ class CompareTab(InspectorTab):
     def _take_traced(self, traced: ShownRun) -> None:
         if traced.trace is None:
             return
-        self._others = [traced if one.run.id == traced.run.id else one for one in self._others]
+        self._others = [
+            traced if other.run.id == traced.run.id else other for other in self._others
+        ]
         if self._picked is not None and self._picked.run.id == traced.run.id:
             self._picked = traced
         self._compare()
 
     def _html(self, found: Comparison) -> Html:
-        colors = self._theme.colors
+        colors = current_theme().colors
 
         def side(name: str, text: str, color: str, ground: str) -> Html:
             common = colored(visible_breaks(found.common), colors.faint)

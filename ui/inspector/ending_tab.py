@@ -143,12 +143,10 @@ class OddsCurve(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._odds: EndingOdds | None = None
         self.setMinimumHeight(120)
         self.setMouseTracking(True)
-        theme.changed.connect(self.update)
+        current_theme().changed.connect(self.update)
 
     def show_odds(self, odds: EndingOdds | None) -> None:
         """Draw these odds."""
@@ -176,7 +174,7 @@ class OddsCurve(QWidget):
         odds = self._odds
         if odds is None:
             return
-        colors, area = self._theme.colors, self._area()
+        colors, area = current_theme().colors, self._area()
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         small = QFont(self.font())

@@ -69,7 +69,7 @@ class KnownRuns:
     async def every(self) -> list[ShownRun]:
         """Return the runs of the open conversation, then recent ones of others, newest first."""
         own = self.of_conversation()
-        known = {one.run.id for one in own}
+        known = {run.run.id for run in own}
         recent = await self._workspace.store.recent_runs(_MOST_RUNS)
         here = self._workspace.current.conversation.id
         others = [

@@ -193,15 +193,13 @@ class MatcherTab(InspectorTab):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._shown: ShownRun | None = None
         self._is_stale = False
         self._asked = 0
         self.page = ReadingPage("How near each stop sequence came")
         self.note = label("", "muted", 0.95, is_wrapped=True)
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
-        theme.changed.connect(self._refresh)
+        current_theme().changed.connect(self._refresh)
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's stops."""
@@ -229,7 +227,7 @@ class MatcherTab(InspectorTab):
         if shown is None:
             self.note.setText("No run is shown.")
         elif trace is None:
-            stops = ", ".join(quoted(one, 40) for one in shown.run.stops) or "none"
+            stops = ", ".join(quoted(stop, 40) for stop in shown.run.stops) or "none"
             self.note.setText(f"Its tokens were not recorded. The stop list was: {stops}.")
         elif not trace.rules.stops:
             self.note.setText("This run had no stop sequences.")
@@ -252,7 +250,7 @@ class MatcherTab(InspectorTab):
         self.page.setHtml(joined(*map(self._block, reports)))
 
     def _block(self, report: RuleReport) -> Html:
-        colors = self._theme.colors
+        colors = current_theme().colors
         color = colors.match if report.is_match else colors.text
         reached, rest = report.rule[: len(report.prefix)], report.rule[len(report.prefix) :]
         head = paragraph(
@@ -271,7 +269,7 @@ class MatcherTab(InspectorTab):
         return joined(head, *map(self._miss, report.misses))
 
     def _miss(self, miss: NearMiss) -> Html:
-        colors = self._theme.colors
+        colors = current_theme().colors
         before = counted(miss.offset, "character")
         where = f"{CHANNEL_NAMES[miss.channel]}, after {before}"
         return paragraph(

@@ -184,8 +184,6 @@ class ProbeWindow(OwnWindow):
 
     def __init__(self, tools: InspectorTools, parent: QWidget | None = None) -> None:
         super().__init__("Probe a Server", (860, 760), parent)
-        theme = current_theme()
-        self._theme = theme
         self.probing = Probing(tools, self)
         self.url = QLineEdit(f"http://127.0.0.1:{DEFAULT_PORT}")
         dialects = [(dialect.value, dialect.value) for dialect in DRIVERS]
@@ -215,7 +213,7 @@ class ProbeWindow(OwnWindow):
         self.copy.clicked.connect(self._copy)
         self.save.clicked.connect(self._choose_target)
         self.probing.changed.connect(self._refresh)
-        theme.changed.connect(self._refresh)
+        current_theme().changed.connect(self._refresh)
         self._refresh()
 
     async def finish(self) -> None:
@@ -267,7 +265,7 @@ class ProbeWindow(OwnWindow):
         self.note.setText(probing.message)
         self.copy.setEnabled(probing.report is not None)
         self.save.setEnabled(probing.report is not None)
-        self.page.setHtml(probe_page(probing.rows, self._theme.colors))
+        self.page.setHtml(probe_page(probing.rows, current_theme().colors))
 
     def _copy(self) -> None:
         if self.probing.report is not None:

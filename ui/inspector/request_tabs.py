@@ -59,8 +59,6 @@ class PromptTab(InspectorTab):
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._inspector = inspector
         self.note = label("", "muted", 0.95, is_wrapped=True)
         self.page = QTextEdit()
@@ -70,7 +68,7 @@ class PromptTab(InspectorTab):
         self.page.setFont(fixed_font(self.page.font(), 0.95))
         column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
         inspector.prompt.read.connect(self._fill)
-        theme.changed.connect(self._fill)
+        current_theme().changed.connect(self._fill)
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Forget the prompt of the previous run."""
@@ -111,7 +109,7 @@ class PromptTab(InspectorTab):
         self.note.setText(f"{counted(len(pieces), 'token')}{_reused(usage)}")
         vocabulary = shown.trace.vocabulary if shown and shown.trace else None
         special = vocabulary.special if vocabulary is not None else {}
-        colors = self._theme.colors
+        colors = current_theme().colors
         plain, old, mark = (QTextCharFormat() for _ in range(3))
         plain.setForeground(QColor(colors.text))
         old.setForeground(QColor(colors.faint))

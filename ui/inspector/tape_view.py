@@ -261,8 +261,6 @@ class _Entry(QWidget):
 
     def __init__(self, kind: MarkKind) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._kind = kind
         word, about = _WORDS[kind]
         self._word = word
@@ -270,7 +268,7 @@ class _Entry(QWidget):
         self.setAccessibleDescription(about)
         self.setToolTip(f"{about[0].upper()}{about[1:]}.")
         rescale(self, 0.92)
-        theme.changed.connect(self.update)
+        current_theme().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
         """Return the room of the sample, the word, and what is above and below the letters."""
@@ -287,7 +285,7 @@ class _Entry(QWidget):
         """Draw the sample and the word."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        metrics, colors = self.fontMetrics(), self._theme.colors
+        metrics, colors = self.fontMetrics(), current_theme().colors
         top, height = metrics.height() * 0.22, metrics.height()
         sample = QRectF(1, top, metrics.horizontalAdvance(_SAMPLE), height)
         painter.setPen(QColor(colors.muted))
@@ -315,8 +313,6 @@ class TapeView(QTextEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._trace: RunTrace | None = None
         self._tape: Tape | None = None
         self._marks = TapeMarks()
@@ -336,7 +332,7 @@ class TapeView(QTextEdit):
         self.setMouseTracking(True)
         self.viewport().setMouseTracking(True)
         align(self)
-        theme.changed.connect(self._draw_in_new_colors)
+        current_theme().changed.connect(self._draw_in_new_colors)
 
     @property
     def tape(self) -> Tape | None:
@@ -422,7 +418,7 @@ class TapeView(QTextEdit):
         super().paintEvent(event)
         if self._tokens:
             painter = QPainter(self.viewport())
-            self._marks.draw(self, painter, self._theme.colors, self._chosen)
+            self._marks.draw(self, painter, current_theme().colors, self._chosen)
             painter.end()
 
     # -- drawing ---------------------------------------------------------------------------
@@ -486,7 +482,7 @@ class TapeView(QTextEdit):
         """Begin a band of its own color where the channel changes."""
         if channel is self._channel:
             return
-        colors = self._theme.colors
+        colors = current_theme().colors
         grounds = {Channel.THINKING: colors.quiet_soft, Channel.TOOL: colors.tool_soft}
         block = QTextBlockFormat()
         block.setLineHeight(140, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
@@ -507,17 +503,18 @@ class TapeView(QTextEdit):
         self._channel = channel
 
     def _write(self, cursor: QTextCursor, span: Span, tape: Tape, place: int) -> None:
+        theme = current_theme()
         if span.is_chip:
             form = self._chip()
             if span.marks & TokenMark.CUT:
-                form.setForeground(QColor(self._theme.colors.fault))
+                form.setForeground(QColor(theme.colors.fault))
                 form.setFontStrikeOut(True)
             cursor.insertText(f" {span.text} ", form)
             return
         if cursor.positionInBlock() > _BLOCK_CHARS:
             cursor.insertBlock(self._continued)
         form = self._plain()
-        colors, begin = self._theme.colors, cursor.position()
+        colors, begin = theme.colors, cursor.position()
         if span.marks & TokenMark.MATCHED:
             form.setBackground(QColor(colors.match_soft))
             form.setFontWeight(600)
@@ -547,16 +544,17 @@ class TapeView(QTextEdit):
         if "plain" not in self._formats:
             form = QTextCharFormat()
             form.setFont(fixed_font(self.font(), 1.12))
-            form.setForeground(QColor(self._theme.colors.text))
+            form.setForeground(QColor(current_theme().colors.text))
             self._formats["plain"] = form
         return QTextCharFormat(self._formats["plain"])
 
     def _chip(self) -> QTextCharFormat:
+        theme = current_theme()
         if "chip" not in self._formats:
             form = QTextCharFormat()
             form.setFont(fixed_font(self.font(), 0.82))
-            form.setForeground(QColor(self._theme.colors.muted))
-            form.setBackground(QColor(self._theme.colors.bubble))
+            form.setForeground(QColor(theme.colors.muted))
+            form.setBackground(QColor(theme.colors.bubble))
             self._formats["chip"] = form
         return QTextCharFormat(self._formats["chip"])
 

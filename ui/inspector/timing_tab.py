@@ -78,10 +78,8 @@ class PhaseBars(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._phases: list[RunPhase] = []
-        theme.changed.connect(self.update)
+        current_theme().changed.connect(self.update)
 
     def show_phases(self, found: list[RunPhase]) -> None:
         """Draw these phases."""
@@ -104,7 +102,7 @@ class PhaseBars(QWidget):
         """Draw the rows."""
         if not self._phases:
             return
-        colors = self._theme.colors
+        colors = current_theme().colors
         fills = (colors.quiet, colors.tool, colors.match, colors.done)
         total = max(phase.begins_s + phase.took_s for phase in self._phases) or 1.0
         line, letter = self.fontMetrics().height(), self.fontMetrics().averageCharWidth()

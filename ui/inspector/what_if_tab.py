@@ -27,8 +27,6 @@ class WhatIfTab(InspectorTab):
 
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._inspector = inspector
         self._what_if = inspector.what_if
         self.editor = StopListEditor()
@@ -48,7 +46,7 @@ class WhatIfTab(InspectorTab):
         self.reset.clicked.connect(self._what_if.reset)
         self.use.clicked.connect(self._use)
         self.save.clicked.connect(self._choose_file)
-        theme.changed.connect(self._refresh)
+        current_theme().changed.connect(self._refresh)
         self._refresh()
 
     def show_run(self, shown: ShownRun | None) -> None:
@@ -76,6 +74,7 @@ class WhatIfTab(InspectorTab):
         column(splitter, margins=(0, 12, 0, 0), on=self)
 
     def _refresh(self) -> None:
+        theme = current_theme()
         outcome, recording = self._what_if.outcome, self._what_if.recording
         can_try = recording is not None
         for part in (self.editor, self.reset, self.use, self.save):
@@ -90,8 +89,8 @@ class WhatIfTab(InspectorTab):
         self.kept.clear()
         cursor = QTextCursor(self.kept.document())
         plain, cut = QTextCharFormat(), QTextCharFormat()
-        plain.setForeground(QColor(self._theme.colors.text))
-        cut.setForeground(QColor(self._theme.colors.fault))
+        plain.setForeground(QColor(theme.colors.text))
+        cut.setForeground(QColor(theme.colors.fault))
         cut.setFontStrikeOut(True)
         text = outcome.text
         if len(text) > MAX_SHOWN_CHARS:

@@ -55,14 +55,12 @@ class IconButton(QToolButton):
 
     def __init__(self, name: str, says: str, color: IconColor = "muted", size: int = 18) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._name = name
         self._color = color
         self._size = size
         self.setAccessibleName(says)
         self.setToolTip(says)
-        theme.changed.connect(self._tint)
+        current_theme().changed.connect(self._tint)
         self._tint()
 
     def show_icon(self, name: str, says: str) -> None:
@@ -73,9 +71,10 @@ class IconButton(QToolButton):
         self._tint()
 
     def _tint(self) -> None:
-        colors = self._theme.colors
+        theme = current_theme()
+        colors = theme.colors
         color = getattr(colors, self._color)
-        size = self._theme.px(self._size)
+        size = theme.px(self._size)
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon(self._name, color, size, disabled=colors.disabled))
 
@@ -91,15 +90,13 @@ class ChipButton(QPushButton):
 
     def __init__(self, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._name = name
         self._words = ""
         self._is_compact = False
         self.say(text, text)
         self.setProperty("kind", "chip")
         self.setCheckable(is_toggle)
-        theme.changed.connect(self._tint)
+        current_theme().changed.connect(self._tint)
         self.toggled.connect(self._tint)
         self._tint()
 
@@ -121,9 +118,10 @@ class ChipButton(QPushButton):
         return self.fontMetrics().horizontalAdvance(self._words)
 
     def _tint(self) -> None:
-        colors = self._theme.colors
+        theme = current_theme()
+        colors = theme.colors
         color = colors.match if self.isChecked() else colors.muted
-        size = self._theme.px(_CHIP_ICON)
+        size = theme.px(_CHIP_ICON)
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon(self._name, color, size))
 
@@ -133,12 +131,10 @@ class IconBadge(QLabel):
 
     def __init__(self, size: int = 36) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._size = size
         self._name = "chat"
         self._tone = Tone.QUIET
-        theme.changed.connect(self._fit)
+        current_theme().changed.connect(self._fit)
         self._fit()
 
     def show_icon(self, name: str, tone: Tone) -> None:
@@ -148,7 +144,7 @@ class IconBadge(QLabel):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the square and the icon."""
-        color, soft = self._theme.colors.tone(self._tone)
+        color, soft = current_theme().colors.tone(self._tone)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
@@ -161,7 +157,7 @@ class IconBadge(QLabel):
         painter.end()
 
     def _fit(self) -> None:
-        size = self._theme.px(self._size)
+        size = current_theme().px(self._size)
         self.setFixedSize(size, size)
         self.update()
 
@@ -176,19 +172,17 @@ class ToggleSwitch(QAbstractButton):
 
     def __init__(self, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        theme = current_theme()
-        self._theme = theme
         self.setCheckable(True)
         self.setAccessibleName(says)
         self.setToolTip(says)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        theme.changed.connect(self._fit)
+        current_theme().changed.connect(self._fit)
         self._fit()
 
     def sizeHint(self) -> QSize:
         """Return the size that goes with the text."""
-        return QSize(*(self._theme.px(side) for side in _SWITCH))
+        return QSize(*(current_theme().px(side) for side in _SWITCH))
 
     def _fit(self) -> None:
         self.setFixedSize(self.sizeHint())
@@ -196,7 +190,7 @@ class ToggleSwitch(QAbstractButton):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the track and the knob."""
-        colors = self._theme.colors
+        colors = current_theme().colors
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.scale(self.width() / _SWITCH[0], self.height() / _SWITCH[1])
@@ -242,9 +236,8 @@ class CheckBox(QCheckBox):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        theme = current_theme()
         self.setAccessibleName(text)
-        theme.changed.connect(self.update)
+        current_theme().changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the box, then its tick."""
@@ -308,13 +301,11 @@ class Choice(QComboBox):
 
     def __init__(self, says: str, choices: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self.setProperty("kind", "choice")
         self.setAccessibleName(says)
         for value, words in choices:
             self.addItem(words, value)
-        theme.changed.connect(self.update)
+        current_theme().changed.connect(self.update)
 
     def choose(self, value: str) -> None:
         """Show a value."""
@@ -323,10 +314,11 @@ class Choice(QComboBox):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the field, then the arrow that the style sheet leaves out."""
         super().paintEvent(event)
-        size, edge = self._theme.px(_ARROW), self._theme.gap(_EDGE)
+        theme = current_theme()
+        size, edge = theme.px(_ARROW), theme.gap(_EDGE)
         place = QRectF(self.width() - size - edge, (self.height() - size) / 2, size, size)
         painter = QPainter(self)
-        icons.draw(painter, place, "chevron-down", self._theme.colors.muted)
+        icons.draw(painter, place, "chevron-down", theme.colors.muted)
         painter.end()
 
 

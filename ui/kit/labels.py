@@ -302,15 +302,13 @@ class StatusPill(QWidget):
 
     def __init__(self, says: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        theme = current_theme()
-        self._theme = theme
         self._says = says
         self._word = ""
         self._icon = "mark"
         self._tone = Tone.QUIET
         rescale(self, 0.92)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self._fit)
+        current_theme().changed.connect(self._fit)
 
     @property
     def word(self) -> str:
@@ -335,18 +333,19 @@ class StatusPill(QWidget):
         metrics = self.fontMetrics()
         left, right = self._sides()
         width = metrics.horizontalAdvance(self._word) + left + right
-        return QSize(width, metrics.height() + self._theme.gap(8))
+        return QSize(width, metrics.height() + current_theme().gap(8))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the pill."""
-        color, soft = self._theme.colors.tone(self._tone)
+        theme = current_theme()
+        color, soft = theme.colors.tone(self._tone)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(soft))
         radius = self.height() / 2
         painter.drawRoundedRect(QRectF(self.rect()), radius, radius)
-        size = self._theme.px(_ICON)
+        size = theme.px(_ICON)
         left, right = self._sides()
         place = QRectF(right, (self.height() - size) / 2, size, size)
         icons.draw(painter, place, self._icon, color)
@@ -357,8 +356,9 @@ class StatusPill(QWidget):
 
     def _sides(self) -> tuple[int, int]:
         """Return the room left of the word, including the icon, and right of it."""
-        pad = self._theme.gap(_PAD)
-        return pad + self._theme.px(_ICON) + self._theme.gap(_GAP), pad
+        theme = current_theme()
+        pad = theme.gap(_PAD)
+        return pad + theme.px(_ICON) + theme.gap(_GAP), pad
 
     def _fit(self) -> None:
         self.updateGeometry()

@@ -211,12 +211,10 @@ class TwoLinesDelegate(QStyledItemDelegate):
 
     def __init__(self, view: QListWidget) -> None:
         super().__init__(view)
-        theme = current_theme()
-        self._theme = theme
         self._view = view
         view.setResizeMode(QListWidget.ResizeMode.Adjust)
         view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        theme.changed.connect(view.scheduleDelayedItemsLayout)
+        current_theme().changed.connect(view.scheduleDelayedItemsLayout)
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: _Index) -> None:  # noqa: N802
         """Leave the text to ``paint``; the style draws the background."""
@@ -235,7 +233,7 @@ class TwoLinesDelegate(QStyledItemDelegate):
         name, rest = _texts(index)
         medium, small = self._fonts()
         name_area, rest_area = self._areas(index, option.rect)
-        colors = self._theme.colors
+        colors = current_theme().colors
         painter.save()
         painter.setFont(medium)
         painter.setPen(QColor(colors.text))

@@ -165,10 +165,10 @@ class Downloads(QObject):
             repository = repository_of(text)
         except DownloadFailed as error:
             return str(error)
-        for one in self.items:
-            if one.repository == repository:
-                if one.stage != "running":
-                    self.resume(one)
+        for item in self.items:
+            if item.repository == repository:
+                if item.stage != "running":
+                    self.resume(item)
                 return ""
         made = Download(repository, self._cache, self)
         made.changed.connect(self._follow)
@@ -197,17 +197,17 @@ class Downloads(QObject):
 
     def is_running(self, repository: str) -> bool:
         """Whether a repository is being downloaded."""
-        return any(one.repository == repository and one.stage == "running" for one in self.items)
+        return any(item.repository == repository and item.stage == "running" for item in self.items)
 
     def forget_all(self, repository: str) -> None:
         """Remove the finished downloads of a repository from the list."""
-        for one in [one for one in self.items if one.repository == repository]:
+        for one in [item for item in self.items if item.repository == repository]:
             self.forget(one)
 
     def cancel_all(self) -> None:
         """Cancel all running downloads."""
-        for one in self.items:
-            one.cancel()
+        for item in self.items:
+            item.cancel()
 
     def _follow(self) -> None:
         one = self.sender()
@@ -216,7 +216,7 @@ class Downloads(QObject):
             self.arrived.emit(one.folder)
 
     def _tick(self) -> None:
-        running = [one for one in self.items if one.stage == "running"]
+        running = [item for item in self.items if item.stage == "running"]
         for one in running:
             one.mark()
         if not running:

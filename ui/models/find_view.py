@@ -104,7 +104,7 @@ class OfferModel(QAbstractListModel):
 
     def row_of(self, name: str) -> int:
         """Return the row of a name; -1 if it is not in the list."""
-        names = [one.name for one in self._finder.offers]
+        names = [offer.name for offer in self._finder.offers]
         return names.index(name) if name in names else -1
 
     def state(self, offer: Offer) -> str:
@@ -114,7 +114,7 @@ class OfferModel(QAbstractListModel):
     def _spoken(self, offer: Offer) -> str:
         fit = fit_state(offer, self._finder.memory)[0]
         words = (offer.name, offer.spoken, f"fit: {fit}", self.state(offer))
-        return ", ".join(one for one in words if one)
+        return ", ".join(word for word in words if word)
 
     def _reset(self) -> None:
         self.beginResetModel()
@@ -196,27 +196,27 @@ class _OfferDelegate(QStyledItemDelegate):
 
     def __init__(self, finder: Finder, view: OfferList) -> None:
         super().__init__(view)
-        self._theme = current_theme()
         self._finder = finder
         self._view = view
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Return the height of two lines."""
         line = self._view.fontMetrics().lineSpacing()
-        return QSize(160, round(line * _LINES) + 2 * self._theme.gap(_PAD_PX) + 6)
+        return QSize(160, round(line * _LINES) + 2 * current_theme().gap(_PAD_PX) + 6)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the row."""
+        theme = current_theme()
         offer = index.data(_OFFER)
         if not isinstance(offer, Offer):
             return
-        colors, area = self._theme.colors, option.rect.adjusted(1, 1, -1, -1)
+        colors, area = theme.colors, option.rect.adjusted(1, 1, -1, -1)
         painter.save()
         has_ring = self._view.hasFocus()
         draw_row_ground(
             painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=has_ring
         )
-        edge, pad = self._theme.gap(_EDGE_PX), self._theme.gap(_PAD_PX)
+        edge, pad = theme.gap(_EDGE_PX), theme.gap(_PAD_PX)
         inner = area.adjusted(edge, pad, -edge, -pad)
         half = inner.height() // 2
         self._paint_head(painter, QRect(inner.left(), inner.top(), inner.width(), half), offer)
@@ -225,11 +225,12 @@ class _OfferDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _paint_head(self, painter: QPainter, line: QRect, offer: Offer) -> None:
-        colors = self._theme.colors
+        theme = current_theme()
+        colors = theme.colors
         word, icon, tone = fit_state(offer, self._finder.memory)
         color = colors.tone(tone)[0]
         small = self._small()
-        metrics, size = QFontMetrics(small), self._theme.px(_ICON_PX)
+        metrics, size = QFontMetrics(small), theme.px(_ICON_PX)
         width = metrics.horizontalAdvance(word)
         end = line.right() + 1
         painter.setFont(small)
@@ -259,7 +260,7 @@ class _OfferDelegate(QStyledItemDelegate):
             painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, purpose)
 
     def _paint_facts(self, painter: QPainter, line: QRect, offer: Offer) -> None:
-        colors, small = self._theme.colors, self._small()
+        colors, small = current_theme().colors, self._small()
         metrics = QFontMetrics(small)
         painter.setFont(small)
         said = self._view.offers.state(offer)
@@ -303,7 +304,6 @@ class OfferDetails(QScrollArea):
 
     def __init__(self, finder: Finder, possession: Possession, downloads: Downloads) -> None:
         super().__init__()
-        theme = current_theme()
         self._finder = finder
         self._possession = possession
         self._downloads = downloads
@@ -334,7 +334,7 @@ class OfferDetails(QScrollArea):
         finder.offer_changed.connect(self._offer_changed)
         finder.cards.changed.connect(self._show_card)
         possession.changed.connect(self._refresh)
-        theme.changed.connect(self._restyle)
+        current_theme().changed.connect(self._restyle)
         self.show_offer(None)
 
     def show_offer(self, offer: Offer | None) -> None:
@@ -530,7 +530,6 @@ class FindView(QWidget):
 
     def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
-        self._theme = current_theme()
         self.finder = Finder(library, self)
         possession = Possession(library, self)
         self.field = _SearchField()
@@ -573,7 +572,7 @@ class FindView(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the chosen model below the list if both would be too narrow side by side."""
         super().resizeEvent(event)
-        is_wide = self.width() >= self._theme.px(_SIDE_BY_SIDE_PX)
+        is_wide = self.width() >= current_theme().px(_SIDE_BY_SIDE_PX)
         wanted = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if self._splitter.orientation() != wanted:
             self._splitter.setOrientation(wanted)

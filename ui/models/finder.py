@@ -178,7 +178,7 @@ def found_for(hub: Hub, text: str, most: int) -> SearchResult:
         if not others.models and problem is not None:
             raise problem
         return others
-    models = (exact, *(one for one in others.models if one.name != exact.name))
+    models = (exact, *(model for model in others.models if model.name != exact.name))
     return SearchResult(models, others.has_more)
 
 
@@ -396,9 +396,9 @@ class Possession(QObject):
         """Return the download of a name that is running, or that ended without success."""
         return next(
             (
-                one
-                for one in self._library.downloads.items
-                if one.repository == name and one.stage != "done"
+                item
+                for item in self._library.downloads.items
+                if item.repository == name and item.stage != "done"
             ),
             None,
         )
@@ -423,9 +423,9 @@ class Possession(QObject):
 
     def _read(self) -> None:
         self._by_name = {
-            one.found.name: one
-            for one in reversed(self._library.models)
-            if not one.found.is_partial
+            model.found.name: model
+            for model in reversed(self._library.models)
+            if not model.found.is_partial
         }
         self.changed.emit()
 
@@ -521,7 +521,7 @@ class Finder(QObject):
 
     def offer(self, name: str) -> Offer | None:
         """Return the offer with a name."""
-        return next((one for one in self.offers if one.name == name), None)
+        return next((offer for offer in self.offers if offer.name == name), None)
 
     async def finish(self) -> None:
         """Cancel the requests to the hub, and wait for their end."""
@@ -565,7 +565,7 @@ class Finder(QObject):
         if hub is not self._hub:
             return
         self.has_more = found.has_more
-        self._list([self._offer(one) for one in found.models])
+        self._list([self._offer(model) for model in found.models])
         for start in range(0, len(self.offers), _TOGETHER):
             await self._check(hub, start)
 
@@ -627,10 +627,10 @@ class Finder(QObject):
         self.stage = "listed" if self.query and self._is_answered else "failed"
         if self.is_offline:
             here = self._local()
-            names = {one.name for one in here}
+            names = {offer.name for offer in here}
             # Suggestions are data of this program, so they are there without a hub.
             known = self.offers if self._is_answered else []
-            self.offers = [*here, *(one for one in known if one.name not in names)]
+            self.offers = [*here, *(offer for offer in known if offer.name not in names)]
             self.has_more = self._is_answered = False
         self.problem, self.is_slow = problem, False
         self.changed.emit()
@@ -639,9 +639,9 @@ class Finder(QObject):
         """Return the models on this computer whose names have all words of the query."""
         words = self.query.casefold().split()
         return [
-            local_offer(one)
-            for one in self._library.models
-            if all(word in one.found.name.casefold() for word in words)
+            local_offer(model)
+            for model in self._library.models
+            if all(word in model.found.name.casefold() for word in words)
         ]
 
     def _say_slow(self) -> None:
@@ -665,7 +665,7 @@ def list_words(finder: Finder) -> str:
     if finder.stage == "asking":
         return "The hub is slow to answer…" if finder.is_slow else "Searching…"
     if finder.is_offline:
-        here = sum(not one.purpose for one in finder.offers)
+        here = sum(not offer.purpose for offer in finder.offers)
         return f"{counted(here, 'model')} on this computer"
     if not finder.query:
         return f"{counted(count, 'model')} that fit, chosen on {WRITTEN_ON.isoformat()}"

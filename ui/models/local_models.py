@@ -180,7 +180,7 @@ class ModelCard(QFrame):
     def _add_drafts(self, menu: QMenu) -> None:
         """Offer the possible draft models, and the present one even if its folder is gone."""
         present = self.model.draft
-        offered = {one.folder.resolve(): one.name for one in self._drafts}
+        offered = {draft.folder.resolve(): draft.name for draft in self._drafts}
         if present is not None:
             offered.setdefault(present, model_name(present))
         if not offered:
@@ -332,8 +332,8 @@ class LocalModels(QWidget):
     def _fill_downloads(self) -> None:
         _clear(self._downloads)
         self.rows = []
-        for one in self._library.downloads.items:
-            row = DownloadRow(self._library.downloads, one)
+        for item in self._library.downloads.items:
+            row = DownloadRow(self._library.downloads, item)
             self._downloads.addWidget(row)
             self.rows.append(row)
 
@@ -349,13 +349,15 @@ class LocalModels(QWidget):
 def _focused_name(card: QWidget) -> str:
     """Return the name of the control inside that has the focus; empty if none has."""
     controls = card.findChildren(QAbstractButton)
-    return next((one.accessibleName() for one in controls if one.hasFocus()), "")
+    return next((control.accessibleName() for control in controls if control.hasFocus()), "")
 
 
 def _focus_again(card: QWidget, name: str) -> None:
     """Focus the control of this name in a new card, or its last one, which opens the menu."""
     controls = card.findChildren(QAbstractButton)
-    chosen = next((one for one in controls if one.accessibleName() == name), controls[-1])
+    chosen = next(
+        (control for control in controls if control.accessibleName() == name), controls[-1]
+    )
     chosen.setFocus()
 
 

@@ -138,17 +138,17 @@ class ModelLibrary(QObject):
         """Return the models that are found in an added folder alone, and leave the list with it."""
         others = [one for one in self.folders if one != folder]
         return [
-            one.found
-            for one in self.models
-            if self.added_folder_of(one.found) is not None
-            and not any(f == one.found.folder or f in one.found.folder.parents for f in others)
+            model.found
+            for model in self.models
+            if self.added_folder_of(model.found) is not None
+            and not any(f == model.found.folder or f in model.found.folder.parents for f in others)
         ]
 
     def unlisted(self) -> list[LibraryModel]:
         """Return the models in memory whose folders the last scan did not find."""
         if not self.has_looked:
             return []
-        listed = {one.found.folder.resolve() for one in self.models}
+        listed = {model.found.folder.resolve() for model in self.models}
         return [
             LibraryModel(
                 FoundModel(
@@ -229,10 +229,10 @@ class ModelLibrary(QObject):
     def drafts_for(self, found: FoundModel) -> list[FoundModel]:
         """Return the models that can be the draft model of a model: complete and smaller ones."""
         return [
-            one.found
-            for one in self.models
-            if one.found.size_bytes < found.size_bytes
-            and not (one.found.is_partial or one.found.problem or one.found.obstacle)
+            model.found
+            for model in self.models
+            if model.found.size_bytes < found.size_bytes
+            and not (model.found.is_partial or model.found.problem or model.found.obstacle)
         ]
 
     async def memory_now(self) -> Memory:
@@ -246,9 +246,9 @@ class ModelLibrary(QObject):
         """Return the folder of the complete model with a name; None if none was found."""
         return next(
             (
-                one.found.folder
-                for one in self.models
-                if one.found.name == name and not (one.found.is_partial or one.found.problem)
+                model.found.folder
+                for model in self.models
+                if model.found.name == name and not (model.found.is_partial or model.found.problem)
             ),
             None,
         )
@@ -290,8 +290,8 @@ class ModelLibrary(QObject):
         newest = sorted(used.items(), key=lambda pair: pair[1])[-_REMEMBERED:]
         self._preferences.change_models(last_used=tuple(newest))
         self.models = [
-            replace(one, used_at=used.get(str(one.found.folder), one.used_at))
-            for one in self.models
+            replace(model, used_at=used.get(str(model.found.folder), model.used_at))
+            for model in self.models
         ]
 
     def _apply_idle_minutes(self) -> None:

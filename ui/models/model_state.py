@@ -49,12 +49,12 @@ class ModelsInMemory:
         """Return the status of one of several models; None if the engine holds only one."""
         if folder is None or not self._engine.is_choosing:
             return None
-        return next((one for one in self._engine.models if one.folder == folder), None)
+        return next((model for model in self._engine.models if model.folder == folder), None)
 
     @property
     def loaded(self) -> list[ModelStatus]:
         """Those of several models that are in memory; empty if the engine holds only one."""
-        return [one for one in self._engine.models if one.is_loaded and self.may_be_several]
+        return [model for model in self._engine.models if model.is_loaded and self.may_be_several]
 
     def name_of(self, info: ModelInfo, asked: Path | None) -> str:
         """Return the name of the default model, which may be the name of a link to its folder.
@@ -64,21 +64,23 @@ class ModelsInMemory:
             asked: The folder that was requested last.
         """
         if self._engine.is_choosing:
-            return next((one.id for one in self._engine.models if one.is_default), info.id)
+            return next((model.id for model in self._engine.models if model.is_default), info.id)
         is_it = asked is not None and asked.resolve() == info.path
         return model_name(asked) if asked is not None and is_it else info.id
 
     def stuck_at(self, folder: Path | None) -> str:
         """Return why the model of a folder was given up; empty if it was not, or is again there."""
-        for one in self._engine.models:
-            is_it = one.is_default if folder is None else one.folder in (folder, folder.resolve())
-            if is_it and one.is_stuck:
-                return one.message
+        for model in self._engine.models:
+            is_it = (
+                model.is_default if folder is None else model.folder in (folder, folder.resolve())
+            )
+            if is_it and model.is_stuck:
+                return model.message
         return ""
 
     def stuck_folders(self) -> frozenset[Path]:
         """Return the folders of the models that were given up because they were stuck."""
-        return frozenset(one.folder for one in self._engine.models if one.is_stuck)
+        return frozenset(model.folder for model in self._engine.models if model.is_stuck)
 
     def answers_at(self, folder: Path) -> int:
         """Return how many answers of the model of a folder are running or waiting."""
@@ -91,14 +93,16 @@ class ModelsInMemory:
         A model that was unloaded while idle counts: the next request loads it again.
         """
         # Requests of other programs may have loaded more models than the window's own.
-        loaded = [one.info for one in self._engine.models if one.state in ("loading", "ready")]
+        loaded = [
+            model.info for model in self._engine.models if model.state in ("loading", "ready")
+        ]
         used: list[Path | None] = [
-            one.folder for one in self._engine.models if one.state == "loading"
+            model.folder for model in self._engine.models if model.state == "loading"
         ]
         for info in (self._engine.model, *loaded):
             if info is not None:
                 used += [info.path, None if info.draft is None else info.draft.path]
-        return {one for one in used if one is not None}
+        return {folder for folder in used if folder is not None}
 
 
 _log = logging.getLogger(__name__)
@@ -237,7 +241,7 @@ class ModelState(QObject):
     def loaded_folders(self) -> set[Path]:
         """Return the folders of the models that are in memory."""
         if self._engine.is_choosing:
-            return {one.folder for one in self._engine.models if one.is_loaded}
+            return {model.folder for model in self._engine.models if model.is_loaded}
         info = self.info
         return set() if info is None or self.is_unloaded else {info.path.resolve()}
 

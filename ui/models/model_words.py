@@ -89,7 +89,7 @@ def removal_words(folder: Path, models: Sequence[FoundModel]) -> str:
 
 def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
     """Return the question that a person is asked before a folder of several models is removed."""
-    names = [one.name for one in models]
+    names = [model.name for model in models]
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
         f"Remove {folder} from the list, with all {counted(len(names), 'model')} in it "

@@ -231,7 +231,7 @@ class LoadingAfter(QObject):
 
     def _arrive(self, folder: Path) -> None:
         repository = next(
-            (one.repository for one in self._library.downloads.items if one.folder == folder), ""
+            (item.repository for item in self._library.downloads.items if item.folder == folder), ""
         )
         if repository and repository == self._wanted:
             self._wanted = ""

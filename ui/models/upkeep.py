@@ -123,13 +123,13 @@ class Upkeep(QObject):
         await finish_tasks(self)
 
     def _downloaded(self) -> list[FoundModel]:
-        found = [one.found for one in self._library.models]
+        found = [model.found for model in self._library.models]
         return [one for one in found if one.origin is Origin.HUGGING_FACE and not one.is_partial]
 
     async def _check(self, hub: Hub) -> None:
         here = self._downloaded()
         try:
-            said = await asyncio.to_thread(look_up_all, hub, tuple(one.name for one in here))
+            said = await asyncio.to_thread(look_up_all, hub, tuple(model.name for model in here))
             self._take(here, said)
         except HubCancelled:
             pass

@@ -108,13 +108,13 @@ def declared(kind: type, prefix: str = "") -> Iterator[Declared]:
     """Return the settings of a dataclass and of the dataclasses inside it, in their order."""
     usual = kind()
     hints = get_type_hints(kind)
-    for one in fields(kind):
-        inner = hints[one.name]
+    for field_ in fields(kind):
+        inner = hints[field_.name]
         if is_dataclass(inner) and isinstance(inner, type):
-            yield from declared(inner, f"{prefix}{one.name}.")
+            yield from declared(inner, f"{prefix}{field_.name}.")
         else:
-            setting = one.metadata.get(_KEY, Declaration())
-            yield Declared(f"{prefix}{one.name}", inner, getattr(usual, one.name), setting)
+            setting = field_.metadata.get(_KEY, Declaration())
+            yield Declared(f"{prefix}{field_.name}", inner, getattr(usual, field_.name), setting)
 
 
 ServerAtLaunch = Literal["as_left", "on", "off"]
@@ -433,4 +433,6 @@ class Preferences:
 
 def declaration(path: str) -> Declaration:
     """Return the declaration of a preference, by its path, such as ``server.port``."""
-    return next(one.setting for one in declared(Preferences) if one.path == path)
+    return next(
+        preference.setting for preference in declared(Preferences) if preference.path == path
+    )

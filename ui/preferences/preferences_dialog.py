@@ -80,7 +80,7 @@ class RemovableRows(QWidget):
             column.addWidget(label("None", "muted"))
 
     def _remove(self, gone: tuple[str, ...]) -> None:
-        self._change(tuple(one for one in self._entries() if one != gone))
+        self._change(tuple(entry for entry in self._entries() if entry != gone))
         self.refresh()
         if self.buttons:
             self.buttons[0].setFocus()
@@ -179,10 +179,8 @@ class PreferencesDialog(QDialog):
         traces: KeptPrompts | None = None,
     ) -> None:
         super().__init__(parent)
-        theme = current_theme()
         self.setWindowTitle("Preferences")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._theme = theme
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
@@ -201,7 +199,7 @@ class PreferencesDialog(QDialog):
         column(
             (self.tabs, 1), self._problem, buttons, spacing=14, margins=(18, 16, 18, 16), on=self
         )
-        theme.follow(self, self._fit)
+        current_theme().follow(self, self._fit)
         preferences.keeping_failed.connect(self._say)
 
     def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
@@ -209,13 +207,13 @@ class PreferencesDialog(QDialog):
         return move_focus(self, is_next)
 
     def _fit(self) -> None:
-        self.setMinimumWidth(self._theme.px(500))
+        self.setMinimumWidth(current_theme().px(500))
         # After the layout has measured the larger text.
         QTimer.singleShot(0, self, self._take_width)
 
     def _take_width(self) -> None:
         """Grow to the longest row; ``adjustSize`` alone stops at a part of the screen."""
-        self.setMinimumWidth(max(self._theme.px(500), self.minimumSizeHint().width()))
+        self.setMinimumWidth(max(current_theme().px(500), self.minimumSizeHint().width()))
         self.adjustSize()
 
     def hideEvent(self, event: QHideEvent) -> None:
@@ -297,7 +295,9 @@ class PreferencesDialog(QDialog):
         control.setPlaceholderText(one.setting.unset)
         control.setTabChangesFocus(True)
         never_sideways(control)
-        self._theme.follow(control, lambda: control.setFixedHeight(self._theme.px(_TEXT_PX)))
+        current_theme().follow(
+            control, lambda: control.setFixedHeight(current_theme().px(_TEXT_PX))
+        )
         # A text field changes some characters, so its text is used only if a person edited it.
         shown = control.toPlainText()
 
@@ -323,7 +323,6 @@ class _Page(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._theme = current_theme()
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(20)
         self._grid.setVerticalSpacing(11)
@@ -335,9 +334,11 @@ class _Page(QWidget):
         row = self._grid.rowCount()
         is_tall = isinstance(control, QPlainTextEdit | RemovableRows)
         if isinstance(control, Choice | NumberField):
-            self._theme.follow(control, lambda: control.setFixedWidth(self._theme.px(_FIELD_PX)))
+            current_theme().follow(
+                control, lambda: control.setFixedWidth(current_theme().px(_FIELD_PX))
+            )
         title = label(name, is_wrapped=True)
-        self._theme.follow(title, lambda: title.setFixedWidth(self._theme.px(_NAMES_PX)))
+        current_theme().follow(title, lambda: title.setFixedWidth(current_theme().px(_NAMES_PX)))
         title.setContentsMargins(0, 6 if is_tall else 0, 0, 0)
         # Without an alignment, a widget of fixed width would be centered in its cell.
         left, middle = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignVCenter
@@ -361,8 +362,6 @@ class AppearanceMenu(QObject):
 
     def __init__(self, menu: QMenu, preferences: PreferencesState) -> None:
         super().__init__(menu)
-        theme = current_theme()
-        self._theme = theme
         self._preferences = preferences
         self._actions: dict[ThemeMode, QAction] = {}
         group = QActionGroup(menu)
@@ -376,7 +375,7 @@ class AppearanceMenu(QObject):
         self._smaller = self._add_size(menu, "&Smaller Text", -1, "Ctrl+-")
         self._usual = self._add_size(menu, "&Default Text Size", 0, "Ctrl+0")
         preferences.changed.connect(self._mark)
-        theme.changed.connect(self._mark)
+        current_theme().changed.connect(self._mark)
         self._mark()
 
     def _add_size(self, menu: QMenu, words: str, step: int, *keys: str) -> QAction:
@@ -387,4 +386,4 @@ class AppearanceMenu(QObject):
         self._larger.setEnabled(percent < TEXT_PERCENTS[-1])
         self._smaller.setEnabled(percent > TEXT_PERCENTS[0])
         self._usual.setEnabled(percent != 100)
-        self._actions[self._theme.mode].setChecked(True)
+        self._actions[current_theme().mode].setChecked(True)

@@ -119,7 +119,7 @@ def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:
 
 def with_attachments(text: str, attachments: Iterable[Attachment]) -> str:
     """Return a message with its files, each under its title and in a fence of its own."""
-    parts = [f"{one.title}:\n{_fenced(one.text)}" for one in attachments]
+    parts = [f"{attachment.title}:\n{_fenced(attachment.text)}" for attachment in attachments]
     return "\n\n".join([*parts, text] if text.strip() else parts)
 
 

@@ -82,9 +82,9 @@ def settings_from(fields: Fields) -> ConversationSettings:
     return ConversationSettings(
         **fields.plain(ConversationSettings),
         stop_token_ids=tuple(
-            one
-            for one in fields.maybe("stop_token_ids", list) or ()
-            if type(one) is int and one >= 0
+            token_id
+            for token_id in fields.maybe("stop_token_ids", list) or ()
+            if type(token_id) is int and token_id >= 0
         ),
         stop_options=stop_options_from_fields(Fields(fields.maybe("stop_options", dict) or {})),
     )
@@ -226,7 +226,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
         finished=_finished(fields.inner("finished")) if fields.has("finished") else None,
         refusal=fields.maybe("refusal", str) or "",
         continued_chars=fields.maybe("continued_chars", int) or 0,
-        results=[result_from(one) for one in fields.items("results")],
+        results=[result_from(item) for item in fields.items("results")],
         pictures=tuple(
             file for file in map(attachment_from, fields.items("pictures")) if file.picture_file
         ),

@@ -149,7 +149,7 @@ class ConversationSettings(SamplingOptions):
     @property
     def sampling(self) -> Sampling:
         """The settings of sampling."""
-        return Sampling(**{one.name: getattr(self, one.name) for one in SAMPLING_OPTIONS})
+        return Sampling(**{option.name: getattr(self, option.name) for option in SAMPLING_OPTIONS})
 
 
 class Conversation:
@@ -416,4 +416,4 @@ def _stops(strings: tuple[str, ...]) -> str:
         return "no stops"
     if len(strings) > _STOPS_NAMED:
         return counted(len(strings), "stop")
-    return "stops at " + ", ".join(quoted(one, 16) for one in strings)
+    return "stops at " + ", ".join(quoted(string, 16) for string in strings)

@@ -216,7 +216,7 @@ def copied(messages: Iterable[ConversationMessage]) -> list[ConversationMessage]
 
 def runs_of(messages: Iterable[ConversationMessage]) -> list[Run]:
     """Return the runs of the answers among the messages."""
-    return [one.run for one in messages if one.run is not None]
+    return [message.run for message in messages if message.run is not None]
 
 
 def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessage:

@@ -76,7 +76,7 @@ def without_tools(messages: Iterable[Message]) -> tuple[Message, ...]:
         if role == "tool":
             role, content = "user", f"Result of {message.name or 'a tool'}:\n{content}"
         elif message.tool_calls:
-            called = "\n".join(f"{one.name}({one.arguments})" for one in message.tool_calls)
+            called = "\n".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
             content = "\n\n".join(filter(None, (content, called)))
         told.append(Message(role, content))
     return tuple(questions_joined(told))
@@ -138,7 +138,7 @@ def fitted(
         model: The model that answers; None while it is not loaded.
         without: A stop sequence or stop token to leave out this time.
     """
-    ids = tuple(one for one in _known(settings, model) if one != without)
+    ids = tuple(token_id for token_id in _known(settings, model) if token_id != without)
     can_think = model is not None and model.can_think
     if model is not None and not model.can_call_tools:
         told = request.messages
@@ -210,7 +210,7 @@ def stop_rules(
 def _known(settings: ConversationSettings, model: ModelInfo | None) -> tuple[int, ...]:
     """Return the added end tokens that the model has."""
     size = model.vocabulary_size if model is not None else 0
-    return tuple(one for one in settings.stop_token_ids if one < size)
+    return tuple(token_id for token_id in settings.stop_token_ids if token_id < size)
 
 
 def sent_messages(

@@ -259,7 +259,7 @@ class Run:
 
     def result_of(self, call_id: str) -> CallResult | None:
         """Return the result of a call; None if there is none yet."""
-        return next((one for one in self.results if one.call_id == call_id), None)
+        return next((result for result in self.results if result.call_id == call_id), None)
 
     @property
     def prompt_tokens_per_s(self) -> float | None:
@@ -361,7 +361,7 @@ class Run:
                 pass
 
     def _end_growing(self, call_id: str) -> None:
-        self.growing_calls = [one for one in self.growing_calls if one.call_id != call_id]
+        self.growing_calls = [call for call in self.growing_calls if call.call_id != call_id]
 
     def _end_thinking(self) -> None:
         if self._thinking_began_s is not None and self.thinking_s is None:

@@ -64,7 +64,12 @@ class ToolServerConfig:
     def secrets(self) -> tuple[str, ...]:
         """The names of the secret values, each after its kind."""
         kinds = (("env", self.env), ("header", self.headers))
-        return tuple(f"{kind}/{one.name}" for kind, all_ in kinds for one in all_ if one.is_secret)
+        return tuple(
+            f"{kind}/{setting.name}"
+            for kind, all_ in kinds
+            for setting in all_
+            if setting.is_secret
+        )
 
     @property
     def words(self) -> str:
@@ -216,15 +221,15 @@ class ToolsInUse:
 
     def with_server(self, name: str, is_on: bool) -> "ToolsInUse":
         """Return a copy with a server on or off; switching it off removes its approvals."""
-        others = tuple(one for one in self.servers if one != name)
+        others = tuple(server for server in self.servers if server != name)
         if is_on:
             return replace(self, servers=(*others, name))
-        kept = tuple(one for one in self.approved if one[0] != name)
+        kept = tuple(approval for approval in self.approved if approval[0] != name)
         return replace(self, servers=others, approved=kept)
 
     def with_tool(self, tool: ToolInfo, is_on: bool) -> "ToolsInUse":
         """Return a copy with one tool on or off; switching it off removes its approval."""
-        others = tuple(one for one in self.without if one != tool.key)
+        others = tuple(tool_key for tool_key in self.without if tool_key != tool.key)
         if is_on:
             return replace(self, without=others)
         return replace(self.without_approval(tool), without=(*others, tool.key))
@@ -236,7 +241,9 @@ class ToolsInUse:
 
     def without_approval(self, tool: ToolInfo) -> "ToolsInUse":
         """Return a copy without the approval of a tool."""
-        return replace(self, approved=tuple(one for one in self.approved if one[:2] != tool.key))
+        return replace(
+            self, approved=tuple(approval for approval in self.approved if approval[:2] != tool.key)
+        )
 
     def uses(self, tool: ToolInfo) -> bool:
         """Return whether the model may call a tool."""
@@ -247,8 +254,8 @@ def choice_values(choice: ToolsInUse) -> dict[str, Any]:
     """Return a conversation's tools as JSON values; empty if it has none."""
     values = {
         "servers": list(choice.servers),
-        "without": [list(one) for one in choice.without],
-        "approved": [list(one) for one in choice.approved],
+        "without": [list(tool_key) for tool_key in choice.without],
+        "approved": [list(approval) for approval in choice.approved],
     }
     return {name: value for name, value in values.items() if value}
 
@@ -268,9 +275,13 @@ def choice_from(fields: Fields) -> ToolsInUse:
 
 def _texts(values: Iterable[Any], count: int) -> Iterable[Any]:
     """Yield the values that are lists of ``count`` texts."""
-    for one in values:
-        if isinstance(one, list) and len(one) == count and all(isinstance(t, str) for t in one):
-            yield tuple(one)
+    for value in values:
+        if (
+            isinstance(value, list)
+            and len(value) == count
+            and all(isinstance(t, str) for t in value)
+        ):
+            yield tuple(value)
 
 
 # Calls and their results, which are kept with the answer.

@@ -271,7 +271,7 @@ class RequestTable(QAbstractTableModel):
             stop_words(entry),
             *(escaped(str(end.stop.value)) for end in entry.ends),  # as it is typed
         )
-        return any(self._text in one.casefold() for one in said)
+        return any(self._text in text.casefold() for text in said)
 
     def _drop_rows_not_in(self, ids: set[str]) -> None:
         count = next((n for n, one in enumerate(self._rows) if one.id in ids), len(self._rows))
@@ -322,7 +322,6 @@ class RequestView(QTableView):
 
     def __init__(self, model: RequestTable) -> None:
         super().__init__()
-        self._theme = current_theme()
         self.setProperty("kind", "rows")
         rescale(self, 0.95)
         self.setAccessibleName("Requests")
@@ -358,7 +357,7 @@ class RequestView(QTableView):
     def _fit(self) -> None:
         self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
         for number, width in _WIDTHS.items():
-            self.setColumnWidth(number, self._theme.px(width))
+            self.setColumnWidth(number, current_theme().px(width))
 
     def _look(self) -> None:
         bar = self.verticalScrollBar()
@@ -374,7 +373,6 @@ class _ToneDelegate(QStyledItemDelegate):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._theme = current_theme()
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
         """Give the text its color."""
@@ -386,7 +384,7 @@ class _ToneDelegate(QStyledItemDelegate):
                 option.palette.setColor(role, QColor(color))
 
     def _color_of(self, entry: RequestEntry, column: RequestColumn) -> str | None:
-        colors = self._theme.colors
+        colors = current_theme().colors
         if entry.is_error:
             return colors.fault
         if entry.is_open:
@@ -417,7 +415,6 @@ class RequestLogPanel(QWidget):
 
     def __init__(self, log: RequestLog) -> None:
         super().__init__()
-        self._theme = current_theme()
         self._log = log
         self._chosen = ""
         self._is_choosing_again = False
@@ -461,7 +458,7 @@ class RequestLogPanel(QWidget):
         """Give the filter a line of its own if its words would not fit beside the buttons."""
         super().resizeEvent(event)
         beside = self._buttons.sizeHint().width() + self._bar.spacing()
-        fits = event.size().width() >= beside + self._theme.px(_FILTER_PX)
+        fits = event.size().width() >= beside + current_theme().px(_FILTER_PX)
         directions = QBoxLayout.Direction
         self._bar.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
 

@@ -314,7 +314,6 @@ class ServerWindow(OwnWindow):
 
     def __init__(self, panel: ServerPanel, parent: QWidget | None = None) -> None:
         super().__init__("Server", (1420, 800), parent)
-        self._theme = current_theme()
         self._panel = panel
         self._replaying: set[asyncio.Task[None]] = set()
         self.switch = ToggleSwitch("Server")
@@ -396,12 +395,12 @@ class ServerWindow(OwnWindow):
         holder.setObjectName("scrolled")
         column(self.settings, margins=(20, 14, 12, 14), on=holder)
         area = scrolling(holder, "Settings of the server", goes_sideways=False)
-        self._theme.follow(area, lambda: area.setFixedWidth(self._settings_px(area, holder)))
+        current_theme().follow(area, lambda: area.setFixedWidth(self._settings_px(area, holder)))
         return area
 
     def _settings_px(self, area: QScrollArea, holder: QWidget) -> int:
         least = holder.minimumSizeHint().width() + area.verticalScrollBar().sizeHint().width()
-        return max(self._theme.gap(_SETTINGS_PX + 32), least)
+        return max(current_theme().gap(_SETTINGS_PX + 32), least)
 
     def _connect_signals(self) -> None:
         panel = self._panel

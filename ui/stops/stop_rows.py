@@ -117,7 +117,9 @@ class StopTokens(QObject):
 
     def fetch(self, sequences: Sequence[str]) -> None:
         """Compute the tokens of these sequences, in the background."""
-        if self._tokenize is not None and any(one not in self._pieces for one in sequences):
+        if self._tokenize is not None and any(
+            sequence not in self._pieces for sequence in sequences
+        ):
             work = self._fetch(self._tokenize, list(sequences))
             start_task(self, work, "tokens of stop sequences")
 

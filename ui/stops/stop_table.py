@@ -54,14 +54,12 @@ class StopDelegate(QStyledItemDelegate):
 
     def __init__(self, table: QTableView) -> None:
         super().__init__(table)
-        theme = current_theme()
-        self._theme = theme
         self._table = table
-        theme.changed.connect(self._repaint)
+        current_theme().changed.connect(self._repaint)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw one cell."""
-        colors = self._theme.colors
+        colors = current_theme().colors
         area = QRectF(option.rect)
         state: QStyle.StateFlag = option.state
         painter.save()
@@ -150,8 +148,9 @@ class StopDelegate(QStyledItemDelegate):
         self._table.viewport().update()
 
     def _paint_box(self, painter: QPainter, area: QRectF, is_on: bool) -> None:
-        colors = self._theme.colors
-        side = self._theme.px(16)
+        theme = current_theme()
+        colors = theme.colors
+        side = theme.px(16)
         box = QRectF(0, 0, side, side)
         box.moveCenter(area.center())
         painter.setPen(QPen(QColor(colors.accent if is_on else colors.control), 1.2))
@@ -161,7 +160,7 @@ class StopDelegate(QStyledItemDelegate):
             self._paint_icon(painter, area, "tick", colors.on_accent, 14)
 
     def _paint_scope(self, painter: QPainter, area: QRectF, scope: StopScope, is_on: bool) -> None:
-        colors = self._theme.colors
+        colors = current_theme().colors
         # The default choice is muted, so that other choices stand out.
         color = colors.match if is_on and scope != StopScope.TEXT else colors.faint
         self._paint_icon(painter, area, _SCOPE_ICONS[scope], color, 15)
@@ -170,7 +169,7 @@ class StopDelegate(QStyledItemDelegate):
         self, painter: QPainter, area: QRectF, name: str, color: str, usual: int
     ) -> None:
         """Draw an icon in the middle of a cell."""
-        side = self._theme.px(usual)
+        side = current_theme().px(usual)
         place = QRectF(0, 0, side, side)
         place.moveCenter(area.center())
         image = icons.pixmap(name, color, side)
@@ -220,8 +219,6 @@ class StopTable(QTableView):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self.setObjectName("stop_table")
         self.setAccessibleName("Stop sequences")
         delegate = StopDelegate(self)
@@ -241,7 +238,7 @@ class StopTable(QTableView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.verticalHeader().hide()
         self.horizontalHeader().hide()
-        theme.changed.connect(self._fit)
+        current_theme().changed.connect(self._fit)
 
     def setModel(self, model: QAbstractItemModel | None) -> None:
         """Show a list; the column of sequences takes the remaining width.
@@ -273,12 +270,13 @@ class StopTable(QTableView):
         self.verticalHeader().setDefaultSectionSize(self._row_px)
         if self.model() is not None:
             for column, width in _WIDTHS_PX.items():
-                self.setColumnWidth(column, max(self._theme.px(width), self._words_px(column)))
+                self.setColumnWidth(column, max(current_theme().px(width), self._words_px(column)))
         self.setFixedHeight(self.sizeHint().height())
 
     @property
     def _row_px(self) -> int:
-        return max(self._theme.gap(_ROW_PX), self.fontMetrics().height() + self._theme.gap(15))
+        theme = current_theme()
+        return max(theme.gap(_ROW_PX), self.fontMetrics().height() + theme.gap(15))
 
     def _words_px(self, column: StopColumn) -> int:
         longest = {StopColumn.TOKENS: "88 tokens", StopColumn.FIRED: "88×"}.get(column, "")
@@ -289,7 +287,7 @@ class StopTable(QTableView):
         """Return a height for all rows, up to seven."""
         model = self.model()
         rows = model.rowCount() if model is not None else 0
-        frame = 2 * (self._theme.gap(_FRAME_PAD_PX) + 1)
+        frame = 2 * (current_theme().gap(_FRAME_PAD_PX) + 1)
         return QSize(240, min(max(rows, 1), _MOST_ROWS_SHOWN) * self._row_px + frame)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

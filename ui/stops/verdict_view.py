@@ -49,8 +49,6 @@ class VerdictView(QWidget):
 
     def __init__(self, model: ModelState) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._model = model
         self._run: Run | None = None
         self._shown_end: Finished | None = None
@@ -77,7 +75,7 @@ class VerdictView(QWidget):
         self.inspect.setAccessibleName("Open this run in the Stop Inspector")
         self._lay_out()
         self.copy_report.clicked.connect(self._copy)
-        theme.changed.connect(self.refresh)
+        current_theme().changed.connect(self.refresh)
         model.changed.connect(self._follow_model)
         self.refresh()
 
@@ -165,7 +163,7 @@ class VerdictView(QWidget):
         tail = source[-_TAIL_CHARS:]
         if not tail and not stop.dropped:
             return
-        colors = self._theme.colors
+        colors = current_theme().colors
         dots = "…" if len(source) > _TAIL_CHARS else ""
         html = [colored(f"{dots}{_wrappable(visible(tail))}", colors.text)]
         if stop.dropped:

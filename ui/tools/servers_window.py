@@ -230,7 +230,9 @@ class ToolServersWindow(OwnWindow):
         servers = self._toolbox.servers
         chosen = self._chosen()
         name = None if chosen is None else chosen.name
-        wanted = [(one.name, f"{one.name}\n{_SHORT_STAGES[one.stage]}") for one in servers]
+        wanted = [
+            (server.name, f"{server.name}\n{_SHORT_STAGES[server.stage]}") for server in servers
+        ]
         shown = [
             (self.list.item(row).data(Qt.ItemDataRole.UserRole), self.list.item(row).text())
             for row in range(self.list.count())
@@ -242,7 +244,7 @@ class ToolServersWindow(OwnWindow):
                     item = QListWidgetItem(words)
                     item.setData(Qt.ItemDataRole.UserRole, key)
                     self.list.addItem(item)
-                names = [one.name for one in servers]
+                names = [server.name for server in servers]
                 row = names.index(name) if name in names else (0 if names else -1)
                 self.list.setCurrentRow(row)
         self._notice.setText(self._toolbox.host.notice)
@@ -259,7 +261,7 @@ class ToolServersWindow(OwnWindow):
     def _chosen(self) -> ServerState | None:
         item = self.list.currentItem()
         name = None if item is None else item.data(Qt.ItemDataRole.UserRole)
-        return next((one for one in self._toolbox.servers if one.name == name), None)
+        return next((server for server in self._toolbox.servers if server.name == name), None)
 
     def _choose(self, name: str) -> None:
         for line in range(self.list.count()):

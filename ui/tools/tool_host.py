@@ -185,7 +185,7 @@ def no_tools_words(server: ServerState) -> str:
 
 def chip_words(servers: tuple[ServerState, ...], choice: ToolsInUse) -> tuple[str, str]:
     """Return the words of the Tools button, and its accessible name."""
-    used = [one for one in servers if one.name in choice.servers]
+    used = [server for server in servers if server.name in choice.servers]
     lost = [one for one in used if one.stage is ServerStage.FAILED]
     if lost:
         return "Tools ⚠", f"Tools: {lost[0].problem}"

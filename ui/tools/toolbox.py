@@ -60,5 +60,7 @@ class Toolbox(QObject):
 
     def allow(self, tool: ToolInfo) -> None:
         """Let a tool run in every conversation without asking."""
-        kept = [one for one in self._preferences.now.tools.allowed if one[:2] != tool.key]
+        kept = [
+            approval for approval in self._preferences.now.tools.allowed if approval[:2] != tool.key
+        ]
         self._preferences.change_tools(allowed=(*kept, approval_of(tool)))

@@ -139,7 +139,7 @@ class AnsweringTwice(QObject):
     def ask(self) -> None:
         """Ask what is to differ; the question is the draft, or else the last one."""
         current, composer = self._workspace.current, self._chat.composer
-        asked = [one for one in current.conversation.messages if one.run is None]
+        asked = [message for message in current.conversation.messages if message.run is None]
         written = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
         if current.is_busy or not self._workspace.answering.can_answer:
             words = (
@@ -166,9 +166,9 @@ class AnsweringTwice(QObject):
         choice, info = answering.choice, answering.loaded.info
         own = choice.folder if choice is not None else None if info is None else info.path
         found = [
-            (one.found.name, one.found.folder.resolve())
-            for one in self._library.models
-            if not (one.found.is_partial or one.found.problem)
+            (model.found.name, model.found.folder.resolve())
+            for model in self._library.models
+            if not (model.found.is_partial or model.found.problem)
         ]
         others = [(name, folder) for name, folder in found if folder != own]
         return [(answering.name, own), *others]

@@ -75,7 +75,7 @@ class SideColumns(QObject):
         self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
         # The side columns; the first of them gets room first.
         self._order: list[QWidget] = [panel, sidebar]
-        self._wanted = {one for one in self._order if not one.isHidden()}
+        self._wanted = {dock for dock in self._order if not dock.isHidden()}
         self._asked_for: QWidget | None = None
         self._is_fitting = False
         self._is_due = False

@@ -42,8 +42,6 @@ class Tray(QObject):
         quit: Callable[[], object],
     ) -> None:
         super().__init__(parent)
-        theme = current_theme()
-        self._theme = theme
         self._switch = switch
         menu = self.menu = QMenu()
         self._state = menu.addAction("")
@@ -62,7 +60,7 @@ class Tray(QObject):
         self._chosen: Callable[[], None] | None = None
         self.icon.messageClicked.connect(self._choose)
         switch.changed.connect(self._refresh)
-        theme.changed.connect(self._refresh)
+        current_theme().changed.connect(self._refresh)
         self._refresh()
 
     def show(self) -> None:
@@ -83,7 +81,7 @@ class Tray(QObject):
     def close(self) -> None:
         """Remove the icon from the tray."""
         self._switch.changed.disconnect(self._refresh)
-        self._theme.changed.disconnect(self._refresh)
+        current_theme().changed.disconnect(self._refresh)
         self.icon.hide()
         self.menu.deleteLater()
 
@@ -104,6 +102,6 @@ class Tray(QObject):
         self.turn.setText("Turn the Server Off" if self._switch.is_wanted else "Turn the Server On")
         self.copy.setEnabled(bool(url))
         self.icon.setToolTip(f"Fullstop – server {word}")
-        picture = icons.icon("stop-match", self._theme.colors.text, _SIZE)
+        picture = icons.icon("stop-match", current_theme().colors.text, _SIZE)
         picture.setIsMask(True)  # macOS tints it for light and dark menu bars
         self.icon.setIcon(picture)

@@ -220,7 +220,6 @@ class ChatPanel(QWidget):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
         self.setObjectName("canvas")
-        self._theme = current_theme()
         self._workspace = workspace
         self._opened: OpenConversation | None = None
         self.header = ChatHeader(workspace.answering)
@@ -301,7 +300,9 @@ class ChatPanel(QWidget):
 
     def _lay_out(self) -> None:
         middle = QWidget()
-        self._theme.follow(middle, lambda: middle.setMaximumWidth(self._theme.px(_WIDEST_PX)))
+        current_theme().follow(
+            middle, lambda: middle.setMaximumWidth(current_theme().px(_WIDEST_PX))
+        )
         column(
             (self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter),
             self.composer,

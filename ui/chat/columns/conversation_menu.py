@@ -369,7 +369,7 @@ class ConversationMenu(QObject):
         conversation = self._workspace.current.conversation
         shown, tree = conversation.messages, conversation.tree
         if len(shown) < len(tree):  # else no message has another version
-            yield from (one for one in reversed(shown) if len(tree.versions(one)) > 1)
+            yield from (message for message in reversed(shown) if len(tree.versions(message)) > 1)
 
     def _place(self, message: ConversationMessage) -> tuple[int, int]:
         """Return the number of a message's version, and how many versions there are."""
@@ -459,7 +459,7 @@ class ConversationMenu(QObject):
 
     def _archive(self) -> None:
         chosen = self._sidebar.chosen()
-        is_archived = all(one.placement.is_archived for one in chosen)
+        is_archived = all(conversation.placement.is_archived for conversation in chosen)
         self._sidebar.ordering.archive(chosen, not is_archived)
 
     def _undo_last(self) -> None:

@@ -197,7 +197,6 @@ class _Light(QWidget):
     def __init__(self) -> None:
         super().__init__()
         theme = current_theme()
-        self._theme = theme
         self._tone = Tone.QUIET
         theme.follow(self, lambda: self.setFixedSize(theme.px(8), theme.px(8)))
 
@@ -211,7 +210,7 @@ class _Light(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QColor(0, 0, 0, 0))
-        painter.setBrush(QColor(self._theme.colors.tone(self._tone)[0]))
+        painter.setBrush(QColor(current_theme().colors.tone(self._tone)[0]))
         painter.drawEllipse(self.rect())
         painter.end()
 
@@ -401,10 +400,8 @@ class ModelDelegate(QStyledItemDelegate):
 
     def __init__(self, view: QWidget) -> None:
         super().__init__(view)
-        theme = current_theme()
-        self._theme = theme
         self._view = view
-        theme.changed.connect(view.update)
+        current_theme().changed.connect(view.update)
 
     def sizeHint(
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
@@ -419,16 +416,17 @@ class ModelDelegate(QStyledItemDelegate):
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
         """Draw the row."""
+        theme = current_theme()
         row = index.data(ModelRows.row_role)
         if not isinstance(row, ModelRow):
             return
-        colors = self._theme.colors
+        colors = theme.colors
         area: QRect = option.rect.adjusted(6, 1, -6, -1)
         painter.save()
         draw_row_ground(
             painter, area, option.state, colors, chosen=colors.accent_soft, has_ring=True
         )
-        mark = self._theme.px(_MARK_PX)
+        mark = theme.px(_MARK_PX)
         if row.is_chosen:
             image = icons.pixmap("tick", colors.match, mark)
             painter.drawPixmap(area.left() + 9, area.center().y() - mark // 2, image)
@@ -500,10 +498,8 @@ class ModelSwitcher(QFrame):
 
     def __init__(self, answering: AnsweringModel, library: ModelLibrary, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        theme = current_theme()
         self.setObjectName("popover")
         self.setAccessibleName("Switch models")
-        self._theme = theme
         self._answering = answering
         self._library = library
         self._asked: ModelRow | None = None
@@ -526,7 +522,7 @@ class ModelSwitcher(QFrame):
         self.more = QPushButton("Models…")
         self.more.setAccessibleName("Show the window of models")
         self._lay_out()
-        theme.follow(self, self._fit)
+        current_theme().follow(self, self._fit)
         self.field.textChanged.connect(self._look_for)
         self.field.step_wanted.connect(self._step)
         self.field.chosen.connect(lambda: self._choose(self.list.currentIndex()))
@@ -568,9 +564,10 @@ class ModelSwitcher(QFrame):
             line.setSpacing(10)
 
     def _fit(self) -> None:
+        theme = current_theme()
         screen = self.screen().availableGeometry()
-        self.setFixedWidth(min(self._theme.px(_WIDTH_PX), screen.width()))
-        row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else self._theme.px(50)
+        self.setFixedWidth(min(theme.px(_WIDTH_PX), screen.width()))
+        row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else theme.px(50)
         rows = max(2, min(_ROWS, self.rows.total))
         self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
         self.adjustSize()

@@ -133,7 +133,6 @@ class _HitDelegate(QStyledItemDelegate):
 
     def __init__(self, view: QWidget) -> None:
         super().__init__(view)
-        self._theme = current_theme()
         self._view = view
 
     def sizeHint(
@@ -152,7 +151,7 @@ class _HitDelegate(QStyledItemDelegate):
         hit = index.data(Search.hit_role)
         if not isinstance(hit, Hit):
             return
-        colors = self._theme.colors
+        colors = current_theme().colors
         area: QRect = option.rect.adjusted(8, 1, -8, -1)
         painter.save()
         chosen = colors.bubble if colors.is_dark else colors.raised
@@ -166,14 +165,15 @@ class _HitDelegate(QStyledItemDelegate):
         painter.restore()
 
     def _paint_head(self, painter: QPainter, area: QRect, hit: Hit) -> None:
+        theme = current_theme()
         small = QFont(self._view.font())
         small.setPointSizeF(small.pointSizeF() * 0.9)
         metrics = QFontMetrics(small)
         when = when_words(hit.said_at)
         painter.setFont(small)
-        painter.setPen(QColor(self._theme.colors.faint))
+        painter.setPen(QColor(theme.colors.faint))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
-        painter.setPen(QColor(self._theme.colors.muted))
+        painter.setPen(QColor(theme.colors.muted))
         room = area.width() - metrics.horizontalAdvance(when) - 10
         head = metrics.elidedText(f"{_ROLES[hit.role]} · {hit.title}", _ELIDE, room)
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, head)
@@ -181,7 +181,7 @@ class _HitDelegate(QStyledItemDelegate):
     def _paint_snippet(self, painter: QPainter, area: QRect, hit: Hit) -> None:
         plain, bold = QFont(self._view.font()), QFont(self._view.font())
         bold.setWeight(QFont.Weight.DemiBold)
-        colors = self._theme.colors
+        colors = current_theme().colors
         left, place = area.left(), 0
         ends = [(hit.snippet[a : a + n], a, a + n) for a, n in hit.spans]
         for marked, start, end in [*ends, ("", len(hit.snippet), len(hit.snippet))]:

@@ -268,7 +268,7 @@ class Ordering:
         """Add the entries for some conversations."""
         self._fill_folders(menu.addMenu("Move to &Folder"), chosen)
         self._fill_tags(menu.addMenu("&Tags"), chosen)
-        is_archived = all(one.placement.is_archived for one in chosen)
+        is_archived = all(conversation.placement.is_archived for conversation in chosen)
         words = "Un&archive" if is_archived else "&Archive"
         add_entry(menu, words, lambda: self.archive(chosen, not is_archived))
 
@@ -328,7 +328,7 @@ class Ordering:
         )
 
     def _fill_folders(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
-        places = {one.placement.folder_id for one in chosen}
+        places = {conversation.placement.folder_id for conversation in chosen}
 
         def add(words: str, folder: ConversationFolder | None) -> None:
             is_there = places == {"" if folder is None else folder.id}
@@ -342,7 +342,7 @@ class Ordering:
 
     def _fill_tags(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
         def add(tag: str) -> None:
-            has_it = all(tag in one.placement.tags for one in chosen)
+            has_it = all(tag in conversation.placement.tags for conversation in chosen)
             act = self.untag if has_it else self.tag
             add_entry(menu, literal(f"#{tag}"), lambda: act(chosen, tag), is_checked=has_it)
 

@@ -164,7 +164,7 @@ class SidebarRows(QAbstractListModel):
     def carried(self, conversations: Sequence[Conversation]) -> QMimeData:
         """Return the drag data for conversations."""
         data = QMimeData()
-        data.setData(MIME, "\n".join(one.id for one in conversations).encode())
+        data.setData(MIME, "\n".join(conversation.id for conversation in conversations).encode())
         return data
 
     def dropped(self, data: QMimeData) -> list[Conversation]:
@@ -274,10 +274,8 @@ class ConversationDelegate(QStyledItemDelegate):
 
     def __init__(self, view: QWidget) -> None:
         super().__init__(view)
-        theme = current_theme()
-        self._theme = theme
         self._view = view
-        theme.changed.connect(self._repaint)
+        current_theme().changed.connect(self._repaint)
 
     def sizeHint(
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
@@ -295,9 +293,10 @@ class ConversationDelegate(QStyledItemDelegate):
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
         """Draw the row."""
-        colors = self._theme.colors
+        theme = current_theme()
+        colors = theme.colors
         inset = _FOLDER_PX * int(index.data(SidebarRows.depth_role) or 0)
-        area: QRect = option.rect.adjusted(8 + self._theme.gap(inset), 1, -8, -1)
+        area: QRect = option.rect.adjusted(8 + theme.gap(inset), 1, -8, -1)
         state: QStyle.StateFlag = option.state
         painter.save()
         chosen = colors.bubble if colors.is_dark else colors.raised
@@ -326,12 +325,13 @@ class ConversationDelegate(QStyledItemDelegate):
         is_current: bool,
     ) -> None:
         """Draw a folder: an arrow, its name, and the number of its conversations."""
-        colors = self._theme.colors
+        theme = current_theme()
+        colors = theme.colors
         if is_current or self._takes(folder):
             painter.setPen(QColor(colors.accent))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), 8, 8)
-        size = self._theme.px(_ARROW_PX)
+        size = theme.px(_ARROW_PX)
         name = "chevron-down" if folder.is_open else "chevron-right"
         arrow = icons.pixmap(name, colors.muted, size)
         inner = area.adjusted(8, 0, -10, 0)
@@ -361,7 +361,8 @@ class ConversationDelegate(QStyledItemDelegate):
         index: QModelIndex | QPersistentModelIndex,
         is_running: bool,
     ) -> None:
-        colors = self._theme.colors
+        theme = current_theme()
+        colors = theme.colors
         bold, small = QFont(self._view.font()), QFont(self._view.font())
         bold.setWeight(QFont.Weight.Medium)
         small.setPointSizeF(small.pointSizeF() * 0.9)
@@ -376,7 +377,7 @@ class ConversationDelegate(QStyledItemDelegate):
         title = str(index.data(ConversationRole.TITLE))
         room = inner.width() - when_width - 10
         if index.data(ConversationRole.IS_PINNED):
-            size = self._theme.px(_PIN_PX)
+            size = theme.px(_PIN_PX)
             pin = icons.pixmap("pin", colors.match, size)
             painter.drawPixmap(top.left(), top.center().y() - size // 2, pin)
             room -= size + 4

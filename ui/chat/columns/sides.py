@@ -56,11 +56,9 @@ class SideColumn(QFrame):
 
     def __init__(self, side: Side, title: str, detail: str, reasons: QButtonGroup) -> None:
         super().__init__()
-        theme = current_theme()
         assert side.message is not None
         self.setObjectName("card")
         self.side = side
-        self._theme = theme
         self._spans: Spans = []
         self.title = label(title, "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label(detail, "muted", 0.95, is_wrapped=True)
@@ -98,7 +96,7 @@ class SideColumn(QFrame):
         self.view.regenerate_wanted.connect(self.again_wanted)
         self.view.reason.clicked.connect(lambda: self.reason_wanted.emit(side.run))
         self.keep.clicked.connect(self.keep_wanted)
-        theme.changed.connect(self._mark)
+        current_theme().changed.connect(self._mark)
         self._refresh(side.run)
 
     @property
@@ -133,7 +131,7 @@ class SideColumn(QFrame):
         self.cause.setVisible(self.has_failed)
 
     def _mark(self) -> None:
-        colors = self._theme.colors
+        colors = current_theme().colors
         self.view.text_view.show_spans(self._spans, colors.found, colors.text)
 
 
@@ -170,7 +168,6 @@ class SidesPage(QWidget):
     def __init__(self) -> None:
         super().__init__()
         theme = current_theme()
-        self._theme = theme
         self._sides: SideBySide | None = None
         self._is_at_end = True
         self.columns: list[SideColumn] = []
@@ -270,7 +267,7 @@ class SidesPage(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        is_narrow = self.width() < self._theme.px(_NARROW_PX)
+        is_narrow = self.width() < current_theme().px(_NARROW_PX)
         down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
         for line in (self._row, self._head):
             line.setDirection(down if is_narrow else across)
@@ -283,7 +280,7 @@ class SidesPage(QWidget):
             answer.show_busy(sides.is_running)
         self.compare.setEnabled(not sides.is_running)
         self.leave.setEnabled(not sides.is_running)
-        under_way = [one for one in sides.sides if one.session.is_running]
+        under_way = [side for side in sides.sides if side.session.is_running]
         failed = [one for one in self.columns if one.has_failed]
         if under_way:
             words = "Both answers are" if len(under_way) > 1 else "An answer is"

@@ -177,13 +177,11 @@ class _TitleBar(QFrame):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
-        theme.changed.connect(self.updateGeometry)
+        current_theme().changed.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:
         """Return the height of a head."""
-        return QSize(WIDTH_PX, self._theme.gap(HEAD_PX))
+        return QSize(WIDTH_PX, current_theme().gap(HEAD_PX))
 
 
 class _Sized(QFrame):

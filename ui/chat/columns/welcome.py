@@ -62,7 +62,6 @@ class Welcome(QScrollArea):
     def __init__(self, model: AnsweringModel) -> None:
         super().__init__()
         theme = current_theme()
-        self._theme = theme
         self._model = model
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -127,7 +126,7 @@ class Welcome(QScrollArea):
         self._arrange()
 
     def _arrange(self) -> None:
-        columns = 2 if self.width() >= self._theme.px(_TWO_COLUMNS_PX) else 1
+        columns = 2 if self.width() >= current_theme().px(_TWO_COLUMNS_PX) else 1
         if columns == self._grid.property("columns"):
             return
         self._grid.setProperty("columns", columns)
@@ -166,7 +165,6 @@ class _SuggestionButton(QPushButton):
         super().__init__()
         theme = current_theme()
         self.suggestion = suggestion
-        self._theme = theme
         self.setObjectName("suggestion")
         self.setProperty("primary", is_primary)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -194,4 +192,4 @@ class _SuggestionButton(QPushButton):
 
     def minimumSizeHint(self) -> QSize:
         """Return a width at which two cards fit into the narrowest chat with two columns."""
-        return QSize(self._theme.px(_NARROW_CARD_PX), self.minimumHeight())
+        return QSize(current_theme().px(_NARROW_CARD_PX), self.minimumHeight())

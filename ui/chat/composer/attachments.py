@@ -151,8 +151,6 @@ class FileChip(QFrame):
 
     def __init__(self, name: str, words: str, icon: str, says: str) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._picture = QLabel()
@@ -170,7 +168,7 @@ class FileChip(QFrame):
             on=self,
         )
         self.say(words)
-        theme.follow(self, self._tint)
+        current_theme().follow(self, self._tint)
 
     def say(self, words: str, more: str = "") -> None:
         """Change the words beside the name."""
@@ -217,13 +215,14 @@ class FileChip(QFrame):
     def sizeHint(self) -> QSize:
         """Return room for the name, up to a limit."""
         name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
-        wanted = min(name, self._theme.px(_WIDEST_NAME_PX))
+        wanted = min(name, current_theme().px(_WIDEST_NAME_PX))
         hint = super().sizeHint()
         return QSize(hint.width() - self.name.sizeHint().width() + wanted, hint.height())
 
     def _tint(self) -> None:
-        size = self._theme.px(_ICON)
-        self._picture.setPixmap(icons.pixmap("report", self._theme.colors.muted, size))
+        theme = current_theme()
+        size = theme.px(_ICON)
+        self._picture.setPixmap(icons.pixmap("report", theme.colors.muted, size))
         self.updateGeometry()
 
 
@@ -256,9 +255,7 @@ class FilePreview(QFrame):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        theme = current_theme()
         self.setObjectName("popover")
-        self._theme = theme
         self.file = Attachment("", "")
         self._name = ElidedLabel("", mode=Qt.TextElideMode.ElideMiddle)
         self._name.setProperty("role", "heading")
@@ -277,7 +274,7 @@ class FilePreview(QFrame):
         self.last.valueChanged.connect(self._choose)
         self.remove.clicked.connect(self._remove)
         self.close_button.clicked.connect(self.hide)
-        theme.follow(self, self._fit)
+        current_theme().follow(self, self._fit)
 
     def show_file(self, file: Attachment, tokens: int | None) -> None:
         """Show a file."""
@@ -351,9 +348,10 @@ class FilePreview(QFrame):
         )
 
     def _fit(self) -> None:
+        theme = current_theme()
         room = self.screen().availableGeometry()
-        self.setFixedWidth(min(self._theme.px(_WIDTH_PX), room.width() - 40))
-        height = min(self._theme.px(_TEXT_HEIGHT_PX), room.height() // 2)
+        self.setFixedWidth(min(theme.px(_WIDTH_PX), room.width() - 40))
+        height = min(theme.px(_TEXT_HEIGHT_PX), room.height() // 2)
         self.text.setFixedHeight(height)
         self.text.setFont(fixed_font(self.font(), 0.95))
 
@@ -498,8 +496,8 @@ class AttachmentRow(QWidget):
 
     def _choose_pages(self, chosen: Attachment) -> None:
         self.files = tuple(
-            chosen if one.all_pages is chosen.all_pages and one.name == chosen.name else one
-            for one in self.files
+            chosen if file.all_pages is chosen.all_pages and file.name == chosen.name else file
+            for file in self.files
         )
         self._tell()
 

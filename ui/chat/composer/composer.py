@@ -236,7 +236,6 @@ class Composer(QFrame):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("composer")
-        self._theme = current_theme()
         self._is_running = False
         self._is_ready = False
         self._counted = ("", "")
@@ -450,7 +449,7 @@ class Composer(QFrame):
         self.input.focus_changed.connect(self._show_focus)
         self.action.clicked.connect(self._act)
         self._keep.clicked.connect(self._end_wait)
-        self._theme.changed.connect(self._refresh)
+        current_theme().changed.connect(self._refresh)
 
     def _act(self) -> None:
         if self._is_running:
@@ -478,6 +477,7 @@ class Composer(QFrame):
         return bool(self.text.strip()) or bool(self.attachments.files)
 
     def _refresh(self) -> None:
+        theme = current_theme()
         why_not = _READING if self.attachments.is_reading else self.full_because
         can_send = self._is_ready and self._is_written and not why_not
         self.action.setEnabled(self._is_running or can_send)
@@ -486,9 +486,9 @@ class Composer(QFrame):
             says = f"You cannot send now. {why_not}"
         self.action.setAccessibleName(says)
         self.action.setToolTip(says)
-        colors = self._theme.colors
+        colors = theme.colors
         color = colors.on_accent if self.action.isEnabled() else colors.faint
-        side, size = self._theme.px(_SEND_PX), self._theme.px(_SEND_ICON_PX)
+        side, size = theme.px(_SEND_PX), theme.px(_SEND_ICON_PX)
         self.action.setFixedSize(side, side)
         self.action.setIconSize(QSize(size, size))
         self.action.setIcon(icons.icon("square" if self._is_running else "send", color, size))

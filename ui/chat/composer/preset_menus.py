@@ -32,10 +32,8 @@ class PresetButton(QPushButton):
 
     def __init__(self, presets: PresetList, dialogs_on: QWidget) -> None:
         super().__init__("Presets\u2009")
-        theme = current_theme()
-        self._theme = theme
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow after the word
-        theme.follow(self, self._tint)
+        current_theme().follow(self, self._tint)
         self._presets = presets
         self._dialogs_on = dialogs_on
         self.setAccessibleName("Presets: use, save, delete, import or export")
@@ -45,9 +43,10 @@ class PresetButton(QPushButton):
         self.setMenu(self.menu_of_presets)
 
     def _tint(self) -> None:
-        size = self._theme.px(_ARROW)
+        theme = current_theme()
+        size = theme.px(_ARROW)
         self.setIconSize(QSize(size, size))
-        self.setIcon(icons.icon("chevron-down", self._theme.colors.muted, size))
+        self.setIcon(icons.icon("chevron-down", theme.colors.muted, size))
 
     def _fill(self) -> None:
         menu, presets = self.menu_of_presets, self._presets
@@ -108,7 +107,6 @@ class PresetOffers(QListWidget):
 
     def __init__(self, presets: PresetList, composer: Composer, around: QWidget) -> None:
         super().__init__(around)
-        self._theme = current_theme()
         self._presets = presets
         self._composer = composer
         self._declined = ""
@@ -207,7 +205,7 @@ class PresetOffers(QListWidget):
             return
         rows = max(1, min(self.count(), _MOST_ROWS))
         height = rows * max(1, self.sizeHintForRow(0)) + 2 * self.frameWidth() + 8
-        width = min(self._composer.width(), self._theme.px(_WIDEST_PX))
+        width = min(self._composer.width(), current_theme().px(_WIDEST_PX))
         corner = self._composer.mapTo(around, QPoint(0, 0))
         self.setGeometry(corner.x(), max(0, corner.y() - height - _GAP_PX), width, height)
 
@@ -215,5 +213,5 @@ class PresetOffers(QListWidget):
 def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
     """Return the presets whose names contain the typed text, those that begin with it first."""
     wanted = typed.strip().casefold()
-    found = [one for one in presets if wanted in one.name.casefold()]
+    found = [preset for preset in presets if wanted in preset.name.casefold()]
     return sorted(found, key=lambda one: not one.name.casefold().startswith(wanted))

@@ -87,9 +87,7 @@ class SettingsPopover(QFrame):
 
     def __init__(self, parent: QWidget, presets: PresetList) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        theme = current_theme()
         self.setObjectName("popover")
-        self._theme = theme
         self._settings = ConversationSettings()
         self.presets = PresetButton(presets, parent)
         self.system_prompt = QPlainTextEdit()
@@ -117,7 +115,7 @@ class SettingsPopover(QFrame):
         self._rare = QWidget()
         self._rare.hide()
         self._lay_out()
-        theme.follow(self, self._fit)
+        current_theme().follow(self, self._fit)
         self._more.toggled.connect(self._show_rare)
         for name, field in self._fields().items():
             field.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
@@ -206,12 +204,13 @@ class SettingsPopover(QFrame):
 
     def _fit(self) -> None:
         # All fields have one left edge, including those that are folded away.
+        theme = current_theme()
         names = [name for grid in self._grids for name in _first_column(grid)]
         widest = max(name.sizeHint().width() for name in names)
         for grid in self._grids:
             grid.setColumnMinimumWidth(0, widest)
-        self.system_prompt.setFixedHeight(self._theme.px(96))
-        self.setFixedWidth(self._theme.px(340))
+        self.system_prompt.setFixedHeight(theme.px(96))
+        self.setFixedWidth(theme.px(340))
 
     def _show_rare(self, is_shown: bool) -> None:
         bottom = self.geometry().bottom()

@@ -57,7 +57,6 @@ class ToolsPopover(QFrame):
     def __init__(self, parent: QWidget, toolbox: Toolbox, owner: object) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
-        self._theme = current_theme()
         self._toolbox = toolbox
         self._owner = owner
         self._choice = ToolsInUse()
@@ -101,7 +100,7 @@ class ToolsPopover(QFrame):
         first = next((box for box in self.boxes.values() if box.isEnabled()), None)
         (first or self.manage).setFocus()
         # Start the servers now, so that the person can see and attach what they offer.
-        known = (one for one in self._toolbox.servers if one.name in self._choice.servers)
+        known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
         stopped = [one.name for one in known if one.stage is ServerStage.STOPPED]
         if stopped:
             start_task(self._owner, self._start(stopped), "start tool servers")
@@ -113,14 +112,15 @@ class ToolsPopover(QFrame):
     # -- inside ----------------------------------------------------------------------------
 
     def _place(self, above: QPoint, anchor: QWidget) -> None:
-        width = self._theme.px(_WIDTH_PX)
+        theme = current_theme()
+        width = theme.px(_WIDTH_PX)
         self.setFixedWidth(width)
         column = self._list.layout()
         assert column is not None
         column.activate()
         # Wrapped text has its height only at this width; the stretch at the end takes the rest.
         wanted = column.totalHeightForWidth(width - _SIDES_PX)
-        least, most = self._theme.px(_LEAST_HEIGHT_PX), self._theme.px(_MOST_HEIGHT_PX)
+        least, most = theme.px(_LEAST_HEIGHT_PX), theme.px(_MOST_HEIGHT_PX)
         self._scroll.setFixedHeight(min(most, max(least, wanted)))
         self.adjustSize()
         move_within_screen(self, above - QPoint(0, self.height()), self.size(), anchor)

@@ -125,15 +125,15 @@ class Writing(QObject):
             self._composer.say(_CHANGED if was_waiting else "")
 
     def _note_prompt(self, typed: str) -> None:
-        self._sent = [*(one for one in self._sent if one != typed), typed][-_MOST_PROMPTS:]
+        self._sent = [*(prompt for prompt in self._sent if prompt != typed), typed][-_MOST_PROMPTS:]
 
     def _prompts(self) -> list[str]:
         """Return earlier questions, oldest first: those of other conversations, then this one's."""
         messages = self._workspace.current.conversation.messages
-        here = [one.typed for one in messages if one.run is None]
-        asked = (*(one for one in self._sent if one not in here), *here)
+        here = [message.typed for message in messages if message.run is None]
+        asked = (*(prompt for prompt in self._sent if prompt not in here), *here)
         # A question that was asked several times is listed at its latest place.
-        return list(dict.fromkeys(one for one in reversed(asked) if one.strip()))[::-1]
+        return list(dict.fromkeys(prompt for prompt in reversed(asked) if prompt.strip()))[::-1]
 
     def _counted_message(self) -> Counted | None:
         current, info = self._workspace.current, self._workspace.answering.info

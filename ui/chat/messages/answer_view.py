@@ -76,14 +76,12 @@ class RawText(FlowText):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._run: Run | None = None
         self.setObjectName("answer_text")
         self.setAccessibleName("Raw text of the answer")
         self.setFont(fixed_font(self.font(), 1.0))
         self.hide()
-        theme.changed.connect(self._fill)
+        current_theme().changed.connect(self._fill)
 
     def show_run(self, run: Run) -> None:
         """Show a run's text."""
@@ -95,7 +93,7 @@ class RawText(FlowText):
         self.clear()
         if run is None:
             return
-        colors = self._theme.colors
+        colors = current_theme().colors
         cursor = QTextCursor(self.document())
         if run.thinking:
             self._write(cursor, run.thinking, colors.muted)
@@ -128,8 +126,6 @@ class ReasonLine(QAbstractButton):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self._figures = ""
         self._word = ""
         self._icon = "check"
@@ -142,7 +138,7 @@ class ReasonLine(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.setMinimumWidth(40)
-        theme.changed.connect(self._fit)
+        current_theme().changed.connect(self._fit)
 
     def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
         """Show figures and a reason."""
@@ -164,17 +160,18 @@ class ReasonLine(QAbstractButton):
         metrics = self.fontMetrics()
         return QSize(
             metrics.horizontalAdvance(self._figures) + _GAP + self._pill_width(self._word),
-            metrics.height() + self._theme.gap(10),
+            metrics.height() + current_theme().gap(10),
         )
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the reason as a pill, then the figures; the pill is never cut."""
-        colors = self._theme.colors
+        theme = current_theme()
+        colors = theme.colors
         color, soft = colors.tone(self._tone)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         metrics = self.fontMetrics()
-        size, pad = self._theme.px(_ICON), self._theme.gap(_PAD)
+        size, pad = theme.px(_ICON), theme.gap(_PAD)
         room = self.width() - self._pill_width("")
         word = metrics.elidedText(self._word, Qt.TextElideMode.ElideRight, room)
         width = self._pill_width(word)
@@ -196,12 +193,13 @@ class ReasonLine(QAbstractButton):
         image = icons.pixmap(self._icon, color, size, 2.0)
         painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
         painter.setPen(QColor(color))
-        text = QRect(left + pad + size + self._theme.gap(5), 0, width, self.height() - 1)
+        text = QRect(left + pad + size + theme.gap(5), 0, width, self.height() - 1)
         painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
         painter.end()
 
     def _pill_width(self, word: str) -> int:
-        around = self._theme.gap(_PAD) * 2 + self._theme.px(_ICON) + self._theme.gap(6)
+        theme = current_theme()
+        around = theme.gap(_PAD) * 2 + theme.px(_ICON) + theme.gap(6)
         return self.fontMetrics().horizontalAdvance(word) + around
 
 
@@ -213,8 +211,6 @@ class ThinkingView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
-        self._theme = theme
         self.head = QPushButton("Thinking…")
         self.head.setProperty("kind", "fold")
         self.head.setCheckable(True)
@@ -235,7 +231,7 @@ class ThinkingView(QWidget):
             on=self,
         )
         self.head.toggled.connect(self._fold)
-        theme.changed.connect(self._tint)
+        current_theme().changed.connect(self._tint)
         self._tint()
         self.hide()
 
@@ -267,10 +263,11 @@ class ThinkingView(QWidget):
         self._tint()
 
     def _tint(self) -> None:
+        theme = current_theme()
         name = "chevron-down" if self.head.isChecked() else "chevron-right"
-        size = self._theme.px(14)
+        size = theme.px(14)
         self.head.setIconSize(QSize(size, size))
-        self.head.setIcon(icons.icon(name, self._theme.colors.muted, size))
+        self.head.setIcon(icons.icon(name, theme.colors.muted, size))
 
 
 def last_line(text: str) -> str:
@@ -405,7 +402,6 @@ class AnswerView(QWidget):
         self.message = message
         self.editor: MessageEditor | None = None
         run = self.run = message.run
-        self._theme = current_theme()
         self.text_view = MarkdownView(markdown_style(self.font()))
         self.text_view.setObjectName("answer_text")
         self.text_view.setAccessibleName("Answer")
@@ -594,7 +590,7 @@ class AnswerView(QWidget):
         self._regenerate.clicked.connect(self.regenerate_wanted)
         self._copy.clicked.connect(lambda: copy_text(self.run.text))
         self.raw.toggled.connect(lambda _: self._show_text())
-        self._theme.changed.connect(self._restyle)
+        current_theme().changed.connect(self._restyle)
 
     def _restyle(self) -> None:
         self.text_view.set_style(markdown_style(self.font()))

@@ -53,7 +53,6 @@ class FoundMarks:
     """Highlights words in the messages that have views."""
 
     def __init__(self) -> None:
-        self._theme = current_theme()
         self._found: tuple[ConversationMessage, tuple[str, ...]] | None = None
         self._query: Query | None = None
         self._current: tuple[ConversationMessage, int] | None = None
@@ -79,7 +78,7 @@ class FoundMarks:
         if self._query is not None:
             message, place = self._current or (None, None)
             current = place if slot.message is message else None
-            return slot.highlight(self._query.highlight(self._theme.colors, current))
+            return slot.highlight(self._query.highlight(current_theme().colors, current))
         if self._found is None or slot.message is not self._found[0]:
             return None
         return slot.show_found(self._found[1])
@@ -98,7 +97,7 @@ class FoundMarks:
         """Unfold the part with the current place of a message."""
         if self._query is not None and self._current is not None:
             current = self._current[1] if self._current[0] is slot.message else None
-            slot.unfold_place(self._query.highlight(self._theme.colors, current))
+            slot.unfold_place(self._query.highlight(current_theme().colors, current))
 
 
 _ICON_PX = 15
@@ -114,14 +113,12 @@ class JumpButton(QPushButton):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        theme = current_theme()
-        self._theme = theme
         self._around = parent
         self._has_news = False
         self.setProperty("kind", "jump")
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        theme.changed.connect(self._say)
+        current_theme().changed.connect(self._say)
         self._say()
         self.hide()
 
@@ -150,7 +147,7 @@ class JumpButton(QPushButton):
         self.resize(size)
         self.move(
             (around.width() - size.width()) // 2,
-            around.height() - size.height() - self._theme.gap(_ABOVE_FOOT_PX),
+            around.height() - size.height() - current_theme().gap(_ABOVE_FOOT_PX),
         )
 
     def _tell(self, has_news: bool) -> None:
@@ -160,11 +157,12 @@ class JumpButton(QPushButton):
             self._say()
 
     def _say(self) -> None:
+        theme = current_theme()
         words = _NEW_TEXT if self._has_news else _LATEST
         self.setText(f"\u2009{words}")
         self.setAccessibleName("New text below: jump to the latest" if self._has_news else words)
         self.setToolTip("Jump to the latest message (Ctrl+J)")
-        colors, size = self._theme.colors, self._theme.px(_ICON_PX)
+        colors, size = theme.colors, theme.px(_ICON_PX)
         color = colors.on_accent if self._has_news else colors.muted
         self.setIconSize(QSize(size, size))
         self.setIcon(icons.icon("down", color, size))

@@ -131,8 +131,8 @@ class MessageChanges(QObject):
         message = ConversationMessage("assistant", text, run)
         followers = tree.copied_after(answer, message)
         tree.add(message, answer.parent)
-        for one in followers:
-            tree.add(one, one.parent)
+        for follower in followers:
+            tree.add(follower, follower.parent)
         index = current.conversation.messages.index(message)
         self._workspace.traces.copy(runs_of(followers), current.conversation.id)
         self._workspace.store.save_messages(current.conversation, [message, *followers])
@@ -184,7 +184,7 @@ class MessageChanges(QObject):
         conversation.tree.put_back(removed)
         self._workspace.traces.restore(_run_ids(removed))
         self._workspace.store.save_messages(conversation, removed)
-        running = [one for one in conversation.tree if not one.is_settled]
+        running = [message for message in conversation.tree if not message.is_settled]
         for one in running:  # a running answer stays visible
             changed = conversation.tree.show(one)
             self._workspace.store.save_messages(conversation, changed)
@@ -195,7 +195,9 @@ class MessageChanges(QObject):
     def _show(self, opened: OpenConversation, index: int) -> None:
         """Update the shown messages from an index on."""
         opened.session.path_changed.emit(index)
-        answers = [one.run for one in opened.conversation.messages if one.run is not None]
+        answers = [
+            message.run for message in opened.conversation.messages if message.run is not None
+        ]
         shown = answers[-1] if answers else None
         if opened is self._workspace.current:
             self._workspace.show_run(shown)

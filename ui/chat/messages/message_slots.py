@@ -32,7 +32,6 @@ class MessageSlot:
         self.view: QuestionView | AnswerView | None = None
         self.top = 0
         self.height = estimated_height(message, line_px)
-        self._theme = current_theme()
 
     @property
     def can_be_emptied(self) -> bool:
@@ -45,7 +44,7 @@ class MessageSlot:
 
     def show_found(self, words: Sequence[str]) -> int | None:
         """Highlight words in the text of the message; an empty list removes the highlights."""
-        colors = self._theme.colors
+        colors = current_theme().colors
         return self.highlight(Highlight(tuple(words), colors.found, colors.text))
 
     def highlight(self, wanted: Highlight) -> int | None:
@@ -93,26 +92,24 @@ class SlotStack(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        theme = current_theme()
         self.setObjectName("scrolled")
         self.slots: list[MessageSlot] = []
         self.filled: set[MessageSlot] = set()
         self.marked: MessageSlot | None = None
         self.is_changing = False
-        self._theme = theme
         self._line_px = self.fontMetrics().lineSpacing()
         self._side_px = _LEAST_SIDE_PX
         self._room_px = 0
         self._unmarking = QTimer(self, singleShot=True, interval=_MARKED_MS)
         self._unmarking.timeout.connect(lambda: self.mark(None))
-        theme.changed.connect(self._estimate_again)
+        current_theme().changed.connect(self._estimate_again)
 
     # -- slots ------------------------------------------------------------------------------
 
     def add(self, messages: Iterable[ConversationMessage]) -> None:
         """Add an empty slot for each message at the end."""
         at = len(self.slots)
-        self.slots += [MessageSlot(one, self._line_px) for one in messages]
+        self.slots += [MessageSlot(message, self._line_px) for message in messages]
         self._place_from(at)
 
     def take_from(self, index: int) -> None:
@@ -170,7 +167,7 @@ class SlotStack(QWidget):
 
     def fit(self, width: int, height: int) -> None:
         """Center the slots in the visible part of the column, no wider than is readable."""
-        self._side_px = max(_LEAST_SIDE_PX, (width - self._theme.px(_WIDEST_PX)) // 2)
+        self._side_px = max(_LEAST_SIDE_PX, (width - current_theme().px(_WIDEST_PX)) // 2)
         self._room_px = height
         if width != self.width():
             self.resize(width, self.height())
@@ -179,7 +176,7 @@ class SlotStack(QWidget):
 
     def lay_out(self) -> None:
         """Give each view its height and its place now, unless all is being restyled."""
-        if self._theme.is_changing:
+        if current_theme().is_changing:
             return
         for _ in range(_MOST_ROUNDS):
             QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
@@ -195,11 +192,12 @@ class SlotStack(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the highlight."""
+        theme = current_theme()
         if self.marked is not None:
             painter = QPainter(self)
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(QColor(self._theme.colors.accent))
-            painter.setBrush(QColor(self._theme.colors.accent_soft))
+            painter.setPen(QColor(theme.colors.accent))
+            painter.setBrush(QColor(theme.colors.accent_soft))
             top, height = self.marked.top, self.marked.height
             area = QRectF(self._side_px, top, self._inner_px, height)
             painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)

@@ -103,7 +103,7 @@ class AnsweringModel(QObject):
     def has_answered(self) -> bool:
         """Whether the model has answered the conversation before."""
         choice = self.choice
-        runs = (one.run for one in self._conversation.tree)
+        runs = (message.run for message in self._conversation.tree)
         return choice is not None and any(
             run is not None and run.model_id == choice.name and bool(run.text) for run in runs
         )

@@ -151,7 +151,9 @@ class ToolLoop:
         wanted = self._conversation.tools.servers
         waiting = (ServerStage.STOPPED, ServerStage.STARTING)
         run.starting = tuple(
-            one.name for one in self._toolbox.servers if one.name in wanted and one.stage in waiting
+            server.name
+            for server in self._toolbox.servers
+            if server.name in wanted and server.stage in waiting
         )
         if run.starting:
             self._tell(run)
@@ -195,9 +197,10 @@ class ToolLoop:
 
     def _unknown(self, name: str, known: list[str]) -> str:
         lost = [
-            one
-            for one in self._toolbox.servers
-            if one.name in self._conversation.tools.servers and one.stage is ServerStage.FAILED
+            server
+            for server in self._toolbox.servers
+            if server.name in self._conversation.tools.servers
+            and server.stage is ServerStage.FAILED
         ]
         if lost:
             return " ".join(one.problem for one in lost)

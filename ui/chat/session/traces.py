@@ -186,7 +186,7 @@ class Traces(QObject):
 
     def copy(self, copies: Iterable[Run], conversation_id: str) -> None:
         """Give copied runs a trace of their own, if the original has one."""
-        originals = {one.id: one.copied_from for one in copies if one.copied_from}
+        originals = {copy_.id: copy_.copied_from for copy_ in copies if copy_.copied_from}
         for run_id, original in originals.items():
             trace = self._traces.get(original)
             if trace is not None:

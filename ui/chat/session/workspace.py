@@ -362,7 +362,9 @@ class Workspace(QObject):
 
     def _first(self) -> Conversation:
         """Return the conversation that was used last, if it is in memory, or a new one."""
-        loaded = [one for one in self.conversations.every() if one.is_loaded]
+        loaded = [
+            conversation for conversation in self.conversations.every() if conversation.is_loaded
+        ]
         latest = max(loaded, key=lambda one: one.updated_at, default=None)
         return self.conversations.create() if latest is None else latest
 
@@ -405,7 +407,7 @@ class AskingTwice(QObject):
             Whether the answers were begun.
         """
         workspace, current = self._workspace, self._workspace.current
-        asked = [one for one in current.conversation.messages if one.run is None]
+        asked = [message for message in current.conversation.messages if message.run is None]
         is_new = bool(text.strip() or files)
         if current.is_busy or not (is_new or asked) or not workspace.answering.settle():
             return False
@@ -415,9 +417,9 @@ class AskingTwice(QObject):
             return False
         workspace.conversations.name_after(current.conversation, text)
         workspace.conversations.touch(current.conversation)
-        for one in sides.sides:
-            one.session.run_changed.connect(self._show_again)
-            one.session.run_finished.connect(self._show_again)
+        for side in sides.sides:
+            side.session.run_changed.connect(self._show_again)
+            side.session.run_finished.connect(self._show_again)
         workspace.show_run(sides.runs[0])
         current.sides_changed.emit()
         return True

@@ -173,8 +173,8 @@ class ConversationFiles(QObject):
 
     def export_to(self, path: Path, *conversations: Conversation) -> None:
         """Write conversations to a file: Markdown for ``.md``, otherwise JSON."""
-        inside = {one.placement.folder_id for one in conversations}
-        folders = [one for one in self._conversations.folders.all() if one.id in inside]
+        inside = {conversation.placement.folder_id for conversation in conversations}
+        folders = [folder for folder in self._conversations.folders.all() if folder.id in inside]
         self.transfers.start(
             f"Exporting {named(conversations)}",
             lambda transfer: self._export(path, conversations, transfer, archive_end(folders)),
@@ -185,7 +185,11 @@ class ConversationFiles(QObject):
 
         A ``.zip`` file also gets the recorded tokens of answers; any other one is JSON.
         """
-        every = [one for one in self._conversations.every() if not one.is_unused]
+        every = [
+            conversation
+            for conversation in self._conversations.every()
+            if not conversation.is_unused
+        ]
         folders = self._conversations.folders.all()
         presets = self._presets.all()
         self.transfers.start(
@@ -272,8 +276,8 @@ class ConversationFiles(QObject):
         self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
     ) -> bool:
         """Add the recorded tokens of answers; return whether all were added."""
-        inside = {one.id for one in conversations}
-        wanted = [one for one in await self._traces.kept() if one.conversation_id in inside]
+        inside = {conversation.id for conversation in conversations}
+        wanted = [trace for trace in await self._traces.kept() if trace.conversation_id in inside]
         lost = 0
         for number, kept in enumerate(wanted):
             if transfer.is_cancelled:

@@ -315,8 +315,12 @@ class ConversationImports(QObject):
         found = await self._read(path, transfer)
         if found is None:
             return
-        known = {one.origin for one in self._conversations.every() if one.origin}
-        known |= {origin_of(OURS, one.id) for one in self._conversations.every()}
+        known = {
+            conversation.origin
+            for conversation in self._conversations.every()
+            if conversation.origin
+        }
+        known |= {origin_of(OURS, conversation.id) for conversation in self._conversations.every()}
         preview = ImportPreview(path.name, found, path=path)
         for one in found.listed:
             (preview.here if one.origin in known else preview.new).append(one)
@@ -426,8 +430,8 @@ class ConversationImports(QObject):
     ) -> str:
         """Create the folders of the conversations to import, and the empty folders."""
         folders = self._conversations.folders
-        inside = {one.folder_id for one in listed}
-        not_wanted = {one.folder_id for one in found.listed} - inside
+        inside = {conversation.folder_id for conversation in listed}
+        not_wanted = {conversation.folder_id for conversation in found.listed} - inside
         for folder in found.folders:
             if folder.id not in not_wanted and folders.get(folder.id) is None:
                 folders.keep(folder)

@@ -218,7 +218,7 @@ class ConversationList(QAbstractListModel):
 
     def tags(self) -> list[str]:
         """Return all tags that are in use, in the order of their names."""
-        used = {tag for one in self._items for tag in one.placement.tags}
+        used = {tag for item in self._items for tag in item.placement.tags}
         return sorted(used, key=lambda tag: (tag.casefold(), tag))
 
     @property
@@ -265,7 +265,7 @@ class ConversationList(QAbstractListModel):
         words: Callable[[str], str],
     ) -> None:
         """Change the folder or tags of conversations, or archive them."""
-        before = [(one, one.placement) for one in conversations]
+        before = [(conversation, conversation.placement) for conversation in conversations]
         changed = [(one, old) for one, old in before if change(old) != old]
         if not changed:
             return
@@ -281,13 +281,18 @@ class ConversationList(QAbstractListModel):
 
     def delete_folder(self, folder: ConversationFolder) -> None:
         """Delete a folder; the conversations in it stay, without a folder."""
-        inside = [one for one in self._items if one.placement.folder_id == folder.id]
-        self._place_all((one, replace(one.placement, folder_id="")) for one in inside)
+        inside = [item for item in self._items if item.placement.folder_id == folder.id]
+        self._place_all(
+            (conversation, replace(conversation.placement, folder_id="")) for conversation in inside
+        )
         self.folders.delete(folder)
 
         def undo() -> None:
             self.folders.keep(folder)
-            self._place_all((one, replace(one.placement, folder_id=folder.id)) for one in inside)
+            self._place_all(
+                (conversation, replace(conversation.placement, folder_id=folder.id))
+                for conversation in inside
+            )
 
         self._undos.append(undo)
         self.undoable.emit(f"Deleted the folder “{folder.name}”; its conversations stay")

@@ -181,7 +181,7 @@ class CodeButtons:
 
 
 def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
-    return [one for one in decorations if one.kind == "code"]
+    return [decoration for decoration in decorations if decoration.kind == "code"]
 
 
 # It moves the lines of a card in their layout, and a table by its margin, so that selection and
@@ -344,19 +344,19 @@ def wide_parts(
 ) -> list[tuple[Decoration, QRectF, float]]:
     """Return the parts that are wider than the view: each part, its area, and its width."""
     found = []
-    for one in decorations:
-        needed = one.width_px
-        if one.kind == "table":
-            needed = sum(shared_room(one.columns, width - one.left_px, style))
-        if not needed or one.kind == "quote":
+    for decoration in decorations:
+        needed = decoration.width_px
+        if decoration.kind == "table":
+            needed = sum(shared_room(decoration.columns, width - decoration.left_px, style))
+        if not needed or decoration.kind == "quote":
             continue
-        inset = style.code_pad_px if one.kind == "code" else 0
-        room = width - one.left_px - 2 * inset
+        inset = style.code_pad_px if decoration.kind == "code" else 0
+        room = width - decoration.left_px - 2 * inset
         if needed > room:
-            place = area(one)
-            place.setLeft(one.left_px + inset)
+            place = area(decoration)
+            place.setLeft(decoration.left_px + inset)
             place.setWidth(room)
-            found.append((one, place, needed))
+            found.append((decoration, place, needed))
     return found
 
 
@@ -537,7 +537,9 @@ class MarkdownView(FlowText):
         self._cost_s = self._rendered_at_s - began_s
 
     def _show_written(self) -> None:
-        self._fit_tables(one for one in self._text.decorations if self._sideways.offset(one))
+        self._fit_tables(
+            decoration for decoration in self._text.decorations if self._sideways.offset(decoration)
+        )
         self._show_wide()
         self._fit(self.document().size())
         self.show_found_again()
@@ -556,11 +558,15 @@ class MarkdownView(FlowText):
 
     def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
         """Share the width among the columns of tables."""
-        for one in decorations:
-            if one.kind == "table":
-                table = self._geometry.table(one)
+        for decoration in decorations:
+            if decoration.kind == "table":
+                table = self._geometry.table(decoration)
                 fit_table(
-                    table, one, self.viewport().width(), self._sideways.offset(one), self._style
+                    table,
+                    decoration,
+                    self.viewport().width(),
+                    self._sideways.offset(decoration),
+                    self._style,
                 )
 
     def _show_wide(self) -> None:
@@ -590,10 +596,15 @@ class MarkdownView(FlowText):
         if self._text.is_writing:
             return
         end = self.document().lastBlock().position()
-        areas = [self.area(one) for one in self._text.decorations if one.end >= end - 1]
+        areas = [
+            self.area(decoration)
+            for decoration in self._text.decorations
+            if decoration.end >= end - 1
+        ]
         bottom = max((area.bottom() for area in areas), default=0.0)
         has_bar_below = any(
-            one.kind == "table" and one.end >= end - 1 for one in self._text.decorations
+            decoration.kind == "table" and decoration.end >= end - 1
+            for decoration in self._text.decorations
         )
         super()._fit(
             QSizeF(size.width(), max(size.height(), bottom + has_bar_below * (BAR_PX + 2)))
@@ -627,9 +638,9 @@ class MarkdownView(FlowText):
         first = layout.hitTest(QPointF(0, wanted.top() - around), fuzzy)
         last = layout.hitTest(QPointF(0, wanted.bottom() + around), fuzzy)
         return [
-            one
-            for one in self._text.decorations
-            if last < 0 or (one.end >= first and one.start <= last + 1)
+            decoration
+            for decoration in self._text.decorations
+            if last < 0 or (decoration.end >= first and decoration.start <= last + 1)
         ]
 
     def _paint_text(self, area: QRectF) -> None:

@@ -237,7 +237,7 @@ class _Tree:
             return Said("user", text, when, files=tuple(files)) if text.strip() or files else None
         made = Said("assistant", text, when, model, reason=_reason(details))
         if kind == "thoughts":
-            thoughts = [whole(text_in(one, "content")) for one in content.items("thoughts")]
+            thoughts = [whole(text_in(item, "content")) for item in content.items("thoughts")]
             made = replace(made, text="", thinking="\n\n".join(filter(None, thoughts)))
         recipient = text_in(message, "recipient")
         if kind == "code" or recipient not in ("", "all"):
@@ -324,8 +324,10 @@ def _picture(pointer: Any, names: Mapping[str, str], found: FoundConversations) 
 def _names(details: Fields) -> dict[str, str]:
     """Return the names of a message's files by their ids."""
     values = details.raw("attachments")
-    listed = [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
-    pairs = ((one.get("id"), one.get("name")) for one in listed)
+    listed = (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )
+    pairs = ((entry.get("id"), entry.get("name")) for entry in listed)
     return {own: name for own, name in pairs if isinstance(own, str) and isinstance(name, str)}
 
 

@@ -144,16 +144,16 @@ def _result_text(block: Fields, found: FoundConversations) -> str:
 
 def _files(message: Fields, found: FoundConversations) -> list[Attachment]:
     files = []
-    for one in message.items("attachments"):
-        name = file_name(text_in(one, "file_name") or "attachment.txt")
-        if isinstance(text := one.raw("extracted_content"), str) and text:
+    for item in message.items("attachments"):
+        name = file_name(text_in(item, "file_name") or "attachment.txt")
+        if isinstance(text := item.raw("extracted_content"), str) and text:
             files.append(Attachment(name, whole(text)))
         else:
             found.left_out["attached file"] += 1
             files.append(Attachment(name, "(the file is not in the export)"))
     read = {file.name for file in files}
-    for one in message.items("files"):
-        name = file_name(text_in(one, "file_name"))
+    for item in message.items("files"):
+        name = file_name(text_in(item, "file_name"))
         if name not in read:
             found.left_out["attached file"] += 1
             files.append(Attachment(name, "(the file is not in the export)"))

@@ -285,12 +285,12 @@ def _files_beside(path: Path) -> dict[str, Path]:
     """
     folders: list[Path] = []
     if _is_list(path.name) and path.is_file():
-        folders = [path.parent, *(one for one in _entries(path.parent) if one.is_dir())]
+        folders = [path.parent, *(entry for entry in _entries(path.parent) if entry.is_dir())]
     if path.is_dir() or path.name.endswith(SUFFIX):
         above = [one for one in (path, *path.parents)[:_MOST_DEPTH] if one.name == _CHATS]
         sent = [one.with_name(_SENT) for one in above[:1]]
         folders += [one for one in sent if not one.is_symlink()]
-    files = (one for folder in folders for one in _entries(folder) if one.is_file())
+    files = (entry for folder in folders for entry in _entries(folder) if entry.is_file())
     return {str(one): one for one in islice(files, _MOST_BESIDE)}
 
 
@@ -371,7 +371,7 @@ def _take_fields(values: dict[str, Any], name: str, found: FoundConversations) -
 def _is_lm_studio(values: dict[str, Any]) -> bool:
     messages = values.get("messages")
     return isinstance(messages, list) and any(
-        isinstance(one, dict) and "versions" in one for one in messages
+        isinstance(message, dict) and "versions" in message for message in messages
     )
 
 
@@ -391,7 +391,7 @@ def _kept_by_lm_studio(
     places = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
     tops = {parts[0] for parts in places}
     # In an archive of the folder, everything is inside the folder itself.
-    skipped = 1 if len(tops) == 1 and all(len(one) > 1 for one in places) else 0
+    skipped = 1 if len(tops) == 1 and all(len(place) > 1 for place in places) else 0
     for name, values in _each(source, names, found):
         try:
             read = read_preset if name.endswith(PRESET_SUFFIX) else read_lm_studio
@@ -514,15 +514,21 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _contents(reading: ExportReading) -> dict[str, Any]:
     listed = [
-        (one.title, len(one.tree), one.updated_at, one.origin, one.placement.folder_id)
-        for one in reading.conversations()
+        (
+            conversation.title,
+            len(conversation.tree),
+            conversation.updated_at,
+            conversation.origin,
+            conversation.placement.folder_id,
+        )
+        for conversation in reading.conversations()
     ]
     found = reading.found
     return {
         "program": found.program,
         "listed": listed,
-        "folders": [folder_values(one) for one in found.folders],
-        "presets": [preset_values(one) for one in found.presets],
+        "folders": [folder_values(folder) for folder in found.folders],
+        "presets": [preset_values(preset) for preset in found.presets],
         "damaged": found.damaged,
         "left_out": found.left_out,
         "unread": found.unread,
@@ -542,7 +548,7 @@ def _chosen(reading: ExportReading, numbers: frozenset[int]) -> Iterator[dict[st
         if number not in numbers:
             continue
         left_out += counted
-        more = sum(_MESSAGE_CHARS + len(one.said) for one in conversation.tree)
+        more = sum(_MESSAGE_CHARS + len(message.said) for message in conversation.tree)
         if batch and size + more > _MOST_BATCH_CHARS:
             yield {"conversations": batch}
             batch, size = [], 0

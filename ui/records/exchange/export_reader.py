@@ -69,8 +69,8 @@ class ExportReader:
             ListedConversation(number, *values)
             for number, values in enumerate(answer.take("listed", list))
         ]
-        found.folders = [folder_from(one) for one in answer.items("folders")]
-        found.presets = [preset_from(one) for one in answer.items("presets")]
+        found.folders = [folder_from(item) for item in answer.items("folders")]
+        found.presets = [preset_from(item) for item in answer.items("presets")]
         found.damaged = answer.take("damaged", list)
         found.left_out = Counter(answer.take("left_out", dict))
         found.unread = answer.take("unread", list)
@@ -92,8 +92,8 @@ class ExportReader:
         try:
             while "conversations" in (answer := self._ask(question)):
                 question = {}
-                for one in Fields(answer).items("conversations"):
-                    conversation = conversation_from(one)
+                for item in Fields(answer).items("conversations"):
+                    conversation = conversation_from(item)
                     if not self.is_ours:  # the ids of its runs are as new as the runs
                         for run in runs_of(conversation.tree):
                             run.copied_from = ""

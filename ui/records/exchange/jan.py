@@ -68,9 +68,9 @@ def read_jan(
                 raise DamagedFile(TOO_LARGE)
             said.append(one)
     # Some versions write the newest message first.
-    if all(one.when for one in said):
+    if all(message.when for message in said):
         said.sort(key=lambda one: one.when)
-    fill(conversation, chained(one.message(None) for one in said))
+    fill(conversation, chained(message.message(None) for message in said))
     if said:
         found.conversations.append(conversation)
     else:

@@ -262,7 +262,7 @@ class _Answer:
         """Add what is told of a step's end: the model, the stops that it ran with, the reason."""
         self.model = self.model or text_in(info, "identifier")
         values = _values(info, "predictionConfig")
-        known = tuple(whole(one) for one in _texts(values.get(_STOPS)) if isinstance(one, str))
+        known = tuple(whole(text) for text in _texts(values.get(_STOPS)) if isinstance(text, str))
         self.stops = known or self.stops
         limit = values.get("maxPredictedTokens")
         if type(limit) is int and 0 < limit < 1 << 31:

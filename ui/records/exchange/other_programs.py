@@ -150,7 +150,9 @@ def fill(conversation: Conversation, messages: Iterable[ConversationMessage]) ->
     if conversation.title == UNTITLED and shown:
         conversation.title = title_from_file(title_of(shown[0].said))
     if not conversation.updated_at:
-        conversation.updated_at = max((one.created_at for one in conversation.tree), default=0.0)
+        conversation.updated_at = max(
+            (message.created_at for message in conversation.tree), default=0.0
+        )
     conversation.created_at = conversation.created_at or conversation.updated_at
 
 
