@@ -1,5 +1,6 @@
 import asyncio
 import http.client
+import itertools
 import json
 import os
 import time
@@ -9,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import ollama
+import openai
 import pytest
 
 from api.server.server import ServerThread
@@ -17,6 +21,7 @@ from api.transport.config import Address, ServerConfig
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from tests.api.scenarios import SCENARIOS, Scenario, is_raw
+from tests.support.answers.watched import watched
 from tests.support.scripted import Stage
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -180,31 +185,55 @@ def serve(engine: Engine) -> Iterator[Serve]:
         )
 
 
+@pytest.fixture(scope="session")
+def site(engine: Engine) -> Iterator[Site]:
+    """A server with the default settings on the demo model, which all tests share."""
+    with serving(engine) as site:
+        yield site
+
+
 @pytest.fixture
-def site(serve: Serve) -> Site:
-    """A server with the default settings on the demo model."""
-    return serve()
+def asked(site: Site, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The requests to the engine that ``site`` makes from HTTP requests, as they are made."""
+    return watched(site, monkeypatch)
 
 
 @pytest.fixture(scope="module")
-def shared_site(engine: Engine) -> Iterator[Site]:
-    """A server that the tests of a module share: one process reads the large bodies of them all."""
-    with serving(engine) as site:
-        yield site
+def openai_client(site: Site) -> Iterator[openai.OpenAI]:
+    """OpenAI's client of ``site``, whichever server a module means by it."""
+    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def anthropic_client(site: Site) -> Iterator[anthropic.Anthropic]:
+    """Anthropic's client, likewise."""
+    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ollama_client(site: Site) -> Iterator[ollama.Client]:
+    """Ollama's client, likewise."""
+    client = ollama.Client(host=site.url)
+    yield client
+    client._client.close()
 
 
 # -- scripted engines --------------------------------------------------------------------------
 
 LONG = "Go on"
 """A question to which a scripted model has 2,000 words to say."""
+SCRIPTS = {LONG: ["word "] * 2000, "Hi": ["Hel", "lo"]}
 
 
 @dataclass(frozen=True)
 class Staged:
-    """An engine on a scripted model."""
+    """An engine on a scripted model, and a server on it."""
 
     engine: Engine
     stage: Stage
+    site: Site
 
     def wait_until(self, claim: Callable[[Engine], bool], timeout_s: float = 60.0) -> bool:
         """Wait until a condition of the engine holds; return False if it never does."""
@@ -220,21 +249,35 @@ class Staged:
         return self.wait_until(lambda e: (e.status.running, e.status.waiting) == (0, 0), timeout_s)
 
 
+@contextmanager
+def acting(
+    stage: Stage, limits: Limits | None = None, **settings: Any
+) -> Iterator[tuple[Site, Engine]]:
+    """Serve a scripted model with the settings given."""
+    with closing(Engine(limits, loader=stage.load)) as engine:
+        asyncio.run(engine.load(stage.folder))
+        with serving(engine, **settings) as site:
+            yield site, engine
+
+
 @pytest.fixture
 def staged(tmp_path: Path) -> Iterator[Callable[..., Staged]]:
-    """Makes engines on a scripted model, with ``limits`` and options of the stage."""
-    engines: list[Engine] = []
+    """Serves a scripted model with limits, settings of the server, and options of the stage."""
+    with ExitStack() as stack:
+        numbers = itertools.count()
 
-    def make(limits: Limits | None = None, **options: Any) -> Staged:
-        options.setdefault("step_s", 0.01)
-        options.setdefault("context", 100_000)
-        scripts = {LONG: ["word "] * 2000, "Hi": ["Hel", "lo"]}
-        stage = Stage(tmp_path / f"stage{len(engines)}", scripts, **options)
-        engine = Engine(limits, loader=stage.load)
-        engines.append(engine)
-        asyncio.run(engine.load(tmp_path))
-        return Staged(engine, stage)
+        def make(limits: Limits | None = None, settings: Any = None, **options: Any) -> Staged:
+            options = {"step_s": 0.01, "context": 100_000, **options}
+            stage = Stage(tmp_path / f"stage{next(numbers)}", SCRIPTS, **options)
+            site, engine = stack.enter_context(acting(stage, limits, **settings or {}))
+            return Staged(engine, stage, site)
 
-    yield make
-    for engine in engines:
-        engine.close()
+        yield make
+
+
+@pytest.fixture(scope="session")
+def scripted_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server on a scripted model that needs no time, for tests that leave it as it is."""
+    stage = Stage(tmp_path_factory.mktemp("scripted"), SCRIPTS, context=100_000)
+    with acting(stage) as (site, _):
+        yield site

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from app.cli import main
 from tests.support.several.draft_models import swap_tokens, write_draft
 
-Program = Callable[..., subprocess.CompletedProcess[str]]
 COUNT = "Count from 1 to 10, one number per line"
+# The place from which every setting is read is tested in tests/app/settings.
 
 
 @pytest.fixture
@@ -29,43 +30,48 @@ def foreign(tmp_path: Path, demo_model_path: Path) -> Path:
     return folder
 
 
-def draft_of(address: str) -> str | None:
-    with urllib.request.urlopen(f"{address}/v1/models", timeout=60) as answer:
+@pytest.fixture
+def asked(capfd: pytest.CaptureFixture[str]) -> Callable[..., dict[str, Any]]:
+    """Asks in this process and returns the answer as an object."""
+
+    def ask(*words: str) -> dict[str, Any]:
+        assert main(["ask", *words, "--temperature", "0", "--json"]) == 0
+        answer: dict[str, Any] = json.loads(capfd.readouterr().out)
+        return answer
+
+    return ask
+
+
+def test_the_models_route_names_the_draft_model(serve: Callable[..., Any], small: Path) -> None:
+    server = serve("--port", "0", "--draft-model", str(small))
+    with urllib.request.urlopen(f"{server.wait_until_ready()}/v1/models", timeout=60) as answer:
         [model] = json.load(answer)["data"]
-    draft: str | None = model["draft_model"]
-    return draft
-
-
-@pytest.mark.parametrize("place", ["option", "environment", "file", "nowhere"])
-def test_the_models_route_names_the_draft_model(
-    serve: Callable[..., Any], tmp_path: Path, small: Path, place: str
-) -> None:
-    file = tmp_path / "serve.toml"
-    file.write_text(f"draft_model = {json.dumps(str(small))}\n" if place == "file" else "")
-    words = ["--draft-model", str(small)] if place == "option" else []
-    settings = {"FULLSTOP_DRAFT_MODEL": str(small)} if place == "environment" else {}
-    server = serve("--port", "0", "--settings", str(file), *words, **settings)
-    assert draft_of(server.wait_until_ready()) == (None if place == "nowhere" else "small")
+    assert model["draft_model"] == "small"
     assert server.end() == 0
 
 
-def test_an_answer_is_the_same_with_a_draft_model(program: Program, small: Path) -> None:
-    plain, drafted = (
-        program("ask", COUNT, "--temperature", "0", *words)
-        for words in ((), ("--draft-model", str(small)))
-    )
-    assert drafted.returncode == 0, drafted.stderr
-    assert drafted.stdout == plain.stdout
-
-
-@pytest.mark.parametrize("command", ["ask", "serve"])
-def test_a_draft_model_with_another_vocabulary_is_refused_in_words(
-    program: Program, foreign: Path, command: str
+def test_an_answer_is_the_same_with_a_draft_model(
+    asked: Callable[..., dict[str, Any]], small: Path
 ) -> None:
-    words = [COUNT] if command == "ask" else ["--port", "0"]
-    ended = program(command, *words, "--draft-model", str(foreign))
+    assert asked(COUNT, "--draft-model", str(small))["text"] == asked(COUNT)["text"]
+
+
+def test_a_server_refuses_a_draft_model_with_another_vocabulary_in_words(
+    program: Callable[..., subprocess.CompletedProcess[str]], foreign: Path
+) -> None:
+    ended = program("serve", "--port", "0", "--draft-model", str(foreign))
     assert ended.returncode == 1
-    said = ended.stderr
+    check_refusal(ended.stderr)
+
+
+def test_ask_refuses_a_draft_model_with_another_vocabulary_in_words(
+    capfd: pytest.CaptureFixture[str], foreign: Path
+) -> None:
+    assert main(["ask", COUNT, "--draft-model", str(foreign)]) == 1
+    check_refusal(capfd.readouterr().err)
+
+
+def check_refusal(said: str) -> None:
     assert "foreign cannot be the draft model of demo-model: their vocabularies differ" in said
     assert "--draft-model takes" in said
     assert "Traceback" not in said
@@ -73,18 +79,14 @@ def test_a_draft_model_with_another_vocabulary_is_refused_in_words(
 
 @pytest.mark.parametrize("words", [("serve", "--port", "0"), ("ask", COUNT), ()])
 def test_a_draft_model_is_refused_if_guesses_are_switched_off(
-    program: Program, small: Path, words: tuple[str, ...]
+    capfd: pytest.CaptureFixture[str], small: Path, words: tuple[str, ...]
 ) -> None:
-    ended = program(*words, "--plain-decoding", "--draft-model", str(small))
-    assert ended.returncode == 2
-    assert "--plain-decoding" in ended.stderr
+    assert main([*words, "--plain-decoding", "--draft-model", str(small)]) == 2
+    assert "--plain-decoding" in capfd.readouterr().err
 
 
-def test_an_answer_without_guesses_has_the_same_text(program: Program) -> None:
-    ask = ("ask", "Repeat exactly: " + "one two three four five six " * 3, "--json")
-    guessed, plain = (
-        json.loads(program(*ask, "--temperature", "0", "--max-tokens", "96", *words).stdout)
-        for words in ((), ("--plain-decoding",))
-    )
+def test_an_answer_without_guesses_has_the_same_text(asked: Callable[..., dict[str, Any]]) -> None:
+    words = ("Repeat exactly: " + "one two three four five six " * 3, "--max-tokens", "96")
+    guessed, plain = asked(*words), asked(*words, "--plain-decoding")
     assert plain["text"] == guessed["text"]
     assert plain["speculation"]["passes"] == plain["speculation"]["guessed"] == 0

@@ -1,5 +1,6 @@
 """``fullstop inspect`` and ``fullstop probe``, run as programs against running servers."""
 
+import io
 import json
 import os
 import socket
@@ -15,6 +16,7 @@ import pytest
 
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.values import Level
+from app.cli import main
 from app.settings.probe_options import DIALECTS, LEVELS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -47,21 +49,35 @@ def test_inspect_names_the_faults_and_reports_them_in_its_exit_code(
     assert "Nothing is wrong with it." in done.stdout
 
 
-def test_inspect_reads_standard_input_and_writes_json(program: Program) -> None:
-    done = program("inspect", "-", "--json", stdin=LEAKED)
-    assert done.returncode == 1
-    [shown] = json.loads(done.stdout)["answers"]
+def test_inspect_reads_standard_input_and_writes_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = inspected(monkeypatch, capsys, LEAKED, "-", "--json")
+    assert code == 1
+    [shown] = json.loads(out)["answers"]
     assert (shown["dialect"], shown["is_streamed"]) == ("messages", True)
     assert [one["code"] for one in shown["findings"]] == ["sequence_null"]
 
 
-def test_inspect_says_in_one_line_what_it_cannot_read(program: Program, tmp_path: Path) -> None:
+def inspected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stdin: str, *words: str
+) -> tuple[int, str, str]:
+    """Return the exit code and the two outputs of ``fullstop inspect``."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+    code = main(["inspect", *words])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_inspect_says_in_one_line_what_it_cannot_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     none = str(tmp_path / "none")
     for name, code, why in ((none, 2, "cannot be read"), ("-", 4, "This is not an answer")):
-        done = program("inspect", name, stdin="hello")
-        assert (done.returncode, done.stdout) == (code, "")
-        assert why in done.stderr
-        assert done.stderr.count("\n") == 1
+        found, out, err = inspected(monkeypatch, capsys, "hello", name)
+        assert (found, out) == (code, "")
+        assert why in err
+        assert err.count("\n") == 1
 
 
 def test_a_closed_pipe_ends_inspect_without_a_traceback(headless: dict[str, str]) -> None:
@@ -81,9 +97,11 @@ def test_a_closed_pipe_ends_inspect_without_a_traceback(headless: dict[str, str]
     assert (done.returncode, done.stdout, done.stderr) == (141, '{"for', "")
 
 
-def test_a_pasted_answer_cannot_control_the_terminal(program: Program) -> None:
+def test_a_pasted_answer_cannot_control_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = {"choices": [{"message": {"content": "\x1b[2J"}, "finish_reason": "\x1b[2Jstop"}]}
-    assert "\x1b" not in program("inspect", "-", stdin=json.dumps(body)).stdout
+    assert "\x1b" not in inspected(monkeypatch, capsys, json.dumps(body), "-")[1]
 
 
 # -- probe ------------------------------------------------------------------------------------
@@ -99,19 +117,12 @@ def test_our_own_server_passes_and_the_exit_code_says_so(
 ) -> None:
     page = tmp_path / "report.html"
     # tests/api/conformance/probe/own_server runs every check in every dialect.
-    some = ("--only", "stop.*,form.*,errors.stop_*", "--time-limit", "300")
+    some = ("--only", "stop.one_character,form.*", "--time-limit", "300")
     done = program("probe", address, "--html", str(page), *some)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert f"## Stops at {address}/v1/messages" in done.stdout
     assert "checks passed.**" in done.stdout
     assert page.read_text().startswith("<!doctype html>")
-
-
-def test_the_exit_code_says_that_no_server_answers(program: Program) -> None:
-    done = program("probe", "http://127.0.0.1:9")
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "http://127.0.0.1:9 does not answer" in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -126,11 +137,13 @@ def test_the_exit_code_says_that_no_server_answers(program: Program) -> None:
         (("http://127.0.0.1:9", "--html", "/nowhere/at/all.html"), "cannot be written"),
     ],
 )
-def test_wrong_usage_is_reported(program: Program, words: tuple[str, ...], why: str) -> None:
-    done = program("probe", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert why in done.stderr
-    assert "Traceback" not in done.stderr
+def test_wrong_usage_is_reported(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], why: str
+) -> None:
+    assert main(["probe", *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert why in captured.err
 
 
 # -- mlx_lm.server ----------------------------------------------------------------------------

@@ -25,7 +25,9 @@ def end(window: Window, number: int) -> int:
         window.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+)
 def test_a_signal_loses_no_text_that_a_locked_file_could_not_take(
     tmp_path: Path, number: int
 ) -> None:

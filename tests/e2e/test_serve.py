@@ -3,8 +3,6 @@ import json
 import signal
 import socket
 import ssl
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -14,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from app.cli import main
 from tests.support.outside.certificates import write_certificate
 from tests.support.several.offered_models import write_models
 
-REPOSITORY = Path(__file__).parents[2]
 COUNT = "Count from 1 to 10, one number per line"
 
 
@@ -66,36 +64,19 @@ def test_several_models_are_served_and_chosen_by_name(
     assert server.errors == []
 
 
-def test_the_key_of_a_file_is_required_and_a_file_that_everybody_can_read_is_warned_of(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    file = tmp_path / "key"
-    file.write_text("very-secret\n")
-    file.chmod(0o644)
-    server = serve("--port", "0", "--api-key-file", str(file))
-    address = server.wait_until_ready()
-    with pytest.raises(urllib.error.HTTPError, match="401"):
-        ask(address)
-    assert ask(address, key="very-secret") == "1\n2\n3\n4\n5\n"
-    assert server.end() == 0
-    (warning,) = server.errors
-    assert warning.startswith("fullstop: warning: every user of this computer can read the key in")
-    assert "very-secret" not in warning
-
-
-ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-
-
-@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
-def test_the_server_is_ready_when_it_says_so_and_a_signal_ends_it_cleanly(
-    serve: Callable[..., Any], number: int
+# Other tests end a server with SIGINT and with SIGTERM.
+def test_the_server_is_ready_when_it_says_so_and_a_hang_up_ends_it_cleanly(
+    serve: Callable[..., Any],
 ) -> None:
     server = serve("--port", "0")
     address = server.wait_until_ready()
     assert health(address)["status"] == "ok"
     assert ask(address) == "1\n2\n3\n4\n5\n"
-    assert server.end(number) == 0
+    assert server.end(signal.SIGHUP) == 0
     assert server.errors == []
+    assert "demo-model (context" in server.told
+    assert f"{address}/v1" in server.told
+    assert "API key  none" in server.told
 
 
 def test_a_second_signal_ends_the_server_at_once(serve: Callable[..., Any]) -> None:
@@ -144,35 +125,6 @@ def test_a_signal_ends_the_server_during_an_answer(serve: Callable[..., Any]) ->
     connection.close()
 
 
-def test_qt_is_never_imported() -> None:
-    code = """if True:
-        import os, signal, sys
-        from app.cli import main
-
-        class EndsWhenReady:
-            def write(self, text):
-                if "listening" in text:
-                    os.kill(os.getpid(), signal.SIGTERM)
-
-            def flush(self):
-                pass
-
-        real, sys.stdout = sys.stdout, EndsWhenReady()
-        code = main(["serve", "--port", "0"])
-        print(code, [m for m in sys.modules if m.startswith(("PySide6", "qasync"))], file=real,
-              flush=True)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        timeout=60,
-        check=False,
-    )
-    assert (done.stdout, done.stderr) == ("0 []\n", "")
-
-
 def test_a_port_that_is_taken_is_named(program: Callable[..., Any]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -183,29 +135,24 @@ def test_a_port_that_is_taken_is_named(program: Callable[..., Any]) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_model_that_cannot_be_loaded_is_named(program: Callable[..., Any]) -> None:
-    done = program("serve", "--port", "0", "--model", "/nowhere")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "nowhere does not exist" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_server_for_other_computers_requires_a_key_and_enforces_it(
-    serve: Callable[..., Any], program: Callable[..., Any]
+def test_a_server_for_other_computers_enforces_its_key_and_warns_of_those_who_can_read_it(
+    serve: Callable[..., Any], tmp_path: Path
 ) -> None:
-    refused = program("serve", "--port", "0", "--host", "0.0.0.0")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "--api-key" in refused.stderr
-    server = serve("--port", "0", "--host", "0.0.0.0", FULLSTOP_API_KEY="secret")
+    file = tmp_path / "key"
+    file.write_text("very-secret\n")
+    file.chmod(0o644)
+    server = serve("--port", "0", "--host", "0.0.0.0", "--api-key-file", str(file))
     address = server.wait_until_ready()
     with pytest.raises(urllib.error.HTTPError, match="401"):
         ask(address)
-    assert ask(address, key="secret") == "1\n2\n3\n4\n5\n"
+    assert ask(address, key="very-secret") == "1\n2\n3\n4\n5\n"
     assert server.end() == 0
     # Once, and not for each request.
-    assert len(server.errors) == 1
-    assert "anyone on the network can read the API key" in server.errors[0]
-    assert "--tls-cert" in server.errors[0]
+    users, network = server.errors
+    assert users.startswith("fullstop: warning: every user of this computer can read the key in")
+    assert "anyone on the network can read the API key" in network
+    assert "--tls-cert" in network
+    assert "very-secret" not in users + network
 
 
 def test_a_server_with_a_certificate_answers_over_https_without_a_warning(
@@ -235,15 +182,15 @@ def test_a_server_with_a_certificate_answers_over_https_without_a_warning(
     ],
 )
 def test_an_unusable_certificate_is_reported_in_one_line_with_its_option(
-    program: Callable[..., Any], tmp_path: Path, option: str, words: str, made: dict[str, Any]
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, option: str, words: str, made: dict[str, Any]
 ) -> None:
     files = write_certificate(tmp_path, **made)
-    done = program("serve", "--tls-cert", str(files.cert), "--tls-key", str(files.key))
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"{option}: " in done.stderr
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert main(["serve", "--tls-cert", str(files.cert), "--tls-key", str(files.key)]) == 2
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert f"{option}: " in captured.err
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
 
 
 def test_a_client_that_hangs_up_frees_the_engine_and_the_next_is_served_at_once(
@@ -288,34 +235,11 @@ def test_the_server_prints_what_a_person_needs_and_logs_json(serve: Callable[...
     assert "not-to-be-logged" not in str(entries)
 
 
-@pytest.mark.parametrize(
-    ("option", "said", "code"),
-    [
-        ("--model=/no/such/model", "the model cannot be loaded", 1),
-        ("--host=0.0.0.0", "--api-key: ", 2),
-    ],
-)
 def test_the_reason_of_a_failed_start_is_a_line_of_json_in_the_log(
-    option: str, said: str, code: int
+    program: Callable[..., Any],
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "app", "serve", "--port", "0", "--log", "json", option],
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        timeout=60,
-        check=False,
-    )
+    done = program("serve", "--port", "0", "--log", "json", "--model=/no/such/model")
     entry = json.loads(done.stderr)
-    assert (done.returncode, done.stdout, entry["level"]) == (code, "", "error")
-    assert entry["message"].startswith(said)
-
-
-def test_the_server_names_its_model_and_its_address(serve: Callable[..., Any]) -> None:
-    server = serve("--port", "0")
-    address = server.wait_until_ready()
-    assert server.end(signal.SIGINT) == 0
-    told = server.told
-    assert "demo-model (context" in told
-    assert f"{address}/v1" in told
-    assert "API key  none" in told
+    assert (done.returncode, done.stdout, entry["level"]) == (1, "", "error")
+    assert entry["message"].startswith("the model cannot be loaded")
+    assert "model does not exist" in entry["message"]

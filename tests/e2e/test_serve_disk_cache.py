@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 8
 KEPT = ("--port", "0", "--disk-cache-bytes", "100000000")
 
@@ -43,18 +41,15 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["quit", "killed"])
-def test_the_next_server_uses_the_prompts_that_one_server_read(
-    serve: Callable[..., Any], tmp_path: Path, end: int
+def test_a_server_uses_the_prompts_that_an_earlier_one_kept_and_one_without_the_option_deletes_them(
+    serve: Callable[..., Any], tmp_path: Path
 ) -> None:
     place = {"FULLSTOP_CACHE_DIR": str(tmp_path)}
-    server = serve(*KEPT, **place)
-    address = server.wait_until_ready()
-    assert cached_tokens(address) == 0
-    if end == signal.SIGKILL:
-        # The answer may be complete before the file is.
-        wait_until(lambda: bool(files(tmp_path)))
-    server.end(end)
+    killed = serve(*KEPT, **place)
+    assert cached_tokens(killed.wait_until_ready()) == 0
+    # The answer may be complete before the file is.
+    wait_until(lambda: bool(files(tmp_path)))
+    killed.end(signal.SIGKILL)
     [file] = files(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -62,15 +57,6 @@ def test_the_next_server_uses_the_prompts_that_one_server_read(
     assert cached_tokens(again.wait_until_ready()) > 200
     assert again.end() == 0
     assert again.errors == []
-
-
-def test_without_the_option_nothing_is_kept_and_old_files_are_deleted(
-    serve: Callable[..., Any], tmp_path: Path
-) -> None:
-    place = {"FULLSTOP_CACHE_DIR": str(tmp_path)}
-    server = serve(*KEPT, **place)
-    cached_tokens(server.wait_until_ready())
-    server.end()
     assert files(tmp_path)
     plain = serve("--port", "0", **place)
     assert cached_tokens(plain.wait_until_ready()) == 0

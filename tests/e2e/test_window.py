@@ -126,31 +126,24 @@ def test_the_program_ends_although_a_model_hangs_in_a_step(
         is_over.set()
 
 
-def test_no_event_of_the_window_goes_through_python_before_it_reaches_its_widget(
+def test_a_question_is_answered_and_no_event_goes_through_python_before_it_reaches_its_widget(
     drive: Drive, qapp: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filters: list[object] = []
     monkeypatch.setattr(type(qapp), "installEventFilter", filters.append, raising=False)
 
     async def steps(window: MainWindow) -> None:
-        await answered(window, COUNT)
-        window.others.show_inspector()
-        window.others.show_server()
-        await asyncio.sleep(0)
-
-    drive(steps)
-    assert not filters
-    assert "notify" not in vars(type(qapp))
-
-
-def test_a_question_is_answered_and_its_stop_is_named(drive: Drive) -> None:
-    async def steps(window: MainWindow) -> None:
         run = await answered(window, COUNT)
         assert run.text == "1\n2\n3\n4\n5\n"
         assert (run.finished.stop.kind, run.finished.stop.value) == ("stop_string", "6")
         assert window.workspace.current.shown_run is run
+        window.others.show_inspector()
+        window.others.show_server()
+        await asyncio.sleep(0)
 
     drive(steps, stops=("6",))
+    assert not filters
+    assert "notify" not in vars(type(qapp))
 
 
 def test_a_window_that_was_started_with_plain_decoding_guesses_nothing(drive: Drive) -> None:
@@ -213,7 +206,9 @@ def test_the_switch_serves_the_same_engine_to_other_programs(drive: Drive) -> No
     drive(steps)
 
 
-def test_the_window_can_be_closed_during_an_answer_with_the_server_on(drive: Drive) -> None:
+def test_a_request_to_quit_closes_the_window_during_an_answer_with_the_server_on(
+    drive: Drive, qapp: Any
+) -> None:
     async def steps(window: MainWindow) -> None:
         assert window.workspace.server is not None
         window.workspace.server.turn(True)
@@ -221,22 +216,14 @@ def test_the_window_can_be_closed_during_an_answer_with_the_server_on(drive: Dri
         run = window.workspace.current.session.run
         assert run is not None
         await until(lambda: run.text)
-
-    drive(steps)
-
-
-def test_a_request_to_quit_closes_the_window(drive: Drive, qapp: Any) -> None:
-    async def steps(window: MainWindow) -> None:
         qapp.quit()
         await until(lambda: not window.isVisible())
 
     drive(steps)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_a_signal_closes_the_window_cleanly(
-    number: int, headless: dict[str, str], tmp_path: Path
-) -> None:
+# SIGTERM ends it in the test of a tool server.
+def test_ctrl_c_closes_the_window_cleanly(headless: dict[str, str], tmp_path: Path) -> None:
     own = own_folders(tmp_path) | {"QT_QPA_PLATFORM": "offscreen"}
     process = subprocess.Popen(
         [sys.executable, "-m", "app"],
@@ -252,7 +239,7 @@ def test_a_signal_closes_the_window_cleanly(
         assert process.poll() is None, process.communicate()
         assert time.perf_counter() < deadline_s
         time.sleep(0.05)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     said = [line for line in err.splitlines() if "This plugin does not support" not in line]
     assert (process.returncode, out, said) == (0, "", [])

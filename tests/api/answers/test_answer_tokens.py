@@ -88,7 +88,7 @@ def runs(draw: st.DrawFn) -> tuple[list[bytes], StopRules]:
     return pieces, StopRules.of(*stops, include_stop=draw(st.booleans()))
 
 
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(runs())
 def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]) -> None:
     steps = played(*run, TAGS)
@@ -99,7 +99,7 @@ def test_the_tokens_of_an_answer_are_its_text(run: tuple[list[bytes], StopRules]
     assert spelled.decode("utf-8", "replace") == text_of(steps)
 
 
-@settings(max_examples=cases(60), deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(runs())
 def test_tokens_come_in_order_and_never_before_their_text(
     run: tuple[list[bytes], StopRules],

@@ -109,8 +109,7 @@ async def unloaded(engine: Engine) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("place", ["memory", "disk"])
-@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("is_stream", "place"), [(False, "memory"), (True, "disk")])
 @pytest.mark.parametrize("name", APIS)
 def test_the_tokens_of_a_prompt_that_was_already_read_are_reported_as_cached(
     keeping: Engine, serve: Callable[..., Any], name: str, is_stream: bool, place: str
@@ -160,10 +159,10 @@ def test_no_client_is_told_or_spared_what_another_or_the_person_has_asked(
 
 
 def test_a_client_flushes_and_measures_its_own_prompts_only(
-    staged: Callable[..., Any], serve: Callable[..., Any]
+    staged: Callable[..., Any],
 ) -> None:
     stage = staged()
-    site = serve(stage.engine)
+    site = stage.site
 
     async def ask() -> int:
         request = GenerationRequest(messages=(Message("user", "Hi"),))

@@ -3,7 +3,6 @@
 A scripted model calls them by the names that it is told; the vendor's own client reads the calls.
 """
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from api.dialects.openai.read import GrowingInput, input_of_arguments
 from engine.scheduling.service import Engine
 from engine.values.chat import Message, ToolCall
-from tests.api.conftest import Site, serving
+from tests.api.conftest import Site, acting, serving
 from tests.engine.output.test_families import FORMATS, tool_template
 from tests.support.answers.watched import watched
 from tests.support.scripted import Stage
@@ -45,14 +44,12 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server on a model that calls tools."""
     tags, marker, _ = FORMATS["json"]
-    folder = tmp_path_factory.mktemp("calling")
-    template = tool_template(marker)
-    stage = Stage(folder, SCRIPTS, special=tags, template=template, context=9_500)
-    engine = Engine(loader=stage.load)
-    asyncio.run(engine.load(folder))
-    with serving(engine) as site:
+    folder, template = tmp_path_factory.mktemp("calling"), tool_template(marker)
+    with acting(Stage(folder, SCRIPTS, special=tags, template=template, context=9_500)) as (
+        site,
+        _,
+    ):
         yield site
-    engine.close()
 
 
 @pytest.fixture(scope="module")
@@ -62,32 +59,23 @@ def demo_site(engine: Engine) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture
-def client(site: Site) -> Iterator[openai.OpenAI]:
-    """OpenAI's client."""
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
-def respond(client: openai.OpenAI, is_streamed: bool, **asked: Any) -> tuple[Any, list[Any]]:
+def respond(openai_client: openai.OpenAI, is_streamed: bool, **asked: Any) -> tuple[Any, list[Any]]:
     """Return a response, and the events of its stream."""
     if not is_streamed:
-        return client.responses.create(model="m", **asked), []
-    events = list(client.responses.create(model="m", stream=True, **asked))
+        return openai_client.responses.create(model="m", **asked), []
+    events = list(openai_client.responses.create(model="m", stream=True, **asked))
     return events[-1].response, events  # type: ignore[union-attr]
 
 
 @STREAMED
 @pytest.mark.parametrize("prompt", ["echo", "short"])
 def test_a_function_of_a_namespace_is_called_with_its_namespace(
-    site: Site,
-    client: openai.OpenAI,
-    monkeypatch: pytest.MonkeyPatch,
+    openai_client: openai.OpenAI,
+    asked: list[Any],
     prompt: str,
     is_streamed: bool,
 ) -> None:
-    asked = watched(site, monkeypatch)
-    answer, events = respond(client, is_streamed, input=prompt, tools=[EV])
+    answer, events = respond(openai_client, is_streamed, input=prompt, tools=[EV])
     [call] = answer.output
 
     assert [tool.name for tool in asked[0].tools] == ["mcp__ev__echo"]
@@ -101,15 +89,14 @@ def test_a_function_of_a_namespace_is_called_with_its_namespace(
 
 
 def test_a_call_of_the_history_has_the_name_that_the_model_used(
-    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch
+    openai_client: openai.OpenAI, asked: list[Any]
 ) -> None:
-    asked = watched(site, monkeypatch)
-    first = client.responses.create(model="m", input="echo", tools=[EV])  # type: ignore[list-item]
+    first = openai_client.responses.create(model="m", input="echo", tools=[EV])  # type: ignore[list-item]
     call = first.output[0].model_dump(exclude_none=True)
     output = {"type": "function_call_output", "call_id": call["call_id"], "output": "ECHO"}
     history = [{"role": "user", "content": "echo"}, call, output]
-    client.responses.create(model="m", input=history, tools=[EV])  # type: ignore[arg-type, list-item]
-    client.responses.create(model="m", input=[output], previous_response_id=first.id)  # type: ignore[list-item]
+    openai_client.responses.create(model="m", input=history, tools=[EV])  # type: ignore[arg-type, list-item]
+    openai_client.responses.create(model="m", input=[output], previous_response_id=first.id)  # type: ignore[list-item]
 
     for request in asked[1:]:
         [made] = request.messages[1].tool_calls
@@ -165,10 +152,9 @@ def test_two_tools_of_one_name_for_the_model_are_refused(site: Site) -> None:
 
 @STREAMED
 def test_a_custom_tool_is_called_with_its_text(
-    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+    openai_client: openai.OpenAI, asked: list[Any], is_streamed: bool
 ) -> None:
-    asked = watched(site, monkeypatch)
-    answer, events = respond(client, is_streamed, input="patch", tools=[CUSTOM])
+    answer, events = respond(openai_client, is_streamed, input="patch", tools=[CUSTOM])
     [call] = answer.output
 
     assert "start: " in asked[0].tools[0].description
@@ -181,14 +167,14 @@ def test_a_custom_tool_is_called_with_its_text(
 
     output = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "Done"}
     history = [{"role": "user", "content": "patch"}, call.model_dump(exclude_none=True), output]
-    client.responses.create(model="m", input=history, tools=[CUSTOM])  # type: ignore[arg-type, list-item]
+    openai_client.responses.create(model="m", input=history, tools=[CUSTOM])  # type: ignore[arg-type, list-item]
     [made] = asked[1].messages[1].tool_calls
     assert (made.name, json.loads(made.arguments)) == ("apply_patch", {"input": PATCH})
     assert asked[1].messages[2].content == "Done"
 
 
-def test_a_custom_call_that_is_cut_off_is_incomplete(client: openai.OpenAI) -> None:
-    answer, _ = respond(client, True, input="cut", tools=[CUSTOM], max_output_tokens=60)
+def test_a_custom_call_that_is_cut_off_is_incomplete(openai_client: openai.OpenAI) -> None:
+    answer, _ = respond(openai_client, True, input="cut", tools=[CUSTOM], max_output_tokens=60)
     [call] = answer.output
 
     assert (answer.status, call.status, call.input[:9]) == ("incomplete", "incomplete", "*** Begxx")
@@ -227,13 +213,12 @@ def test_the_pieces_of_a_growing_input_are_the_whole_input(arguments: str, text:
 
 @STREAMED
 def test_a_completion_calls_a_custom_tool_with_its_text(
-    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+    openai_client: openai.OpenAI, asked: list[Any], is_streamed: bool
 ) -> None:
-    asked = watched(site, monkeypatch)
     inner = {"name": "apply_patch", "format": {"type": "grammar", "grammar": GRAMMAR}}
     tool: Any = {"type": "custom", "custom": inner}
     turns: list[Any] = [{"role": "user", "content": "patch"}]
-    made = client.chat.completions.create(
+    made = openai_client.chat.completions.create(
         model="m", messages=turns, tools=[tool], stream=is_streamed
     )
     if is_streamed:
@@ -250,7 +235,7 @@ def test_a_completion_calls_a_custom_tool_with_its_text(
     whole = {"id": call_id, "type": "custom", "custom": {"name": name, "input": text}}
     result = {"role": "tool", "tool_call_id": call_id, "content": "Done"}
     turns += [{"role": "assistant", "tool_calls": [whole]}, result]
-    client.chat.completions.create(model="m", messages=turns, tools=[tool])
+    openai_client.chat.completions.create(model="m", messages=turns, tools=[tool])
     assert json.loads(asked[1].messages[1].tool_calls[0].arguments) == {"input": PATCH}
     assert asked[1].messages[2].name == "apply_patch"
 
@@ -260,12 +245,11 @@ def test_a_completion_calls_a_custom_tool_with_its_text(
 
 @STREAMED
 def test_a_function_of_the_old_form_is_called_in_the_old_form(
-    site: Site, client: openai.OpenAI, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+    openai_client: openai.OpenAI, asked: list[Any], is_streamed: bool
 ) -> None:
-    asked = watched(site, monkeypatch)
     functions: Any = [{"name": "weather", "parameters": TEXT}]
     turns: list[Any] = [{"role": "user", "content": "weather"}]
-    made = client.chat.completions.create(
+    made = openai_client.chat.completions.create(
         model="m", messages=turns, functions=functions, stream=is_streamed
     )
     if is_streamed:
@@ -286,7 +270,7 @@ def test_a_function_of_the_old_form_is_called_in_the_old_form(
         {"role": "assistant", "content": None, "function_call": called},
         {"role": "function", "name": "weather", "content": "Rain"},
     ]
-    client.chat.completions.create(model="m", messages=turns, functions=functions)
+    openai_client.chat.completions.create(model="m", messages=turns, functions=functions)
     assert asked[1].messages[1:] == (
         Message("assistant", "", tool_calls=(ToolCall("call_1", "weather", arguments),)),
         Message("tool", "Rain", tool_call_id="call_1", name="weather"),
@@ -297,14 +281,14 @@ def test_a_function_of_the_old_form_is_called_in_the_old_form(
     ("choice", "mode"), [("none", "none"), ("auto", "auto"), ({"name": "weather"}, "required")]
 )
 def test_the_old_form_chooses_a_function(
-    site: Site, monkeypatch: pytest.MonkeyPatch, choice: Any, mode: str
+    site: Site, asked: list[Any], choice: Any, mode: str
 ) -> None:
-    asked = watched(site, monkeypatch)
     body = {
         "model": "m",
         "messages": [{"role": "user", "content": "?"}],
         "functions": [{"name": "weather", "parameters": TEXT}],
         "function_call": choice,
+        "max_tokens": 20,
     }
 
     assert site.send("POST", "/v1/chat/completions", body).status == 200

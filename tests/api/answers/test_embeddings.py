@@ -6,8 +6,6 @@ import time
 from array import array
 from typing import Any
 
-import ollama
-import openai
 import pytest
 
 from tests.api.dialects.documented import answer_schema, check, check_request
@@ -20,15 +18,9 @@ def distance(one: Any, other: Any) -> float:
     return max(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.fixture
-def client(shared_site: Any) -> Any:
-    with openai.OpenAI(base_url=f"{shared_site.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
-def test_openais_client_gets_the_vectors_in_both_encodings(client: Any) -> None:
-    texts = client.embeddings.create(model="text-embedding-3-small", input=TEXTS)
-    numbers = client.embeddings.create(model="m", input=TEXTS, encoding_format="float")
+def test_openais_client_gets_the_vectors_in_both_encodings(openai_client: Any) -> None:
+    texts = openai_client.embeddings.create(model="text-embedding-3-small", input=TEXTS)
+    numbers = openai_client.embeddings.create(model="m", input=TEXTS, encoding_format="float")
 
     assert [one.index for one in texts.data] == [0, 1, 2]
     assert texts.model == "demo-model"
@@ -38,10 +30,10 @@ def test_openais_client_gets_the_vectors_in_both_encodings(client: Any) -> None:
         assert distance(one.embedding, other.embedding) < 1e-5
 
 
-def test_ollamas_client_gets_the_same_vectors(shared_site: Any, client: Any) -> None:
-    other = ollama.Client(host=shared_site.url)
+def test_ollamas_client_gets_the_same_vectors(ollama_client: Any, openai_client: Any) -> None:
+    other = ollama_client
     found = other.embed(model="nomic-embed-text", input=TEXTS, dimensions=8)
-    expected = client.embeddings.create(model="m", input=TEXTS, dimensions=8)
+    expected = openai_client.embeddings.create(model="m", input=TEXTS, dimensions=8)
 
     assert found.model == "nomic-embed-text"
     assert found.prompt_eval_count == expected.usage.prompt_tokens
@@ -50,31 +42,30 @@ def test_ollamas_client_gets_the_same_vectors(shared_site: Any, client: Any) -> 
         assert distance(vector, one.embedding) < 1e-5
     single = other.embed(model="m", input="Paris").embeddings[0]
     assert distance(other.embeddings(model="m", prompt="Paris").embedding, single) < 1e-5
-    other._client.close()
 
 
-def test_token_ids_are_a_text(shared_site: Any, client: Any) -> None:
-    tokens = shared_site.send("POST", "/tokenize", {"prompt": "Paris"}).json["tokens"]
-    text = client.embeddings.create(model="m", input="Paris")
+def test_token_ids_are_a_text(site: Any, openai_client: Any) -> None:
+    tokens = site.send("POST", "/tokenize", {"prompt": "Paris"}).json["tokens"]
+    text = openai_client.embeddings.create(model="m", input="Paris")
     for ids in (tokens, [tokens], [tokens, [5]]):
-        found = client.embeddings.create(model="m", input=ids)
+        found = openai_client.embeddings.create(model="m", input=ids)
         assert distance(found.data[0].embedding, text.data[0].embedding) < 1e-5
         assert len(found.data) == (2 if len(ids) == 2 and ids[0] == tokens else 1)
 
 
-def test_base64_holds_little_endian_floats(shared_site: Any) -> None:
+def test_base64_holds_little_endian_floats(site: Any) -> None:
     asked = {"input": "Paris"}
-    text = shared_site.send("POST", OPENAI, asked | {"encoding_format": "base64"}).json
-    numbers = shared_site.send("POST", OPENAI, asked).json
+    text = site.send("POST", OPENAI, asked | {"encoding_format": "base64"}).json
+    numbers = site.send("POST", OPENAI, asked).json
     vector = array("f", base64.b64decode(text["data"][0]["embedding"]))
     assert distance(vector, numbers["data"][0]["embedding"]) < 1e-6
 
 
-def test_ollama_loads_the_model_where_there_is_no_text(shared_site: Any) -> None:
+def test_ollama_loads_the_model_where_there_is_no_text(site: Any) -> None:
     for sent in ({}, {"input": ""}, {"input": []}, {"input": None}):
-        reply = shared_site.send("POST", OLLAMA, {"model": "m", **sent})
+        reply = site.send("POST", OLLAMA, {"model": "m", **sent})
         assert (reply.status, reply.json["embeddings"]) == (200, [])
-    assert shared_site.send("POST", OLD, {"model": "m"}).json == {"embedding": []}
+    assert site.send("POST", OLD, {"model": "m"}).json == {"embedding": []}
 
 
 @pytest.mark.parametrize(
@@ -97,9 +88,9 @@ def test_ollama_loads_the_model_where_there_is_no_text(shared_site: Any) -> None
     ],
 )
 def test_what_has_no_vector_is_refused_by_name(
-    shared_site: Any, path: str, body: dict[str, Any], named: str
+    site: Any, path: str, body: dict[str, Any], named: str
 ) -> None:
-    reply = shared_site.send("POST", path, {"model": "m", **body})
+    reply = site.send("POST", path, {"model": "m", **body})
     assert reply.status == 400
     assert named in reply.body.decode()
 
@@ -114,18 +105,16 @@ def test_what_has_no_vector_is_refused_by_name(
         (OLD, {"prompt": "a"}),
     ],
 )
-def test_requests_and_answers_are_as_documented(
-    shared_site: Any, path: str, body: dict[str, Any]
-) -> None:
+def test_requests_and_answers_are_as_documented(site: Any, path: str, body: dict[str, Any]) -> None:
     check_request(path, body)
-    reply = shared_site.send("POST", path, body)
+    reply = site.send("POST", path, body)
     assert reply.status == 200, reply.body
     check(answer_schema(path), reply.json)
 
 
-def test_a_large_body_has_all_its_vectors(shared_site: Any) -> None:
+def test_a_large_body_has_all_its_vectors(site: Any) -> None:
     texts = [f"{number}" for number in range(100)]
-    reply = shared_site.send("POST", OPENAI, {"input": texts, "user": "x" * 200_000})
+    reply = site.send("POST", OPENAI, {"input": texts, "user": "x" * 200_000})
     assert [one["index"] for one in reply.json["data"]] == list(range(100))
 
 

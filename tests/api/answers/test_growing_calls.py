@@ -1,6 +1,5 @@
 """Tool calls of a scripted model in streams, as the vendors' own clients read them."""
 
-import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,8 +8,7 @@ import anthropic
 import openai
 import pytest
 
-from engine.scheduling.service import Engine
-from tests.api.conftest import Site, serving
+from tests.api.conftest import Site, acting
 from tests.engine.output.test_families import FORMATS, tool_template
 from tests.support.scripted import Stage
 
@@ -42,29 +40,16 @@ FUNCTION = {"name": "add", "parameters": SCHEMA}
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server on a model that calls a tool in several ways."""
     tags, marker, _ = FORMATS["json"]
-    folder = tmp_path_factory.mktemp("calling")
-    stage = Stage(
-        folder, SCRIPTS, special=tags, template=tool_template(marker), context=50_000, step_s=0.001
-    )
-    engine = Engine(loader=stage.load)
-    asyncio.run(engine.load(folder))
-    with serving(engine) as site:
+    folder, template = tmp_path_factory.mktemp("calling"), tool_template(marker)
+    options: dict[str, Any] = {"special": tags, "template": template, "context": 50_000}
+    with acting(Stage(folder, SCRIPTS, step_s=0.001, **options)) as (site, _):
         yield site
-    engine.close()
 
 
 @pytest.fixture
-def messages(site: Site) -> Iterator[anthropic.resources.Messages]:
+def messages(anthropic_client: anthropic.Anthropic) -> anthropic.resources.Messages:
     """The Messages API."""
-    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
-        yield client.messages
-
-
-@pytest.fixture
-def openai_client(site: Site) -> Iterator[openai.OpenAI]:
-    """OpenAI's APIs."""
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
+    return anthropic_client.messages
 
 
 def as_message(prompt: str, **more: Any) -> dict[str, Any]:

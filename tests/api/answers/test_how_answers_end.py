@@ -1,13 +1,11 @@
 """What dialects report if an end token, a tag or a limit falls into a tool call or a header."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from engine.scheduling.service import Engine
-from tests.api.conftest import Site, serving
+from tests.api.conftest import Site, acting
 from tests.engine.output.test_families import ANALYSIS, FINAL, FORMATS, HARMONY, tool_template
 from tests.support.scripted import END, Stage
 
@@ -17,11 +15,8 @@ ASKED = [{"role": "user", "content": "go"}]
 
 def served(folder: Any, script: list[str], **options: Any) -> Iterator[tuple[Site, Stage]]:
     stage = Stage(folder, {"go": script}, **options)
-    engine = Engine(loader=stage.load)
-    asyncio.run(engine.load(folder))
-    with serving(engine) as site:
+    with acting(stage) as (site, _):
         yield site, stage
-    engine.close()
 
 
 @pytest.fixture(scope="module")

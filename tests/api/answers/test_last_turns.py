@@ -44,30 +44,30 @@ def prompt_tokens(answer: dict[str, Any]) -> int:
 
 
 @OPENAI
-def test_a_new_turn_follows_a_complete_answer(shared_site: Any, route: str) -> None:
-    answer = ask(shared_site, route, QUESTION, ANSWER)
+def test_a_new_turn_follows_a_complete_answer(site: Any, route: str) -> None:
+    answer = ask(site, route, QUESTION, ANSWER)
     assert text_of(answer).strip()
 
-    counted = shared_site.send("POST", "/tokenize", {"messages": [QUESTION, ANSWER]}).json
+    counted = site.send("POST", "/tokenize", {"messages": [QUESTION, ANSWER]}).json
     assert counted["count"] == prompt_tokens(answer)
-    text = shared_site.send("POST", "/detokenize", {"tokens": counted["tokens"]}).json["prompt"]
+    text = site.send("POST", "/detokenize", {"tokens": counted["tokens"]}).json["prompt"]
     assert "3<|im_end|>\n<|im_start|>assistant" in text
 
 
 @OPENAI
 @pytest.mark.parametrize("fields", [CONTINUED, PAIR], ids=["alone", "pair"])
 def test_an_answer_that_was_begun_is_continued_on_request(
-    shared_site: Any, route: str, fields: dict[str, Any]
+    site: Any, route: str, fields: dict[str, Any]
 ) -> None:
-    answer = ask(shared_site, route, QUESTION, BEGUN, **fields)
+    answer = ask(site, route, QUESTION, BEGUN, **fields)
     assert text_of(answer).strip() == "3"
 
     body = {"messages": [QUESTION, BEGUN], **fields}
-    counted = shared_site.send("POST", "/tokenize", body).json
+    counted = site.send("POST", "/tokenize", body).json
     assert counted["count"] == prompt_tokens(answer)
     if route == "responses":
         body = {"input": [QUESTION, BEGUN], **fields}
-        counted = shared_site.send("POST", "/v1/responses/input_tokens", body).json
+        counted = site.send("POST", "/v1/responses/input_tokens", body).json
         assert counted["input_tokens"] == prompt_tokens(answer)
 
 
@@ -81,30 +81,30 @@ def test_an_answer_that_was_begun_is_continued_on_request(
     ids=["both", "no answer to continue"],
 )
 def test_a_contradiction_is_refused(
-    shared_site: Any, path: str, turns: list[Any], fields: dict[str, Any]
+    site: Any, path: str, turns: list[Any], fields: dict[str, Any]
 ) -> None:
     sent = {"model": "m", "messages": turns, "input": turns, **fields}
-    reply = shared_site.send("POST", path, sent)
+    reply = site.send("POST", path, sent)
     assert reply.status == 400
     assert reply.json["error"]["param"] == "continue_final_message"
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
-def test_an_answer_without_its_opening_is_refused(shared_site: Any, path: str) -> None:
+def test_an_answer_without_its_opening_is_refused(site: Any, path: str) -> None:
     turns = [QUESTION, ANSWER]
     sent = {"model": "m", "messages": turns, "input": turns, "add_generation_prompt": False}
-    reply = shared_site.send("POST", path, sent)
+    reply = site.send("POST", path, sent)
     assert reply.status == 400
     assert reply.json["error"]["param"] == "add_generation_prompt"
 
 
 @pytest.mark.parametrize("route", ["messages", "ollama"])
-def test_messages_and_ollama_continue_as_their_vendors_do(shared_site: Any, route: str) -> None:
-    answer = ask(shared_site, route, QUESTION, BEGUN, max_tokens=20)
+def test_messages_and_ollama_continue_as_their_vendors_do(site: Any, route: str) -> None:
+    answer = ask(site, route, QUESTION, BEGUN, max_tokens=20)
     assert text_of(answer).strip() == "3"
 
 
-def test_a_new_turn_after_an_answer_may_be_constrained(shared_site: Any) -> None:
+def test_a_new_turn_after_an_answer_may_be_constrained(site: Any) -> None:
     form = {"type": "json_object"}
-    answer = ask(shared_site, "chat", QUESTION, ANSWER, response_format=form, max_tokens=5)
+    answer = ask(site, "chat", QUESTION, ANSWER, response_format=form, max_tokens=5)
     assert text_of(answer).lstrip().startswith("{")

@@ -1,6 +1,5 @@
 """Log-probabilities: one entry for each token of the answer's text, and none for other tokens."""
 
-import asyncio
 import itertools
 import json
 import math
@@ -11,8 +10,7 @@ import openai
 import pytest
 
 from api.dialects.openai.write import finite
-from engine.scheduling.service import Engine
-from tests.api.conftest import Site, serving
+from tests.api.conftest import Site, acting
 from tests.engine.output.test_families import ANALYSIS, FINAL, HARMONY
 from tests.support.scripted import Stage
 
@@ -25,18 +23,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server on a scripted model of Harmony's family."""
     folder = tmp_path_factory.mktemp("logprobs")
     stage = Stage(folder, {"go": [*ANALYSIS, *FINAL, *SCRIPT]}, **HARMONY)
-    engine = Engine(loader=stage.load)
-    asyncio.run(engine.load(folder))
-    with serving(engine) as found:
+    with acting(stage) as (found, _):
         yield found
-    engine.close()
-
-
-@pytest.fixture(scope="module")
-def client(site: Site) -> Iterator[openai.OpenAI]:
-    """OpenAI's client."""
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def is_sure(logprob: float) -> bool:
@@ -45,8 +33,10 @@ def is_sure(logprob: float) -> bool:
 
 
 @STREAMED
-def test_chat_reports_each_token_of_the_content(client: openai.OpenAI, is_streamed: bool) -> None:
-    answer: Any = client.chat.completions.create(
+def test_chat_reports_each_token_of_the_content(
+    openai_client: openai.OpenAI, is_streamed: bool
+) -> None:
+    answer: Any = openai_client.chat.completions.create(
         model="m",
         messages=[{"role": "user", "content": "go"}],
         stop="END",
@@ -68,9 +58,9 @@ def test_chat_reports_each_token_of_the_content(client: openai.OpenAI, is_stream
 
 @STREAMED
 def test_completions_reports_each_token_of_the_text(
-    client: openai.OpenAI, is_streamed: bool
+    openai_client: openai.OpenAI, is_streamed: bool
 ) -> None:
-    answer: Any = client.completions.create(
+    answer: Any = openai_client.completions.create(
         model="m",
         prompt="<|start|>user:<|message|>user:go<|end|><|start|>assistant<|go|>",
         stop="END",
@@ -91,7 +81,7 @@ def test_completions_reports_each_token_of_the_text(
 
 @STREAMED
 def test_responses_reports_each_token_of_the_message(
-    client: openai.OpenAI, is_streamed: bool
+    openai_client: openai.OpenAI, is_streamed: bool
 ) -> None:
     wanted: dict[str, Any] = {
         "model": "m",
@@ -101,14 +91,14 @@ def test_responses_reports_each_token_of_the_message(
     }
     deltas: list[str] = []
     if is_streamed:
-        with client.responses.stream(**wanted) as stream:
+        with openai_client.responses.stream(**wanted) as stream:
             for event in stream:
                 if event.type == "response.output_text.delta":
                     deltas += [one.token for one in event.logprobs]
             response: Any = stream.get_final_response()
         assert deltas == ["Hel", "lo "]
     else:
-        response = client.responses.create(**wanted)
+        response = openai_client.responses.create(**wanted)
     (part,) = response.output[-1].content
 
     assert [one.token for one in part.logprobs] == ["Hel", "lo "]
@@ -140,8 +130,8 @@ def test_log_probabilities_are_valid_json_numbers(site: Site) -> None:
 
 
 @STREAMED
-def test_chat_lists_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
-    answer: Any = client.chat.completions.create(
+def test_chat_lists_the_likeliest_tokens(openai_client: openai.OpenAI, is_streamed: bool) -> None:
+    answer: Any = openai_client.chat.completions.create(
         model="m",
         messages=[{"role": "user", "content": "go"}],
         logprobs=True,
@@ -158,8 +148,10 @@ def test_chat_lists_the_likeliest_tokens(client: openai.OpenAI, is_streamed: boo
 
 
 @STREAMED
-def test_completions_lists_the_likeliest_tokens(client: openai.OpenAI, is_streamed: bool) -> None:
-    answer: Any = client.completions.create(
+def test_completions_lists_the_likeliest_tokens(
+    openai_client: openai.OpenAI, is_streamed: bool
+) -> None:
+    answer: Any = openai_client.completions.create(
         model="m",
         prompt="<|start|>user:<|message|>user:go<|end|><|start|>assistant<|go|>",
         logprobs=2,
@@ -174,8 +166,8 @@ def test_completions_lists_the_likeliest_tokens(client: openai.OpenAI, is_stream
     assert all(piece in one for piece, one in zip(pieces, top, strict=True))
 
 
-def test_responses_lists_the_likeliest_tokens(client: openai.OpenAI) -> None:
-    response: Any = client.responses.create(model="m", input="go", top_logprobs=3)
+def test_responses_lists_the_likeliest_tokens(openai_client: openai.OpenAI) -> None:
+    response: Any = openai_client.responses.create(model="m", input="go", top_logprobs=3)
     (part,) = response.output[-1].content
 
     assert [one.top_logprobs[0].token for one in part.logprobs] == SCRIPT

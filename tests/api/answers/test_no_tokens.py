@@ -31,10 +31,10 @@ def test_a_message_with_a_limit_of_0_leaves_its_prompt_in_the_cache(
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_raw_prompt_with_a_limit_of_0_is_read_and_ends_at_the_limit(
-    serve: Callable[..., Any], staged: Callable[..., Any], is_streamed: bool
+    staged: Callable[..., Any], is_streamed: bool
 ) -> None:
     stage = staged(step_s=0)
-    site = serve(stage.engine)
+    site = stage.site
     prompt, stream = f"user:{LONG}{GO}", {"model": "m", "stream": is_streamed}
     asked = {"prompt": prompt, "max_tokens": 0, "n": 2, **stream}
     asked_sglang = {"text": prompt, "sampling_params": {"max_new_tokens": 0}, **stream}
@@ -66,29 +66,26 @@ def test_a_raw_prompt_with_a_limit_of_0_is_read_and_ends_at_the_limit(
     ],
 )
 def test_a_limit_of_0_is_refused_by_name_if_the_vendor_refuses_it(
-    serve: Callable[..., Any],
     staged: Callable[..., Any],
     path: str,
     body: dict[str, Any],
     field: str,
 ) -> None:
-    reply = serve(staged(step_s=0).engine).send("POST", path, {"model": "m", **body})
+    reply = staged(step_s=0).site.send("POST", path, {"model": "m", **body})
 
     assert reply.status == 400
     assert reply.json["error"]["param"] == field
 
 
 @pytest.mark.parametrize("wanted", [0, -1, -2])
-def test_a_limit_of_0_means_no_limit_in_ollama(
-    serve: Callable[..., Any], staged: Callable[..., Any], wanted: int
-) -> None:
+def test_a_limit_of_0_means_no_limit_in_ollama(staged: Callable[..., Any], wanted: int) -> None:
     ask = {
         "model": "scripted",
         "stream": False,
         "messages": [{"role": "user", "content": "Hi"}],
         "options": {"num_predict": wanted},
     }
-    reply = serve(staged(step_s=0).engine).send("POST", "/api/chat", ask)
+    reply = staged(step_s=0).site.send("POST", "/api/chat", ask)
 
     assert reply.json["message"]["content"] == "Hello"
     assert reply.json["done_reason"] == "stop"

@@ -64,51 +64,40 @@ def bodies(path: str, value: str) -> list[tuple[str, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("value", [LONG, "-" + LONG, "1e999", "-1e400", "9" * 400, LONG + ".5"])
+@pytest.mark.parametrize("value", [LONG, "-1e400", "9" * 400])
 @pytest.mark.parametrize("path", GOOD)
 def test_a_number_beyond_all_bounds_is_refused_in_every_field(
-    site: Any, path: str, value: str
+    scripted_site: Any, path: str, value: str
 ) -> None:
     for name, body in bodies(path, value):
-        reply = site.send("POST", path, body)
+        reply = scripted_site.send("POST", path, body)
         assert reply.status == 400, (name, reply.body)
         assert name in reply.body.decode()
         assert len(reply.body) < 1000
 
 
-@pytest.mark.parametrize("value", [str(2**63), str(-(2**63)), str(2**64 - 1), "1e300", "-0.0"])
+@pytest.mark.parametrize("value", [str(2**63), str(-(2**63)), "1e300", "-0.0"])
 @pytest.mark.parametrize("path", GOOD)
-def test_a_large_number_never_breaks_the_server(site: Any, path: str, value: str) -> None:
+def test_a_large_number_never_breaks_the_server(scripted_site: Any, path: str, value: str) -> None:
     for name, body in bodies(path, value):
         # The test does not need answers that are as long as the context allows.
         if name not in ("max_tokens", "num_predict", "max_new_tokens", "seed", "max_output_tokens"):
-            reply = site.send("POST", path, body)
+            reply = scripted_site.send("POST", path, body)
             assert reply.status < 500, (name, reply.body)
 
 
-@pytest.mark.parametrize("key", [LONG, "9" * 19, "²", "٣", "-1", "+1", "1_0", " 1", "1.0", "", "x"])
 @pytest.mark.parametrize(("path", "outer"), BIASED)
-def test_a_bias_whose_key_is_not_a_token_id_is_refused_by_name(
-    site: Any, path: str, outer: str, key: str
+def test_a_bias_whose_key_is_not_an_id_of_the_vocabulary_is_refused_by_name(
+    scripted_site: Any, path: str, outer: str
 ) -> None:
     _, good = GOOD[path]
-    given = {"logit_bias": {key: 1}}
-    reply = site.send("POST", path, good | ({outer: given} if outer else given))
-    assert reply.status == 400, reply.body
-    assert "logit_bias" in reply.body.decode()
-    assert len(reply.body) < 1000
-
-
-@pytest.mark.parametrize("key", ["9" * 18, "1000000"])
-@pytest.mark.parametrize(("path", "outer"), BIASED)
-def test_a_bias_for_an_id_outside_the_vocabulary_is_refused(
-    site: Any, path: str, outer: str, key: str
-) -> None:
-    _, good = GOOD[path]
-    given = {"logit_bias": {key: 1}}
-    reply = site.send("POST", path, good | ({outer: given} if outer else given))
-    assert reply.status == 400, reply.body
-    assert "logit_bias" in reply.body.decode()
+    wrong = (LONG, "9" * 19, "²", "٣", "-1", "+1", "1_0", " 1", "1.0", "", "x")
+    for key in (*wrong, "9" * 18, "1000000"):
+        given = {"logit_bias": {key: 1}}
+        reply = scripted_site.send("POST", path, good | ({outer: given} if outer else given))
+        assert reply.status == 400, reply.body
+        assert "logit_bias" in reply.body.decode()
+        assert len(reply.body) < 1000
 
 
 def test_long_numbers_in_content_are_accepted(site: Any) -> None:
@@ -148,10 +137,10 @@ def test_stops_that_are_too_long_together_are_refused_with_the_limit(site: Any, 
 
 
 @pytest.mark.parametrize("path", STOPS)
-def test_stops_are_counted_without_duplicates(shared_site: Any, path: str) -> None:
-    assert shared_site.send("POST", path, with_stops(path, ["x" * 4096, "END"] * 500)).status == 200
+def test_stops_are_counted_without_duplicates(site: Any, path: str) -> None:
+    assert site.send("POST", path, with_stops(path, ["x" * 4096, "END"] * 500)).status == 200
     many = [f"<{n}>" for n in range(65)]
-    reply = shared_site.send("POST", path, with_stops(path, many * 2))
+    reply = site.send("POST", path, with_stops(path, many * 2))
     assert reply.status == 400
     assert "at most 64 stop sequences are accepted, got 65" in reply.body.decode()
 
@@ -209,14 +198,14 @@ WHOLE: dict[str, list[dict[str, Any]]] = {
     ],
 )
 def test_a_whole_number_may_be_written_as_a_decimal(
-    shared_site: Any, path: str, fields: dict[str, Any]
+    site: Any, path: str, fields: dict[str, Any]
 ) -> None:
     good = GOOD[path][1] if path in GOOD else {}
     check_request(path, good | fields)
-    reply = shared_site.send("POST", path, good | {"stream": False} | fields)
+    reply = site.send("POST", path, good | {"stream": False} | fields)
     assert reply.status == 200, reply.body
     as_integers = json.loads(json.dumps(good | {"stream": False} | fields), parse_float=_whole)
-    assert shared_site.send("POST", path, as_integers).status == 200
+    assert site.send("POST", path, as_integers).status == 200
 
 
 def _whole(text: str) -> int:
@@ -239,14 +228,14 @@ def _whole(text: str) -> int:
     ],
 )
 def test_what_is_no_whole_number_is_refused_by_name(
-    shared_site: Any, path: str, name: str, value: str
+    site: Any, path: str, name: str, value: str
 ) -> None:
     wrong = f"[{value}]" if name in ("stop_token_ids", "tokens") else value
     good = GOOD[path][1] if path in GOOD else {}
     outer = INNER[path][0] if path in INNER else ""
     body = good | ({outer: {name: "HERE"}} if outer else {name: "HERE"})
     raw = json.dumps(body).replace('"HERE"', wrong).encode()
-    reply = shared_site.send("POST", path, raw)
+    reply = site.send("POST", path, raw)
     assert reply.status == 400, reply.body
     assert name in reply.body.decode()
 

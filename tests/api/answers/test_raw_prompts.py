@@ -1,13 +1,11 @@
 """The answer to a raw prompt is the generated text, with its tags, calls and markers."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from engine.scheduling.service import Engine
-from tests.api.conftest import Site, serving
+from tests.api.conftest import Site, acting
 from tests.engine.output.test_families import ANALYSIS, CALL, FINAL, FORMATS, HARMONY, tool_template
 from tests.support.scripted import END, GO, START, Stage
 
@@ -58,11 +56,8 @@ def played(
     """A server on a model of each family, and the whole text that its model generates."""
     script, options = FAMILIES[request.param]
     folder = tmp_path_factory.mktemp("raw")
-    engine = Engine(loader=Stage(folder, {"go": script}, **options).load)
-    asyncio.run(engine.load(folder))
-    with serving(engine) as site:
+    with acting(Stage(folder, {"go": script}, **options)) as (site, _):
         yield site, "".join(script)
-    engine.close()
 
 
 @pytest.mark.parametrize("dialect", ASKS)

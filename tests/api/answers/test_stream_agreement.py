@@ -115,7 +115,7 @@ def rebuilt_message(events: list[dict[str, Any]]) -> dict[str, Any]:
     return message
 
 
-@settings(max_examples=cases(60), deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(answers())
 def test_a_streamed_message_adds_up_to_the_whole_one(batches: list[list[Event]]) -> None:
     params = MessageCreateParams.model_validate({**ASK, "max_tokens": 64})
@@ -149,7 +149,7 @@ def rebuilt_completion(chunks: list[dict[str, Any]]) -> dict[str, Any]:
     return {"message": message, "usage": chunks[-1]["usage"], **end}
 
 
-@settings(max_examples=cases(60), deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(answers())
 def test_a_streamed_completion_adds_up_to_the_whole_one(batches: list[list[Event]]) -> None:
     params = ChatCompletionParams.model_validate({**ASK, "stream_options": {"include_usage": True}})
@@ -173,7 +173,7 @@ def test_a_streamed_completion_adds_up_to_the_whole_one(batches: list[list[Event
     }
 
 
-@settings(max_examples=cases(60), deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(answers(), st.booleans())
 def test_a_streamed_raw_completion_adds_up_to_the_whole_one(
     batches: list[list[Event]], echo: bool
@@ -213,7 +213,7 @@ def rebuilt_response(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return items
 
 
-@settings(max_examples=cases(60), deadline=None)
+@settings(max_examples=cases(25), deadline=None)
 @given(answers(), st.booleans())
 def test_a_streamed_response_adds_up_to_the_whole_one(
     batches: list[list[Event]], parallel: bool

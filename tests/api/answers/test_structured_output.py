@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-COUNT = "Count from 1 to 10, one number per line"
+TURNS: list[Any] = [{"role": "user", "content": "Count from 1 to 10, one number per line"}]
 SCHEMA = {
     "type": "object",
     "properties": {"city": {"enum": ["Paris", "Oslo"]}, "is_raining": {"type": "boolean"}},
@@ -30,63 +30,54 @@ class Weather(BaseModel):
     is_raining: bool
 
 
-def chat(site: Any, is_streamed: bool, **wanted: Any) -> Any:
-    wanted |= {"model": "m", "messages": [{"role": "user", "content": COUNT}], "max_tokens": 200}
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        if not is_streamed:
-            return client.chat.completions.create(**wanted).choices[0]
-        with client.chat.completions.stream(**wanted) as stream:
-            return stream.get_final_completion().choices[0]
+def chat(client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
+    wanted |= {"model": "m", "messages": TURNS, "max_tokens": 200}
+    if not is_streamed:
+        return client.chat.completions.create(**wanted).choices[0]
+    with client.chat.completions.stream(**wanted) as stream:
+        return stream.get_final_completion().choices[0]
 
 
-def message(site: Any, is_streamed: bool, **wanted: Any) -> Any:
-    wanted |= {"model": "m", "messages": [{"role": "user", "content": COUNT}], "max_tokens": 200}
-    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
-        if not is_streamed:
-            return client.messages.create(**wanted)
-        with client.messages.stream(**wanted) as stream:
-            return stream.get_final_message()
+def message(client: anthropic.Anthropic, is_streamed: bool, **wanted: Any) -> Any:
+    wanted |= {"model": "m", "messages": TURNS, "max_tokens": 200}
+    if not is_streamed:
+        return client.messages.create(**wanted)
+    with client.messages.stream(**wanted) as stream:
+        return stream.get_final_message()
 
 
 @STREAMED
-def test_chat_constrains_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
+def test_chat_constrains_an_answer_to_a_schema(openai_client: Any, is_streamed: bool) -> None:
     wanted = {"type": "json_schema", "json_schema": {"name": "weather", "schema": SCHEMA}}
-    choice = chat(site, is_streamed, response_format=wanted)
+    choice = chat(openai_client, is_streamed, response_format=wanted)
     answer = json.loads(choice.message.content)
 
     assert answer.keys() == {"city", "is_raining"}
     assert choice.finish_reason == "stop"
 
 
-def test_chat_parses_an_answer(site: Any) -> None:
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        answer = client.chat.completions.parse(
-            model="m", messages=[{"role": "user", "content": COUNT}], response_format=Weather
-        )
+def test_chat_parses_an_answer(openai_client: Any) -> None:
+    answer = openai_client.chat.completions.parse(
+        model="m", messages=TURNS, response_format=Weather
+    )
 
     assert isinstance(answer.choices[0].message.parsed, Weather)
 
 
 @STREAMED
-def test_messages_parses_an_answer(site: Any, is_streamed: bool) -> None:
-    wanted: dict[str, Any] = {
-        "model": "m",
-        "max_tokens": 200,
-        "messages": [{"role": "user", "content": COUNT}],
-        "output_format": Weather,
-    }
-    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
-        if is_streamed:
-            with client.messages.stream(**wanted) as stream:
-                answer = stream.get_final_message()
-        else:
-            answer = client.messages.parse(**wanted)
+def test_messages_parses_an_answer(anthropic_client: Any, is_streamed: bool) -> None:
+    wanted = {"model": "m", "max_tokens": 200, "messages": TURNS, "output_format": Weather}
+    if is_streamed:
+        with anthropic_client.messages.stream(**wanted) as stream:
+            answer = stream.get_final_message()
+    else:
+        answer = anthropic_client.messages.parse(**wanted)
 
     assert isinstance(answer.parsed_output, Weather)
 
 
-def test_chat_begins_an_object_if_the_request_asks_for_json(site: Any) -> None:
-    choice = chat(site, False, response_format={"type": "json_object"})
+def test_chat_begins_an_object_if_the_request_asks_for_json(openai_client: Any) -> None:
+    choice = chat(openai_client, False, response_format={"type": "json_object"})
 
     # An unconstrained object may be longer than the limit, so only its beginning is checked.
     assert choice.message.content.lstrip().startswith("{")
@@ -95,9 +86,11 @@ def test_chat_begins_an_object_if_the_request_asks_for_json(site: Any) -> None:
 
 
 @STREAMED
-def test_messages_constrains_an_answer_to_a_schema(site: Any, is_streamed: bool) -> None:
+def test_messages_constrains_an_answer_to_a_schema(
+    anthropic_client: Any, is_streamed: bool
+) -> None:
     wanted = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
-    found = message(site, is_streamed, extra_body=wanted)
+    found = message(anthropic_client, is_streamed, extra_body=wanted)
 
     assert json.loads(found.content[0].text).keys() == {"city", "is_raining"}
     assert found.stop_reason == "end_turn"
@@ -107,10 +100,12 @@ def test_messages_constrains_an_answer_to_a_schema(site: Any, is_streamed: bool)
 @pytest.mark.parametrize(
     "choice", ["required", {"type": "function", "function": {"name": "get_weather"}}]
 )
-def test_chat_makes_a_call_that_is_required(site: Any, choice: Any, is_streamed: bool) -> None:
+def test_chat_makes_a_call_that_is_required(
+    openai_client: Any, choice: Any, is_streamed: bool
+) -> None:
     function = {"name": "get_weather", "parameters": PARAMETERS}
     tools = [{"type": "function", "function": function}]
-    found = chat(site, is_streamed, tools=tools, tool_choice=choice)
+    found = chat(openai_client, is_streamed, tools=tools, tool_choice=choice)
     (call,) = found.message.tool_calls
 
     assert found.finish_reason == "tool_calls"
@@ -120,9 +115,11 @@ def test_chat_makes_a_call_that_is_required(site: Any, choice: Any, is_streamed:
 
 @STREAMED
 @pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "get_weather"}])
-def test_messages_makes_a_call_that_is_required(site: Any, choice: Any, is_streamed: bool) -> None:
+def test_messages_makes_a_call_that_is_required(
+    anthropic_client: Any, choice: Any, is_streamed: bool
+) -> None:
     tools = [{"name": "get_weather", "input_schema": PARAMETERS}]
-    found = message(site, is_streamed, tools=tools, tool_choice=choice)
+    found = message(anthropic_client, is_streamed, tools=tools, tool_choice=choice)
     (call,) = found.content
 
     assert found.stop_reason == "tool_use"
@@ -234,3 +231,38 @@ def test_a_schema_out_of_bounds_is_refused_by_its_field_and_the_bound(
     said = json.dumps(reply.json)
     assert OUT_OF_RANGE in said
     assert named in said
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt"),
+    [
+        ("/v1/chat/completions", {"messages": TURNS}),
+        ("/v1/completions", {"prompt": "Hi"}),
+        ("/v1/responses", {"input": "Hi"}),
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_schema_that_does_not_compile_is_named_by_the_field_that_was_sent(
+    site: Any, path: str, prompt: dict[str, Any], is_streamed: bool
+) -> None:
+    bad = {"type": "object", "properties": {"a": {"type": "objekt"}}}
+    for form, param in (
+        ({"guided_json": bad}, "guided_json"),
+        ({"structured_outputs": {"json": bad}}, "structured_outputs.json"),
+    ):
+        reply = site.send("POST", path, {"model": "m", "stream": is_streamed, **prompt, **form})
+        assert reply.status == 400
+        assert reply.json["error"]["param"] == param
+        assert "objekt" in reply.json["error"]["message"]
+
+
+OSLO = {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"]}
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_a_server_answers_with_guided_json(site: Any, path: str) -> None:
+    ask = {"model": "m", "messages": TURNS, "prompt": "Hi", "max_tokens": 60, "guided_json": OSLO}
+    choice = site.send("POST", path, ask).json["choices"][0]
+    text = choice["text"] if "text" in choice else choice["message"]["content"]
+
+    assert json.loads(text) == {"city": "Oslo"}

@@ -95,9 +95,9 @@ def test_a_header_says_that_the_tools_were_left_out(
     assert HEADER not in toolless.send("POST", path, without).headers
 
 
-def test_a_template_with_tools_leaves_none_out(shared_site: Site) -> None:
+def test_a_template_with_tools_leaves_none_out(site: Site) -> None:
     for path, (body, _) in ASKED.items():
-        assert HEADER not in shared_site.send("POST", path, {**body, "stream": False}).headers
+        assert HEADER not in site.send("POST", path, {**body, "stream": False}).headers
 
 
 def test_the_header_is_there_for_a_model_that_must_be_loaded_first(

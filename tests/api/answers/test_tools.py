@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 from anthropic import beta_tool
 
@@ -15,28 +13,29 @@ STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "
 
 
 @STREAMED
-def test_a_message_calls_a_tool_and_answers_from_its_result(site: Any, is_streamed: bool) -> None:
+def test_a_message_calls_a_tool_and_answers_from_its_result(
+    anthropic_client: Any, is_streamed: bool
+) -> None:
     wanted: dict[str, Any] = {
         "model": "claude-opus-local",
         "max_tokens": 200,
         "tools": [{"name": "get_weather", "description": DESCRIPTION, "input_schema": SCHEMA}],
     }
-    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
 
-        def ask(*turns: Any) -> Any:
-            if not is_streamed:
-                return client.messages.create(messages=turns, **wanted)
-            with client.messages.stream(messages=turns, **wanted) as stream:
-                return stream.get_final_message()
+    def ask(*turns: Any) -> Any:
+        if not is_streamed:
+            return anthropic_client.messages.create(messages=turns, **wanted)
+        with anthropic_client.messages.stream(messages=turns, **wanted) as stream:
+            return stream.get_final_message()
 
-        called = ask(QUESTION)
-        call = called.content[-1]
-        result = {"type": "tool_result", "tool_use_id": call.id, "content": "Rain"}
-        answered = ask(
-            QUESTION,
-            {"role": "assistant", "content": called.content},
-            {"role": "user", "content": [result]},
-        )
+    called = ask(QUESTION)
+    call = called.content[-1]
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "Rain"}
+    answered = ask(
+        QUESTION,
+        {"role": "assistant", "content": called.content},
+        {"role": "user", "content": [result]},
+    )
 
     assert called.stop_reason == "tool_use"
     assert (call.type, call.name, call.input) == ("tool_use", "get_weather", {"city": "Paris"})
@@ -46,28 +45,27 @@ def test_a_message_calls_a_tool_and_answers_from_its_result(site: Any, is_stream
 
 @STREAMED
 def test_a_completion_calls_a_tool_and_answers_from_its_result(
-    site: Any, is_streamed: bool
+    openai_client: Any, is_streamed: bool
 ) -> None:
     function = {"name": "get_weather", "description": DESCRIPTION, "parameters": SCHEMA}
     wanted: dict[str, Any] = {
         "model": "gpt-local",
         "tools": [{"type": "function", "function": function}],
     }
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
 
-        def ask(*turns: Any) -> Any:
-            if not is_streamed:
-                return client.chat.completions.create(messages=turns, **wanted).choices[0]
-            with client.chat.completions.stream(messages=turns, **wanted) as stream:
-                return stream.get_final_completion().choices[0]
+    def ask(*turns: Any) -> Any:
+        if not is_streamed:
+            return openai_client.chat.completions.create(messages=turns, **wanted).choices[0]
+        with openai_client.chat.completions.stream(messages=turns, **wanted) as stream:
+            return stream.get_final_completion().choices[0]
 
-        called = ask(QUESTION)
-        (call,) = called.message.tool_calls
-        answered = ask(
-            QUESTION,
-            {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]},
-            {"role": "tool", "tool_call_id": call.id, "content": "Rain"},
-        )
+    called = ask(QUESTION)
+    (call,) = called.message.tool_calls
+    answered = ask(
+        QUESTION,
+        {"role": "assistant", "content": None, "tool_calls": [call.model_dump()]},
+        {"role": "tool", "tool_call_id": call.id, "content": "Rain"},
+    )
 
     assert called.finish_reason == "tool_calls"
     assert call.function.name == "get_weather"
@@ -76,22 +74,21 @@ def test_a_completion_calls_a_tool_and_answers_from_its_result(
     assert "Rain" in answered.message.content
 
 
-def test_no_tool_is_called_if_the_choice_is_none(site: Any) -> None:
-    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
-        message = client.messages.create(
-            model="claude-opus-local",
-            max_tokens=50,
-            messages=[QUESTION],
-            tools=[{"name": "get_weather", "description": DESCRIPTION, "input_schema": SCHEMA}],
-            tool_choice={"type": "none"},
-        )
+def test_no_tool_is_called_if_the_choice_is_none(anthropic_client: Any) -> None:
+    message = anthropic_client.messages.create(
+        model="claude-opus-local",
+        max_tokens=50,
+        messages=[QUESTION],
+        tools=[{"name": "get_weather", "description": DESCRIPTION, "input_schema": SCHEMA}],
+        tool_choice={"type": "none"},
+    )
 
     assert [block.type for block in message.content] == ["text"]
 
 
 @STREAMED
 def test_the_vendors_tool_runner_gets_its_answer_without_threads(
-    site: Any, is_streamed: bool
+    anthropic_client: Any, is_streamed: bool
 ) -> None:
     asked: list[str] = []
 
@@ -105,14 +102,13 @@ def test_the_vendors_tool_runner_gets_its_answer_without_threads(
         asked.append(city)
         return "Rain"
 
-    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
-        message = client.beta.messages.tool_runner(
-            model="claude-opus-local",
-            max_tokens=200,
-            messages=[QUESTION],
-            tools=[get_weather],
-            stream=is_streamed,
-        ).until_done()
+    message = anthropic_client.beta.messages.tool_runner(
+        model="claude-opus-local",
+        max_tokens=200,
+        messages=[QUESTION],
+        tools=[get_weather],
+        stream=is_streamed,
+    ).until_done()
 
     assert asked == ["Paris"]
     assert "Rain" in message.content[0].text

@@ -13,7 +13,7 @@ ASK: dict[str, Any] = {
     "max_tokens": 4,
     "messages": [{"role": "user", "content": "Hi"}],
 }
-PADDING = "p" * 300_000
+PADDING = "p" * 150_000
 ANSWERS = {route.path: route for dialect in DIALECTS for route in dialect.answers}
 
 

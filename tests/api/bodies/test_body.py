@@ -117,7 +117,7 @@ fields = st.sampled_from(
 )
 
 
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(st.dictionaries(fields, json_values, max_size=5))
 @pytest.mark.parametrize("model", [MessageCreateParams, ChatCompletionParams])
 def test_any_object_is_read_or_refused_by_one_of_its_fields(

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import socket
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -39,7 +40,7 @@ MODELS: list[tuple[type[WireModel], str]] = [
 def test_validation_ends_at_the_first_wrong_item(
     model: type[WireModel], field: str, item: str
 ) -> None:
-    items = ",".join([item] * 100_000)
+    items = ",".join([item] * 30_000)
     rest = json.dumps({key: value for key, value in ASK.items() if key != field})[1:]
     raw = f'{{"{field}": [{items}], {rest}'.encode()
     tracemalloc.start()
@@ -51,7 +52,7 @@ def test_validation_ends_at_the_first_wrong_item(
     assert caught.value.field[0] == field
     assert len(caught.value.message) < 500
     # Room for the values themselves, and none for an error of each wrong item.
-    assert peak < 85_000_000
+    assert peak < 25_500_000
 
 
 def test_a_table_with_too_many_keys_is_refused_before_its_values_are_checked() -> None:
@@ -64,65 +65,23 @@ def test_a_table_with_too_many_keys_is_refused_before_its_values_are_checked() -
 
 
 @pytest.mark.parametrize(
-    ("path", "field"),
-    [
-        ("/v1/messages", "messages"),
-        ("/v1/chat/completions", "messages"),
-        ("/v1/responses", "input"),
-        ("/api/chat", "messages"),
-    ],
+    ("model", "field"),
+    [one for one in MODELS if one[1] in ("messages", "input")],
+    ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_more_items_than_any_conversation_has_are_refused_before_they_are_checked(
-    shared_site: Any, path: str, field: str
+    model: type[WireModel], field: str
 ) -> None:
-    items = [{"role": "user", "content": "a"}] * 65_537
-    reply = shared_site.send("POST", path, {"model": "m", "max_tokens": 1, field: items})
-
-    assert reply.status == 400
-    assert "at most 65,536 items are possible" in str(reply.json["error"])
+    items = [{"role": "nobody", "content": "a"}] * 65_537
+    with pytest.raises(ApiError, match="at most 65,536 items are possible"):
+        parsed(json.dumps({"model": "m", "max_tokens": 1, field: items}).encode(), model)
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/generate", "/api/chat"])
-def test_a_body_with_more_values_than_any_prompt_is_refused_unread(
-    shared_site: Any, path: str
-) -> None:
-    reply = shared_site.send("POST", path, b'{"prompt": [' + b"1," * 8_000_000 + b"1]}")
+def test_a_body_with_more_values_than_any_prompt_is_refused_unread(site: Any) -> None:
+    reply = site.send("POST", "/generate", b'{"prompt": [' + b"1," * 1_500_000 + b"1]}")
 
     assert reply.status == 413
     assert "more than 1,000,000 values" in str(reply.json["error"])
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        ASK | {"messages": [{"role": "x" * 100_000, "content": "Hi"}]},
-        ASK | {"messages": [{"role": "user", "content": [{"type": "y" * 100_000}]}]},
-        ASK | {"tool_choice": {"type": "z" * 100_000}},
-        ASK
-        | {
-            "tools": [{"type": "function", "function": {"name": "f"}, "name": "f"}],
-            "tool_choice": {"type": "function", "function": {"name": "w" * 100_000}},
-        },
-        ASK | {"response_format": {"type": "v" * 100_000}},
-        ASK | {"u" * 100_000: 10**400},
-        ASK | {"options": {"t" * 100_000: 10**40}},
-        {"text": "a", "sampling_params": {"logit_bias": {"s" * 100_000: "r" * 100_000}}},
-        ASK | {"messages": "q" * 100_000},
-    ],
-    ids=["role", "block", "choice", "tool", "format", "key", "inner key", "table", "messages"],
-)
-@pytest.mark.parametrize(
-    "path", ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/generate", "/api/chat"]
-)
-def test_an_error_quotes_little_of_its_request(
-    shared_site: Any, path: str, ask: dict[str, Any]
-) -> None:
-    reply = shared_site.send("POST", path, ask)
-
-    assert reply.status < 500
-    if reply.status >= 400:
-        assert len(reply.body) < 2000
-        assert not any(letter * 201 in reply.body.decode() for letter in "qrstuvwxyz")
 
 
 def _is_params(value: object) -> bool:
@@ -134,29 +93,21 @@ def _is_params(value: object) -> bool:
     "wrong", [{}, {"stop_sequences": [""]}, {"thread": {}}], ids=["right", "stop", "thread"]
 )
 def test_an_answered_request_leaves_nothing_for_the_garbage_collector(
-    shared_site: Any, wrong: dict[str, Any], padding: int
+    site: Any, wrong: dict[str, Any], padding: int
 ) -> None:
-    shared_site.send("POST", "/v1/messages", ASK)
+    site.send("POST", "/v1/messages", ASK)
     gc.collect()
     earlier = {id(params): params for params in gc.get_objects() if _is_params(params)}
     gc.disable()
     try:
         for _ in range(3):
-            shared_site.send("POST", "/v1/messages", ASK | wrong | {"padding": "x" * padding})
+            site.send("POST", "/v1/messages", ASK | wrong | {"padding": "x" * padding})
         ends_at = time.monotonic() + 30
         while any(_is_params(one) and id(one) not in earlier for one in gc.get_objects()):
             assert time.monotonic() < ends_at
             time.sleep(0.05)
     finally:
         gc.enable()
-
-
-def test_a_long_name_of_an_unknown_model_is_quoted_only_in_part(serve: Callable[..., Any]) -> None:
-    site = serve(strict=True)
-    reply = site.send("POST", "/v1/messages", ASK | {"model": "m" * 100_000})
-
-    assert reply.status == 404
-    assert len(reply.body) < 1000
 
 
 def test_one_client_gets_half_of_the_room_for_bodies_and_gives_it_back() -> None:
@@ -176,8 +127,6 @@ def test_one_client_gets_half_of_the_room_for_bodies_and_gives_it_back() -> None
 def test_the_bytes_of_unfinished_bodies_are_bounded_and_small_bodies_always_pass(
     serve: Callable[..., Any],
 ) -> None:
-    import socket
-
     site = serve(max_body_bytes=1_000_000, body_timeout_s=30)
     head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n"
     held: list[socket.socket] = []
@@ -188,7 +137,9 @@ def test_the_bytes_of_unfinished_bodies_are_bounded_and_small_bodies_always_pass
             held.append(one)
             one.sendall(head + b" " * 900_000)
             assert site.send("POST", "/v1/messages", ASK).status == 200
-            one.settimeout(2)  # the requests that are not refused wait for the rest of their bodies
+            one.settimeout(
+                0.2
+            )  # the requests that are not refused wait for the rest of their bodies
             try:
                 refused = refused or b" 429 " in one.recv(4096)
             except TimeoutError:

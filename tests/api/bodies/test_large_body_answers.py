@@ -85,44 +85,42 @@ def test_a_fault_in_a_large_body_is_reported_as_in_a_small_one(
     ids=["syntax", "surrogate", "NaN", "deep", "no UTF-8", "digits"],
 )
 def test_a_large_body_that_is_not_json_is_refused_in_the_same_words(
-    shared_site: Any, path: str, raw: bytes
+    site: Any, path: str, raw: bytes
 ) -> None:
     large = raw[:-1] + b', "padding": "' + PADDING.encode() + b'"}'
 
-    assert gist(shared_site.send("POST", path, large)) == gist(shared_site.send("POST", path, raw))
+    assert gist(site.send("POST", path, large)) == gist(site.send("POST", path, raw))
 
 
-def test_a_large_request_is_answered_like_a_small_one(shared_site: Any) -> None:
+def test_a_large_request_is_answered_like_a_small_one(site: Any) -> None:
     for path, body in (
         ("/v1/messages", ASK),
         ("/v1/completions", {"model": "m", "prompt": ["a", "b"], "max_tokens": 2}),
         ("/generate", {"input_ids": [5, 6], "sampling_params": {"max_new_tokens": 2}}),
     ):
         small, large = (
-            shared_site.send("POST", path, body),
-            shared_site.send("POST", path, padded(body)),
+            site.send("POST", path, body),
+            site.send("POST", path, padded(body)),
         )
         assert (small.status, large.status) == (200, 200)
 
 
-def test_a_long_conversation_reaches_the_model_complete(shared_site: Any) -> None:
+def test_a_long_conversation_reaches_the_model_complete(site: Any) -> None:
     body = ASK | {"messages": [{"role": "user", "content": "word " * 40_000 + "é👋"}]}
     # The count needs every character.
-    small = shared_site.send("POST", "/v1/messages/count_tokens", ASK | {"messages": [
+    small = site.send("POST", "/v1/messages/count_tokens", ASK | {"messages": [
         {"role": "user", "content": "word " * 10_000 + "é👋"}
     ]})  # fmt: skip
-    large = shared_site.send("POST", "/v1/messages/count_tokens", padded(ASK | {"messages": [
+    large = site.send("POST", "/v1/messages/count_tokens", padded(ASK | {"messages": [
         {"role": "user", "content": "word " * 10_000 + "é👋"}
     ]}))  # fmt: skip
     assert small.status == large.status == 200
     assert small.json == large.json
-    assert shared_site.send("POST", "/v1/messages", body).status == 400
+    assert site.send("POST", "/v1/messages", body).status == 400
 
 
-def test_a_short_body_of_many_values_is_read_in_another_process(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    site = serve(staged(step_s=0).engine)
+def test_a_short_body_of_many_values_is_read_in_another_process(staged: Callable[..., Any]) -> None:
+    site = staged(step_s=0).site
     body = ASK | {"messages": [{"role": "user", "content": ""}] * 3_500}
     assert len(json.dumps(body)) < SMALL_BYTES * 1.2
     before = len(helpers())
@@ -132,9 +130,9 @@ def test_a_short_body_of_many_values_is_read_in_another_process(
 
 
 def test_the_request_of_a_large_body_is_made_in_another_process(
-    serve: Callable[..., Any], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = serve(staged(step_s=0).engine)
+    site = staged(step_s=0).site
 
     def fails(*_: object, **__: object) -> Any:
         raise AssertionError("read on the server's loop")

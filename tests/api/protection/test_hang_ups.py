@@ -98,10 +98,10 @@ def test_every_dialect_has_a_body_here() -> None:
 @PATHS
 @STREAMED
 def test_a_hang_up_during_decoding_ends_the_generation(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
+    staged: Callable[..., Any], path: str, is_streamed: bool
 ) -> None:
     stage = staged(step_s=STEP_S)
-    site = serve(stage.engine)
+    site = stage.site
     sent = body(path, LONG, is_streamed=is_streamed)
     connection = site.open("POST", path, sent, waits=is_streamed)
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
@@ -115,10 +115,10 @@ def test_a_hang_up_during_decoding_ends_the_generation(
 @PATHS
 @STREAMED
 def test_a_hang_up_during_the_prompt_ends_the_generation(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
+    staged: Callable[..., Any], path: str, is_streamed: bool
 ) -> None:
     stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
-    site = serve(stage.engine)
+    site = stage.site
     sent = body(path, "x" * 16 * 500, is_streamed=is_streamed)
     connection = site.open("POST", path, sent, waits=False)
     assert stage.wait_until(lambda _: len(stage.stage.model.calls) > 5)
@@ -131,10 +131,10 @@ def test_a_hang_up_during_the_prompt_ends_the_generation(
 @PATHS
 @STREAMED
 def test_a_hang_up_in_the_queue_removes_the_request(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str, is_streamed: bool
+    staged: Callable[..., Any], path: str, is_streamed: bool
 ) -> None:
     stage = staged(Limits(max_rows=1), step_s=STEP_S)
-    site = serve(stage.engine)
+    site = stage.site
     running = site.open("POST", MESSAGES, ASK | {"stream": True})
     waiting = site.open("POST", path, body(path, LONG, is_streamed=is_streamed), waits=False)
     assert stage.wait_until(lambda engine: engine.status.waiting == 1)
@@ -148,11 +148,9 @@ def test_a_hang_up_in_the_queue_removes_the_request(
     assert steps_after(site, stage, running) <= STEPS
 
 
-def test_a_hang_up_ends_all_choices_of_a_request(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
+def test_a_hang_up_ends_all_choices_of_a_request(staged: Callable[..., Any]) -> None:
     stage = staged(step_s=STEP_S)
-    site = serve(stage.engine)
+    site = stage.site
     connection = site.open("POST", CHAT, ASK | {"stream": True, "n": 4})
     assert stage.wait_until(lambda engine: engine.status.running == 4)
 
@@ -162,21 +160,17 @@ def test_a_hang_up_ends_all_choices_of_a_request(
 @pytest.mark.parametrize(
     ("path", "sign"), [(MESSAGES, "event: ping\ndata: "), (CHAT, ": still here\n\n")]
 )
-def test_a_silent_stream_gets_keepalives(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str, sign: str
-) -> None:
-    stage = staged(Limits(prefill_chunk=16), step_s=STEP_S)
-    site = serve(stage.engine, keepalive_s=0.05)
+def test_a_silent_stream_gets_keepalives(staged: Callable[..., Any], path: str, sign: str) -> None:
+    stage = staged(Limits(prefill_chunk=16), step_s=STEP_S, settings={"keepalive_s": 0.05})
+    site = stage.site
     prompt = {"messages": [{"role": "user", "content": "x" * 16 * 40}], "stream": True}
 
     assert site.send("POST", path, ASK | prompt).body.decode().count(sign) >= 2
 
 
-def test_headers_are_sent_while_a_request_waits(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    stage = staged(Limits(max_rows=1), step_s=STEP_S)
-    site = serve(stage.engine, keepalive_s=0.05)
+def test_headers_are_sent_while_a_request_waits(staged: Callable[..., Any]) -> None:
+    stage = staged(Limits(max_rows=1), step_s=STEP_S, settings={"keepalive_s": 0.05})
+    site = stage.site
     with (
         site.open("POST", MESSAGES, ASK | {"stream": True}),
         site.open("POST", MESSAGES, ASK | {"stream": True}) as response,
@@ -185,11 +179,9 @@ def test_headers_are_sent_while_a_request_waits(
         assert stage.wait_until(lambda engine: engine.status.waiting == 1)
 
 
-def test_a_slow_reader_gets_every_word(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    stage = staged(step_s=0)
-    site = serve(stage.engine, keepalive_s=0.05)
+def test_a_slow_reader_gets_every_word(staged: Callable[..., Any]) -> None:
+    stage = staged(step_s=0, settings={"keepalive_s": 0.05})
+    site = stage.site
     with site.open("POST", CHAT, ASK | {"stream": True}) as response:
         text = ""
         for line in response:

@@ -3,7 +3,6 @@
 import json
 import socket
 import time
-import zlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -80,13 +79,11 @@ def test_an_idle_connection_is_closed(serve: Callable[..., Any]) -> None:
         assert b"Fullstop" in rest_of(connection)
 
 
-def test_a_stream_that_the_client_does_not_read_is_ended(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
+def test_a_stream_that_the_client_does_not_read_is_ended(staged: Callable[..., Any]) -> None:
     # Each frame has the whole text so far: more than the system's buffers take. The
     # steps take time; otherwise a slow machine would merge the text into a few frames.
-    stage = staged(step_s=0.005)
-    site = serve(stage.engine, write_timeout_s=0.3)
+    stage = staged(step_s=0.005, settings={"write_timeout_s": 0.3})
+    site = stage.site
     ask = {
         "text": f"user:{LONG}{GO}",
         "stream": True,
@@ -102,10 +99,11 @@ def test_a_stream_that_the_client_does_not_read_is_ended(
             b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s"
             % (len(body), body)
         )
+        assert stage.wait_until(lambda engine: engine.status.running)
+        assert stage.wait_until_idle(120)
         gone = b'route="POST /generate",status="499"} 1.0'
         assert stage.wait_until(lambda _: gone in site.send("GET", "/metrics").body)
 
-    assert stage.wait_until_idle()
     assert site.send("POST", "/v1/messages", ASK).status == 200
 
 
@@ -124,18 +122,6 @@ def test_a_connection_beyond_the_limit_is_refused_in_words(serve: Callable[..., 
     ends_at = time.monotonic() + 60
     while site.send("POST", "/v1/messages", ASK).status != 200:
         assert time.monotonic() < ends_at
-
-
-def test_a_small_body_that_decompresses_to_a_large_one_is_refused(
-    serve: Callable[..., Any],
-) -> None:
-    site = serve(max_body_bytes=100_000)
-    bomb = zlib.compress(b" " * 50_000_000)
-    assert len(bomb) < 100_000
-    reply = site.send("POST", "/v1/messages", bomb, {"Content-Encoding": "deflate"})
-
-    assert reply.status == 413
-    assert reply.json["error"]["type"] == "request_too_large"
 
 
 def test_a_chunked_body_is_limited_too(serve: Callable[..., Any]) -> None:
@@ -188,11 +174,12 @@ def test_other_protocols_get_an_error_and_no_more(site: Any, raw: bytes) -> None
     assert site.send("GET", "/").status == 200
 
 
-def test_a_long_answer_outlives_the_other_limits(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    stage = staged(step_s=0.01)
-    site = serve(stage.engine, header_timeout_s=1.0, body_timeout_s=1.0, idle_timeout_s=1.0)
+def test_a_long_answer_outlives_the_other_limits(staged: Callable[..., Any]) -> None:
+    stage = staged(
+        step_s=0.01,
+        settings={"header_timeout_s": 1.0, "body_timeout_s": 1.0, "idle_timeout_s": 1.0},
+    )
+    site = stage.site
     ask = ASK | {"max_tokens": 120, "messages": [{"role": "user", "content": LONG}]}
 
     assert site.send("POST", "/v1/messages", ask).json["content"][0]["text"] == "word " * 120

@@ -49,14 +49,13 @@ ROOM = 1024 * 8
     ],
 )  # fmt: skip
 def test_the_refusal_names_the_field_and_the_figures(
-    serve: Callable[..., Any],
     staged: Callable[..., Any],
     path: str,
     body: dict[str, Any],
     field: str,
 ) -> None:
     stage = staged(Limits(context_bytes=ROOM))
-    site = serve(stage.engine)
+    site = stage.site
 
     reply = site.send("POST", path, body)
     assert reply.status == 400
@@ -71,11 +70,9 @@ def test_the_refusal_names_the_field_and_the_figures(
     assert site.send("POST", "/v1/chat/completions", CHAT | {"max_tokens": 5}).status == 200
 
 
-def test_choices_that_fit_are_answered_together(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
+def test_choices_that_fit_are_answered_together(staged: Callable[..., Any]) -> None:
     stage = staged(Limits(context_bytes=ROOM))
-    site = serve(stage.engine)
+    site = stage.site
 
     reply = site.send("POST", "/v1/chat/completions", CHAT | {"n": 4, "max_tokens": 200})
     assert reply.status == 200

@@ -95,14 +95,13 @@ def test_an_allowed_page_can_read_the_header(serve: Callable[..., Site]) -> None
 @pytest.mark.parametrize("path", sorted(BODIES))
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_prompt_for_which_there_is_no_memory_now_can_be_sent_again_later(
-    serve: Callable[..., Site],
     staged: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     path: str,
     is_streamed: bool,
 ) -> None:
     monkeypatch.setattr(models, "memory", lambda: Memory(1 << 30, 0))
-    site = serve(staged().engine)
+    site = staged().site
     body = {"model": "m", "stream": is_streamed, **BODIES[path]("x" * 5000)}
     reply = site.send("POST", path, body)
 

@@ -23,7 +23,7 @@ from api.server.routes import ROUTES, Route
 from tests.api.protection.test_fuzz import check_envelope
 from tests.support.random_cases import cases
 
-EXAMPLES = cases(150)
+EXAMPLES = cases(100)
 SCHEMA = schemathesis.openapi.from_dict(
     document(ROUTES),
     config=SchemathesisConfig.from_dict({"generation": {"with-security-parameters": False}}),

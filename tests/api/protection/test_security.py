@@ -44,19 +44,18 @@ LOADED = {
 }
 
 
-@pytest.mark.parametrize("loaded", LOADED.values(), ids=LOADED)
-@pytest.mark.parametrize("origin_of", ["cross-site", "same-site"])
 @pytest.mark.parametrize(
     "path", [*(one.path for one in ROUTES if one.method == "GET"), "/v1/nowhere"]
 )
 def test_a_foreign_page_cannot_load_anything_without_an_origin(
-    serve: Callable[..., Any], path: str, origin_of: str, loaded: dict[str, str]
+    serve: Callable[..., Any], path: str
 ) -> None:
     site = serve(allowed_origins=(PAGE,))
-    reply = site.send("GET", path, headers={"Sec-Fetch-Site": origin_of, **loaded})
-
-    assert reply.status == 403
-    assert "--allow-origin" in str(reply.json["error"])
+    for origin_of in ("cross-site", "same-site"):
+        for loaded in LOADED.values():
+            reply = site.send("GET", path, headers={"Sec-Fetch-Site": origin_of, **loaded})
+            assert reply.status == 403
+            assert "--allow-origin" in str(reply.json["error"])
 
 
 @pytest.mark.parametrize("path", [one.path for one in ROUTES if one.method == "POST"])
@@ -65,13 +64,10 @@ def test_a_foreign_page_cannot_send_anything_without_an_origin(site: Any, path: 
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/api/tags"])
-@pytest.mark.parametrize("value", ["none", "same-origin", "None", "", "of-tomorrow"])
-def test_a_person_who_opens_the_address_in_a_browser_sees_the_answer(
-    site: Any, path: str, value: str
-) -> None:
-    reply = site.send("GET", path, headers={"Sec-Fetch-Site": value, **LOADED["link"]})
-
-    assert reply.status == 200
+def test_a_person_who_opens_the_address_in_a_browser_sees_the_answer(site: Any, path: str) -> None:
+    for value in ("none", "same-origin", "None", "", "of-tomorrow"):
+        reply = site.send("GET", path, headers={"Sec-Fetch-Site": value, **LOADED["link"]})
+        assert reply.status == 200
 
 
 def test_an_app_on_a_browsers_engine_may_post(site: Any) -> None:

@@ -95,10 +95,10 @@ def test_only_a_page_of_the_encrypted_address_is_our_own(
 
 
 def test_a_client_that_hangs_up_ends_its_answer_over_tls(
-    serve: Callable[..., Any], staged: Callable[..., Any], files: CertificateFiles
+    staged: Callable[..., Any], files: CertificateFiles
 ) -> None:
-    stage = staged()
-    site = serve(stage.engine, tls_cert=files.cert, tls_key=files.key)
+    stage = staged(settings={"tls_cert": files.cert, "tls_key": files.key})
+    site = stage.site
     client = client_of(site, files)
     ask = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
     answer = post(client, ask | {"stream": True})

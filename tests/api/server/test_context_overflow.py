@@ -79,9 +79,9 @@ AROUND = 8
 
 
 @pytest.fixture
-def small(serve: Callable[..., Site], staged: Callable[..., Any]) -> Site:
+def small(staged: Callable[..., Any]) -> Site:
     """A server whose model's context holds 64 tokens; each letter is one."""
-    return serve(staged(context=CONTEXT, step_s=0).engine)
+    return staged(context=CONTEXT, step_s=0).site
 
 
 def sent(site: Site, path: str, letters: int, is_streamed: bool) -> Any:

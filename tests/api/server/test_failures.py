@@ -62,10 +62,10 @@ def ask_for(path: str) -> dict[str, Any]:
     ],
 )
 def test_a_whole_answer_that_breaks_off_is_an_error(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str, type_: str
+    staged: Callable[..., Any], path: str, type_: str
 ) -> None:
     stage = staged(step_s=0)
-    site = serve(stage.engine)
+    site = stage.site
     breaks_at(stage.stage, 5)
     reply = site.send("POST", path, ask_for(path))
 
@@ -76,10 +76,10 @@ def test_a_whole_answer_that_breaks_off_is_an_error(
 
 
 def test_a_streamed_message_that_breaks_off_ends_with_an_error_event(
-    serve: Callable[..., Any], staged: Callable[..., Any], begun: threading.Event
+    staged: Callable[..., Any], begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
-    site = serve(stage.engine)
+    site = stage.site
     breaks_at(stage.stage, 5, begun)
     reply = site.send("POST", MESSAGES, ASK | {"stream": True})
     names = [name for name, _ in reply.events]
@@ -95,10 +95,10 @@ def test_a_streamed_message_that_breaks_off_ends_with_an_error_event(
 
 @pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
 def test_a_streamed_completion_that_breaks_off_ends_with_an_error_chunk(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str, begun: threading.Event
+    staged: Callable[..., Any], path: str, begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
-    site = serve(stage.engine)
+    site = stage.site
     breaks_at(stage.stage, 5, begun)
     reply = site.send("POST", path, ask_for(path) | {"stream": True})
     lines = [data for _, data in reply.events]
@@ -109,10 +109,10 @@ def test_a_streamed_completion_that_breaks_off_ends_with_an_error_chunk(
 
 
 def test_a_streamed_response_that_breaks_off_ends_with_its_failure(
-    serve: Callable[..., Any], staged: Callable[..., Any], begun: threading.Event
+    staged: Callable[..., Any], begun: threading.Event
 ) -> None:
     stage = staged(step_s=0)
-    site = serve(stage.engine)
+    site = stage.site
     breaks_at(stage.stage, 5, begun)
     reply = site.send("POST", RESPONSES, ASK | {"stream": True})
     names = [name for name, _ in reply.events]
@@ -126,10 +126,10 @@ def test_a_streamed_response_that_breaks_off_ends_with_its_failure(
 
 @pytest.mark.parametrize("path", [MESSAGES, CHAT, COMPLETIONS, RESPONSES])
 def test_a_running_answer_ends_with_an_error_when_the_server_stops(
-    serve: Callable[..., Any], staged: Callable[..., Any], path: str
+    staged: Callable[..., Any], path: str
 ) -> None:
-    stage = staged()
-    site = serve(stage.engine, stop_grace_s=0.05)
+    stage = staged(settings={"stop_grace_s": 0.05})
+    site = stage.site
     with site.open("POST", path, ask_for(path) | {"max_tokens": 2000, "stream": True}) as response:
         assert response.readline()
         site.thread.stop()
@@ -142,11 +142,9 @@ def test_a_running_answer_ends_with_an_error_when_the_server_stops(
     assert "[DONE]" not in rest
 
 
-def test_a_running_answer_can_finish_while_the_server_stops(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    stage = staged()
-    site = serve(stage.engine, stop_grace_s=10)
+def test_a_running_answer_can_finish_while_the_server_stops(staged: Callable[..., Any]) -> None:
+    stage = staged(settings={"stop_grace_s": 10})
+    site = stage.site
     with site.open("POST", MESSAGES, ASK | {"stream": True}) as response:
         assert response.readline()
         site.thread.stop()

@@ -87,11 +87,9 @@ def test_guesses_are_counted(serve: Callable[..., Any], tmp_path: Path) -> None:
     assert forced == 0
 
 
-def test_an_answer_whose_client_left_is_counted_as_cancelled(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
+def test_an_answer_whose_client_left_is_counted_as_cancelled(staged: Callable[..., Any]) -> None:
     stage = staged(step_s=0.01)
-    site = serve(stage.engine)
+    site = stage.site
     site.open("POST", "/v1/chat/completions", CHAT | {"max_tokens": 2000, "stream": True}).close()
     assert stage.wait_until_idle()
 
@@ -117,11 +115,9 @@ def test_a_hang_up_after_the_last_word_does_not_count_as_cancelled(busy: Any) ->
     assert (*route, "499") not in found
 
 
-def test_running_and_waiting_requests_are_counted(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
+def test_running_and_waiting_requests_are_counted(staged: Callable[..., Any]) -> None:
     stage = staged(Limits(max_rows=1))
-    site = serve(stage.engine)
+    site = stage.site
     ask = {"text": f"user:{LONG}{GO}", "sampling_params": {"max_new_tokens": 2000}, "stream": True}
     with site.open("POST", "/generate", ask):
         waiting = site.open("POST", "/generate", ask, waits=False)

@@ -114,10 +114,6 @@ def test_every_route_of_the_table_exists(site: Any) -> None:
         assert route.description
 
 
-def test_no_route_is_listed_twice() -> None:
-    assert len({(route.method, route.path) for route in ROUTES}) == len(ROUTES)
-
-
 def test_the_root_answers_get_and_head(site: Any) -> None:
     assert b"Fullstop" in site.send("GET", "/").body
     reply = site.send("HEAD", "/")

@@ -19,13 +19,12 @@ class Ring:
         self.freed_on.append(threading.current_thread())
 
 
-@pytest.fixture(autouse=True)
-def _usual_collector() -> Iterator[None]:
-    """As in a program: nothing is left out yet."""
+@pytest.fixture
+def nothing_left_out() -> Iterator[None]:
+    """As in a program at its start; each full collection then looks at all of a test run."""
     gc.unfreeze()
     yield
     gc.freeze()
-    gc.enable()
 
 
 def test_work_on_another_thread_never_collects_garbage() -> None:
@@ -64,6 +63,7 @@ def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatc
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("nothing_left_out")
 def test_objects_from_the_start_are_not_examined_until_the_end() -> None:
     freed_on: list[threading.Thread] = []
 

@@ -1,8 +1,9 @@
 """Other programs choose among the models of the window's engine, unless the person forbids it."""
 
 import asyncio
+import contextlib
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -17,6 +18,7 @@ from engine.library.memory import Fit
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
+from tests.support.asking import run
 from ui.models.model_library import LibraryModel, ModelLibrary
 
 MODELS = ("alpha", "beta")
@@ -35,86 +37,50 @@ async def answered_by(served: SharedModels, name: str) -> str:
     return answer.setting.model
 
 
-def with_models(
-    folder: Path, model: Path, names: tuple[str, ...], play: Callable[[Engine], Awaitable[None]]
-) -> None:
-    """Run a test with an engine that offers models; the last one is loaded."""
-    for name in names:
-        shutil.copytree(model, folder / name)
-
-    async def run() -> None:
-        engine = Engine()
-        try:
-            engine.offer(offered_models(discover(ModelFolders(added=(folder,)))))
-            await engine.load(folder / names[-1])
-            await play(engine)
-        finally:
-            await engine.aclose()
-
-    asyncio.run(run())
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Iterator[Engine]:
+    """An engine that offers two models; the second is loaded."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in MODELS:
+        shutil.copytree(demo_model_path, folder / name)
+    with contextlib.closing(Engine()) as engine:
+        engine.offer(offered_models(discover(ModelFolders(added=(folder,)))))
+        run(engine.load(folder / MODELS[-1]))
+        yield engine
 
 
-def test_a_request_is_answered_by_the_model_that_it_names(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play(engine: Engine) -> None:
-        served = SharedModels(engine, lambda: True)
-        assert served.is_choosing
-        assert sorted(one.id for one in served.models) == ["alpha", "beta"]
-        assert [await answered_by(served, name) for name in ("beta", "alpha")] == ["beta", "alpha"]
-        assert await served.count_tokens(asking("alpha")) > 0
-        # The window's own choice has not changed.
-        assert served.model is not None
-        assert served.model.id == "beta"
-
-    with_models(tmp_path, demo_model_path, MODELS, play)
-
-
-def test_a_name_that_no_model_has_is_refused(tmp_path: Path, demo_model_path: Path) -> None:
-    async def play(engine: Engine) -> None:
-        served = SharedModels(engine, lambda: True)
-        with pytest.raises(UnknownModel):
-            await served.generate_together([asking("claude-of-no-such-name")])
-        with pytest.raises(UnknownModel):
-            served.model_status("claude-of-no-such-name")
-
-    with_models(tmp_path, demo_model_path, MODELS, play)
+def test_a_request_is_answered_by_the_model_that_it_names(several: Engine) -> None:
+    served = SharedModels(several, lambda: True)
+    assert served.is_choosing
+    assert sorted(one.id for one in served.models) == ["alpha", "beta"]
+    assert [run(answered_by(served, name)) for name in ("beta", "alpha")] == ["beta", "alpha"]
+    assert run(served.count_tokens(asking("alpha"))) > 0
+    # The window's own choice has not changed.
+    assert served.model is not None
+    assert served.model.id == "beta"
+    with pytest.raises(UnknownModel):
+        run(served.generate_together([asking("claude-of-no-such-name")]))
+    with pytest.raises(UnknownModel):
+        served.model_status("claude-of-no-such-name")
 
 
-def test_if_requests_do_not_choose_the_model_loaded_last_answers_all(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play(engine: Engine) -> None:
-        served = SharedModels(engine, lambda: False)
-        assert not served.is_choosing
-        assert await answered_by(served, "claude-of-no-such-name") == "beta"
-        assert await answered_by(served, "alpha") == "beta"
-        assert await served.count_tokens(asking("alpha")) > 0
-        assert [one.id for one in served.models] == ["beta"]
-
-    with_models(tmp_path, demo_model_path, MODELS, play)
+def test_if_requests_do_not_choose_the_model_loaded_last_answers_all(several: Engine) -> None:
+    is_on = False
+    served = SharedModels(several, lambda: is_on)
+    assert not served.is_choosing
+    assert run(answered_by(served, "claude-of-no-such-name")) == "beta"
+    assert run(answered_by(served, "alpha")) == "beta"
+    assert run(served.count_tokens(asking("alpha"))) > 0
+    assert [one.id for one in served.models] == ["beta"]
+    is_on = True  # takes effect at once
+    assert run(answered_by(served, "alpha")) == "alpha"
 
 
-def test_a_single_model_answers_requests_of_any_name(tmp_path: Path, demo_model_path: Path) -> None:
-    async def play(engine: Engine) -> None:
-        served = SharedModels(engine, lambda: True)
-        assert not served.is_choosing
-        assert await answered_by(served, "claude-of-no-such-name") == "alpha"
-
-    with_models(tmp_path, demo_model_path, ("alpha",), play)
-
-
-def test_the_preference_takes_effect_at_once(tmp_path: Path, demo_model_path: Path) -> None:
-    is_on = True
-
-    async def play(engine: Engine) -> None:
-        nonlocal is_on
-        served = SharedModels(engine, lambda: is_on)
-        assert await answered_by(served, "alpha") == "alpha"
-        is_on = False
-        assert await answered_by(served, "alpha") == "beta"
-
-    with_models(tmp_path, demo_model_path, MODELS, play)
+def test_a_single_model_answers_requests_of_any_name(engine: Engine, demo_model_path: Path) -> None:
+    engine.offer(offered_models(discover(ModelFolders(demo_model_path))))
+    served = SharedModels(engine, lambda: True)
+    assert not served.is_choosing
+    assert run(answered_by(served, "claude-of-no-such-name")) == "demo-model"
 
 
 def test_a_model_behind_a_link_answers_under_the_name_that_it_has_once_it_is_loaded(

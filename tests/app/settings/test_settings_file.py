@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,26 +29,40 @@ def test_without_a_file_the_defaults_apply_silently(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"theme": "dark",', "line 1 is not valid JSON"),
-        ("[" * 100_000, "it is not valid JSON"),
-        ("[]", "it does not contain a JSON object"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_set_aside_with_a_reason(
-    tmp_path: Path, text: str, reason: str
+def _sparse(path: Path) -> None:
+    with path.open("wb") as opened:
+        opened.truncate(1 << 34)  # takes no room on the disk
+
+
+# What is in the place of the file, and the reason that is given.
+UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut": (lambda path: path.write_text('{"theme": "dark",'), "line 1 is not valid JSON"),
+    "deep": (lambda path: path.write_text("[" * 100_000), "it is not valid JSON"),
+    "list": (lambda path: path.write_text("[]"), "it does not contain a JSON object"),
+    "bytes": (lambda path: path.write_bytes(b"\xff\xfe\x00"), "it is not text"),
+    "huge": (_sparse, "it is too large"),
+    "folder": (Path.mkdir, "it is a folder"),
+    "pipe": (os.mkfifo, "it is not a regular file"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_file_that_cannot_be_used_is_set_aside_whole_with_a_reason(
+    tmp_path: Path, name: str
 ) -> None:
+    make, reason = UNUSABLE[name]
     file = SettingsFile(tmp_path)
-    file.path.write_text(text)
+    make(file.path)
+    before = file.path.stat()
     loaded = file.load()
     assert loaded.settings == Settings()
     assert reason in loaded.notice
+    assert not file.path.is_file()
+    file.save(Settings(theme="light"))
     (aside,) = broken(tmp_path)
-    assert aside.read_text() == text
     assert aside.name in loaded.notice
-    assert not file.path.exists()
+    assert (aside.stat().st_ino, aside.stat().st_size) == (before.st_ino, before.st_size)
+    assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
 
 
 def test_known_settings_of_a_newer_version_apply_and_the_others_are_kept(
@@ -108,35 +123,6 @@ def test_an_invalid_setting_is_named_and_the_others_apply(
     assert name in again.notice
 
 
-def test_a_file_that_is_not_text_is_set_aside(tmp_path: Path) -> None:
-    file = SettingsFile(tmp_path)
-    file.path.write_bytes(b"\xff\xfe\x00")
-    assert "it is not text" in file.load().notice
-    assert len(broken(tmp_path)) == 1
-
-
-def test_a_file_that_is_far_too_large_is_set_aside_unread(tmp_path: Path) -> None:
-    file = SettingsFile(tmp_path)
-    with file.path.open("wb") as opened:
-        opened.truncate(1 << 34)  # takes no room on the disk
-    assert "it is too large" in file.load().notice
-    (aside,) = broken(tmp_path)
-    assert aside.stat().st_size == 1 << 34
-
-
-def test_an_unreadable_file_is_set_aside_before_a_change_replaces_it(
-    tmp_path: Path,
-) -> None:
-    file = SettingsFile(tmp_path)
-    file.path.mkdir()
-    (file.path / "kept").write_text("mine")
-    assert "it is a folder" in file.load().notice
-    file.save(Settings(theme="light"))
-    (aside,) = broken(tmp_path)
-    assert (aside / "kept").read_text() == "mine"
-    assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
-
-
 def test_a_file_without_a_version_counts_as_the_first_version(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
     file.path.write_text('{"theme": "light"}')
@@ -158,15 +144,6 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(
         file.save(Settings(theme="light"))
     assert json.loads(file.path.read_text())["theme"] == "dark"
     assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]
-
-
-def test_a_pipe_instead_of_the_file_delays_nothing_and_is_set_aside(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / FILE_NAME)
-    found = SettingsFile(tmp_path).load()
-
-    assert found.settings == Settings()
-    assert "it is not a regular file" in found.notice
-    assert broken(tmp_path)
 
 
 def test_numbers_beyond_the_range_of_floats_stay_as_written(tmp_path: Path) -> None:

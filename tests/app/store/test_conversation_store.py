@@ -17,12 +17,11 @@ from ui.records.runs import Run, RunState
 
 
 def kept(use: Use, *conversations: Conversation) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         for one in conversations:
             store.save(one)
             store.save_messages(one, list(one.tree))
-
-    use(steps)
 
 
 def read(use: Use) -> list[Conversation]:
@@ -87,6 +86,7 @@ def test_only_the_newest_conversation_is_read_at_the_start(use: Use) -> None:
     old.updated_at, new.updated_at = 1, 2
     kept(use, old, new)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         first, second = store.load_all()
         assert (first.id, first.is_loaded) == (new.id, True)
@@ -94,8 +94,6 @@ def test_only_the_newest_conversation_is_read_at_the_start(use: Use) -> None:
         assert second.preview == "the last words"
         await store.fill(second)
         assert len(second.messages) == 2
-
-    use(steps)
 
 
 def test_the_preview_after_a_restart_shows_the_shown_version(use: Use) -> None:
@@ -115,6 +113,7 @@ def test_the_preview_after_a_restart_shows_the_shown_version(use: Use) -> None:
     branched.updated_at, blank.updated_at, asked.updated_at, silent.updated_at = 4, 3, 2, 1
     kept(use, conversation(), branched, blank, asked, silent)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         _, *others = store.load_all()
         assert not any(one.is_loaded for one in others)
@@ -122,8 +121,6 @@ def test_the_preview_after_a_restart_shows_the_shown_version(use: Use) -> None:
         assert previews == [one.preview for one in (branched, blank, asked, silent)]
         assert previews[:3] == ["the shown answer", "the newest answer", "What is in it?"]
         assert previews[3].startswith("ü.txt")
-
-    use(steps)
 
 
 def test_a_running_answer_counts_as_interrupted_after_a_restart(use: Use) -> None:
@@ -146,13 +143,13 @@ def test_a_growing_answer_replaces_its_earlier_text(use: Use) -> None:
     answer = ConversationMessage("assistant", run=run)
     written.add(answer)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         store.save(written)
         store.save_messages(written, list(written.tree))
         run.text += " two"
         store.save_messages(written, [answer])
 
-    use(steps)
     (found,) = read(use)
     assert [m.said for m in found.messages] == ["Count", "1 2 3", "one two"]
 
@@ -161,12 +158,12 @@ def test_a_deletion_can_be_undone_until_the_program_ends(use: Use, path: Path) -
     gone, back = conversation("secret words"), conversation()
     kept(use, gone, back)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         for one in store.load_all():
             store.delete(one)
         store.restore(back)
 
-    use(steps)
     assert [c.id for c in read(use)] == [back.id]
     assert b"secret words" not in path.read_bytes()
 
@@ -204,6 +201,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_another_program_can_read_the_file_while_this_one_runs(use: Use, path: Path) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         written = conversation()
         store.save(written)
@@ -213,8 +211,6 @@ def test_another_program_can_read_the_file_while_this_one_runs(use: Use, path: P
         (count,) = reader.execute("SELECT count(*) FROM messages").fetchone()
         reader.close()
         assert count == 2
-
-    use(steps)
 
 
 def test_only_the_newest_empty_conversation_is_kept(use: Use) -> None:
@@ -236,6 +232,7 @@ def test_the_newest_answers_of_all_conversations_are_listed_with_their_questions
     for one in (older, newer, gone, imported, unrecorded):
         kept(use, one)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         store.delete(next(one for one in store.load_all() if one.id == gone.id))
         found = await store.recent_runs(10)
@@ -245,5 +242,3 @@ def test_the_newest_answers_of_all_conversations_are_listed_with_their_questions
         ]
         assert found[0].run.finished == newer.messages[1].run.finished  # type: ignore[union-attr]
         assert len(await store.recent_runs(1)) == 1
-
-    use(steps)

@@ -38,12 +38,11 @@ def test_a_bad_byte_in_a_title_damages_only_that_byte(use: Use, path: Path) -> N
     use(write)
     changed(path, "UPDATE conversations SET title = CAST(x'41ff42' AS TEXT) WHERE title = 'Talk 1'")
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         assert store.problem is None
         titles = sorted(one.title for one in store.load_all())
         assert titles == ["A\ufffdB", "Talk 0", "Talk 2"]
-
-    use(steps)
 
 
 def test_a_title_is_one_line_without_control_characters(use: Use, path: Path) -> None:
@@ -53,24 +52,22 @@ def test_a_title_is_one_line_without_control_characters(use: Use, path: Path) ->
     changed(path, f"UPDATE conversations SET title = {title} WHERE title = 'Talk 1'")
     changed(path, f"UPDATE conversations SET title = {long} WHERE title = 'Talk 2'")
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         titles = sorted(one.title for one in store.load_all())
         assert titles == ["Talk 0", "one two \ufffd[2J\ufffdthree", "x" * 1_000]
         hits = await store.search("two")
         assert {hit.title for hit in hits} == {"one two \ufffd[2J\ufffdthree"}
 
-    use(steps)
-
 
 def test_bad_settings_lose_neither_the_conversation_nor_its_stops(use: Use, path: Path) -> None:
     use(write)
     changed(path, "UPDATE conversations SET settings = replace(hex(zeroblob(50000)), '00', '[')")
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         assert store.problem is None
         assert [len(one.stops) for one in store.load_all()] == [2, 2, 2]
-
-    use(steps)
 
 
 @pytest.mark.parametrize("place", ["said_insert", "messages", "folders"])
@@ -87,6 +84,7 @@ def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
             path, f"CREATE TRIGGER t BEFORE INSERT ON {place} BEGIN INSERT INTO gone VALUES(1); END"
         )
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         assert store.problem is not None
         assert store.problem.can_be_recovered
@@ -97,8 +95,6 @@ def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
         store.save_messages(new, list(new.tree))
         await store.settled()
         assert store.is_kept(new)
-
-    use(steps)
 
 
 def test_the_check_of_a_file_does_not_change_it_and_a_full_disk_does_not_count_as_damage(
@@ -125,6 +121,7 @@ def test_the_check_of_a_file_does_not_change_it_and_a_full_disk_does_not_count_a
 def test_a_damaged_search_index_is_rebuilt_at_the_next_write(use: Use, path: Path) -> None:
     use(write)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         def spoil(database: sqlite3.Connection) -> None:
             database.execute("UPDATE said_data SET block = x'ffffffffff'")
@@ -137,8 +134,6 @@ def test_a_damaged_search_index_is_rebuilt_at_the_next_write(use: Use, path: Pat
         store.save_messages(one, list(one.tree))
         await store.settled()
         assert not store.has_unsaved
-
-    use(steps)
 
     async def later() -> None:
         store = await open_store(path)

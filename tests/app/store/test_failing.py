@@ -61,6 +61,7 @@ def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
     asked = Conversation("Counting", [ConversationMessage("user", "x" * 100_000)])
     answer = ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="1"))
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         trouble = Trouble(store, path, kind)
         await trouble.begin()
@@ -81,8 +82,6 @@ def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
             (answer.id, asked.messages[0].id, "1"),
         ]
 
-    use(steps)
-
 
 def test_only_the_first_save_waits_long_for_a_lock(
     use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +94,7 @@ def test_only_the_first_save_waits_long_for_a_lock(
         patience.append(patience_ms)
         return write(self, pending, patience_ms)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
@@ -103,8 +103,6 @@ def test_only_the_first_save_waits_long_for_a_lock(
         await store.settled()
         assert patience[:2] == [50, 10]
         await trouble.end()
-
-    use(steps)
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
@@ -166,6 +164,7 @@ def test_all_later_changes_reach_the_file_in_their_last_state(
 def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
     use: Use, path: Path, kind: str, cause: str
 ) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         trouble = Trouble(store, path, kind)
         await trouble.begin()
@@ -181,12 +180,11 @@ def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
         await trouble.end()
         assert trouble.told[1:] == [None]
 
-    use(steps)
-
 
 def test_pending_changes_are_written_when_the_store_is_closed(use: Use, path: Path) -> None:
     one = conversation()
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
@@ -196,13 +194,13 @@ def test_pending_changes_are_written_when_the_store_is_closed(use: Use, path: Pa
         trouble._other.execute("ROLLBACK")
         trouble._other.close()
 
-    use(steps)
     assert len(stored(path)) == 2
 
 
 def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) -> None:
     one, other = conversation(), conversation()
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         told: list[StoreProblem | None] = []
         store.on_problem(told.append)
@@ -228,7 +226,6 @@ def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) 
         assert problem is not None
         assert problem.sentence == "A change could not be saved."
 
-    use(steps)
     assert len(stored(path)) == 4
 
 
@@ -236,6 +233,7 @@ def test_a_change_that_cannot_be_stored_does_not_delay_the_others(use: Use, path
     one = conversation()
     one.messages[0].shown_rank = 1 << 80
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         told: list[StoreProblem | None] = []
         store.on_problem(told.append)
@@ -245,7 +243,6 @@ def test_a_change_that_cannot_be_stored_does_not_delay_the_others(use: Use, path
         assert not store.has_unsaved
         assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
 
-    use(steps)
     assert [text for *_, text in stored(path)] == ["1 2 3"]
 
 

@@ -1,4 +1,5 @@
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,22 +49,25 @@ def test_a_file_of_nonsense_is_set_aside_whole_and_named(use: Use, path: Path) -
     assert "damaged" in problem.detail
 
 
-def test_a_file_damaged_in_the_middle_is_set_aside(use: Use, path: Path) -> None:
+@pytest.mark.parametrize("damage", ["middle", "end", "tables"])
+def test_a_damaged_file_is_set_aside(use: Use, path: Path, damage: str) -> None:
     use(write_many)
-    content = bytearray(path.read_bytes())
-    content[20_000:60_000] = b"\xa5" * 40_000
-    path.write_bytes(content)
-    problem = use(problem_of)
-    assert problem is not None
-    assert others(path)[0].read_bytes()[20_000:60_000] == b"\xa5" * 40_000
-
-
-def test_a_truncated_file_is_set_aside(use: Use, path: Path) -> None:
-    use(write_many)
-    path.write_bytes(path.read_bytes()[:30_000])
+    content = path.read_bytes()
+    match damage:
+        case "middle":
+            content = content[:20_000] + b"\xa5" * 40_000 + content[60_000:]
+            path.write_bytes(content)
+        case "end":
+            content = content[:30_000]
+            path.write_bytes(content)
+        case _:
+            with closing(sqlite3.connect(path)) as broken:
+                broken.execute("DROP TABLE presets")
+            content = path.read_bytes()
     problem = use(problem_of)
     assert problem is not None
     assert "damaged" in problem.detail
+    assert others(path)[0].read_bytes() == content
 
 
 def test_another_programs_database_is_set_aside_untouched(use: Use, path: Path) -> None:
@@ -91,15 +95,6 @@ def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_to_use_
     problem = use(problem_of)
     assert problem is not None
     assert "newer version" in problem.detail
-
-
-def test_a_file_without_its_tables_is_set_aside(use: Use, path: Path) -> None:
-    use(write_many)
-    broken = sqlite3.connect(path)
-    broken.execute("DROP TABLE presets")
-    broken.close()
-    problem = use(problem_of)
-    assert problem is not None
 
 
 def test_files_set_aside_in_the_same_second_do_not_replace_each_other(path: Path) -> None:

@@ -21,12 +21,12 @@ def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_content
 ) -> None:
     old, new = conversation("old"), conversation("new")
 
+    @use
     async def before(store: SqliteConversationStore) -> None:
         store.save(old)
         store.save_messages(old, old.messages)
         store.save_preset(Preset("Old", ConversationSettings()))
 
-    use(before)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")

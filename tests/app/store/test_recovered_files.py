@@ -12,6 +12,7 @@ from ui.records.store import Recovered
 def test_files_in_the_message_field_are_recovered_once_with_the_draft(use: Use, path: Path) -> None:
     file = Attachment("notes.txt", "all of the notes")
 
+    @use
     async def write_drafts(store: SqliteConversationStore) -> None:
         for title, draft in (("Kept", "about these"), ("Lost", ""), ("Silent", "")):
             one = Conversation(title, draft=draft)
@@ -19,10 +20,10 @@ def test_files_in_the_message_field_are_recovered_once_with_the_draft(use: Use, 
                 one.attachments = (file, file)
             store.save(one)
 
-    use(write_drafts)
     bad = "INSERT INTO attached SELECT id, 'damaged' FROM conversations WHERE title = 'Silent'"
     changed(path, bad, "DELETE FROM conversations WHERE title = 'Lost'", BAD_SCHEMA)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         outcome, found = await recovered(store)
         assert outcome == Recovered(conversations=3, unreadable=1)
@@ -39,5 +40,3 @@ def test_files_in_the_message_field_are_recovered_once_with_the_draft(use: Use, 
         again, found = await recovered(store)
         assert again.conversations == 0
         assert [one.attachments for one in found if one.title == "Kept"] == [()]
-
-    use(steps)

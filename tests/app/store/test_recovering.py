@@ -14,6 +14,7 @@ def test_a_file_with_a_bad_byte_in_the_schema_is_set_aside_and_fully_recovered(
     use(write)
     changed(path, BAD_SCHEMA)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         assert store.problem is not None
         assert store.problem.can_be_recovered
@@ -25,8 +26,6 @@ def test_a_file_with_a_bad_byte_in_the_schema_is_set_aside_and_fully_recovered(
             "1 2 3", "question 0", "question 1", "question 2",
         }  # fmt: skip
         assert [one.settings for one in found] == [conversation().settings] * 3
-
-    use(steps)
 
 
 def test_recovered_conversations_are_stored_and_never_recovered_twice(use: Use, path: Path) -> None:
@@ -111,15 +110,15 @@ def test_messages_whose_conversation_was_lost_get_a_new_one(use: Use, path: Path
     use(write)
     changed(path, "DELETE FROM conversations", BAD_SCHEMA)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         outcome, found = await recovered(store)
         assert (outcome.conversations, outcome.messages) == (3, 6)
         assert {one.title for one in found} == {"Recovered conversation"}
 
-    use(steps)
-
 
 def test_the_messages_after_a_lost_one_follow_those_before_it(use: Use, path: Path) -> None:
+    @use
     async def long(store: SqliteConversationStore) -> None:
         one = conversation("first")
         for text in ("second", "third", "fourth"):
@@ -127,60 +126,54 @@ def test_the_messages_after_a_lost_one_follow_those_before_it(use: Use, path: Pa
         store.save(one)
         store.save_messages(one, list(one.tree))
 
-    use(long)
     changed(path, "DELETE FROM messages WHERE text = 'third'", BAD_SCHEMA)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         _, (one,) = await recovered(store)
         assert [message.text for message in one.messages] == [
             "first", "1 2 3", "second", "fourth",
         ]  # fmt: skip
 
-    use(steps)
-
 
 def test_deleted_messages_are_not_recovered(use: Use, path: Path) -> None:
     use(write)
     changed(path, "UPDATE conversations SET deleted_at = 1 WHERE title = 'Talk 1'", BAD_SCHEMA)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         _, found = await recovered(store)
         assert sorted(one.title for one in found) == ["Talk 0", "Talk 2"]
-
-    use(steps)
 
 
 def test_another_programs_file_is_not_offered_for_recovery(use: Use, path: Path) -> None:
     path.parent.mkdir()
     changed(path, "CREATE TABLE bookmarks (url TEXT)")
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         assert store.problem is not None
         assert not store.problem.can_be_recovered
         assert await store.recover(lambda *_: None, lambda: False) == Recovered()
-
-    use(steps)
 
 
 def test_a_cancelled_recovery_keeps_its_results_and_can_be_completed(use: Use, path: Path) -> None:
     use(write)
     changed(path, BAD_SCHEMA)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         outcome = await store.recover(lambda *_: None, lambda: True)
         assert outcome.messages == 0
         whole = await store.recover(lambda *_: None, lambda: False)
         assert (outcome.conversations + whole.conversations, whole.messages) == (3, 6)
 
-    use(steps)
-
 
 def test_the_copy_for_the_recovery_is_deleted_afterwards(use: Use, path: Path) -> None:
     use(write)
     changed(path, BAD_SCHEMA)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         await recovered(store)
         assert not [found for found in path.parent.iterdir() if found.is_dir()]
-
-    use(steps)

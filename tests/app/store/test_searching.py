@@ -50,33 +50,31 @@ async def found(store: SqliteConversationStore, query: str) -> list[str]:
     ],
 )
 def test_words_are_found_anywhere_in_a_text(use: Use, query: str, is_found: bool) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, 'Stopping of the answer: say "where", 停止序列, ändern, 100% sure')
         assert bool(await store.search(query)) is is_found
 
-    use(steps)
-
 
 def test_an_empty_query_finds_nothing(use: Use) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, "words")
         assert await store.search("  ") == []
         assert await store.search('""') == []
 
-    use(steps)
-
 
 def test_a_text_about_the_words_comes_before_one_that_mentions_them(use: Use) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, "tokenizer, tokenizer, tokenizer", "other things " * 60 + "tokenizer")
         first, second = await found(store, "tokenizer")
         assert first.startswith("tokenizer")
         assert second.startswith("…")
 
-    use(steps)
-
 
 def test_a_title_comes_first_and_has_no_message(use: Use) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, "about cats")
         named = await keep(store, "nothing", title="Cats and dogs")
@@ -88,10 +86,9 @@ def test_a_title_comes_first_and_has_no_message(use: Use) -> None:
         )
         assert [hit.role for hit in hits] == ["title", "user"]
 
-    use(steps)
-
 
 def test_a_message_is_found_right_after_it_was_sent(use: Use, path: Path) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, "about cats")
         ends_at = time.monotonic() + 60
@@ -100,10 +97,9 @@ def test_a_message_is_found_right_after_it_was_sent(use: Use, path: Path) -> Non
         await keep(store, "and dogs")
         assert len(await store.search("dogs")) == 1
 
-    use(steps)
-
 
 def test_the_snippet_shows_the_words_and_marks_them(use: Use) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         await keep(store, "long ago " * 50 + "\nthe needle lies\there" + " and more" * 50)
         (hit,) = await store.search("NEEDLE here")
@@ -111,10 +107,9 @@ def test_the_snippet_shows_the_words_and_marks_them(use: Use) -> None:
         marked = [hit.snippet[start : start + length] for start, length in hit.spans]
         assert marked == ["needle", "here"]
 
-    use(steps)
-
 
 def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(use: Use) -> None:
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         written = conversation("Count", "alpha beta")
         run = Run(state=RunState.STREAMING, text="gamma del")
@@ -128,8 +123,6 @@ def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(use: U
         store.save_messages(written, [answer])
         store.save_messages(written, [answer])
         assert await found(store, "gamma") == ["gamma delta"]
-
-    use(steps)
 
 
 def test_deleted_messages_are_not_found(use: Use) -> None:
@@ -172,6 +165,7 @@ def test_thousands_of_messages_are_searched(use: Use) -> None:
         picked = (words[(number * k + k) % len(words)] for k in range(1, 14))
         return f"message {number}: {' '.join(picked)}"
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         for number in range(8):
             texts = (text(number * 500 + n) for n in range(500))
@@ -182,8 +176,6 @@ def test_thousands_of_messages_are_searched(use: Use) -> None:
         assert await store.search("zz") == []
         for query in ("token engine", "pro", "ca mo"):
             assert len(await store.search(query)) == MOST_HITS
-
-    use(steps)
 
 
 def test_a_message_that_follows_two_versions_is_found_only_once(
@@ -197,11 +189,10 @@ def test_a_message_that_follows_two_versions_is_found_only_once(
     asked.tree.add(longer, first.parent)
     asked.tree.add(copy, longer)
 
+    @use
     async def steps(store: SqliteConversationStore) -> None:
         store.save(asked)
         store.save_messages(asked, list(asked.tree))
         for query in ("zebras", "ze"):
             (hit,) = await store.search(query)
             assert hit.message_id == copy.id
-
-    use(steps)

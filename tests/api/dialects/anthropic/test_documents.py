@@ -7,12 +7,9 @@ from typing import Any
 import anthropic
 import pytest
 
-from api.dialects.anthropic.read import requests_from_wire
-from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.shared.body import parsed
-from api.transport.errors import ApiError
 from engine.values.chat import Message, Tool
 from engine.values.request import GenerationRequest, ToolChoice
+from tests.api.dialects.asking import refused_field, request
 
 FOUND = {
     "type": "search_result",
@@ -24,9 +21,7 @@ FOUND_TEXT = "Search result: Tides (https://example.com/tides)\nHigh at six.\nLo
 
 
 def read(content: list[dict[str, Any]], **fields: Any) -> GenerationRequest:
-    turns = [{"role": "user", "content": content}]
-    body = {"model": "m", "max_tokens": 5, "messages": turns, **fields}
-    return requests_from_wire(parsed(json.dumps(body).encode(), MessageCreateParams))[0]
+    return request("messages", messages=[{"role": "user", "content": content}], **fields)
 
 
 def document(source: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -92,9 +87,8 @@ def test_a_search_result_inside_a_tool_result_is_read() -> None:
 def test_a_block_that_cannot_be_read_is_refused_with_its_place(
     source: Any, place: tuple[Any, ...]
 ) -> None:
-    with pytest.raises(ApiError) as refused:
-        read([document(source)])
-    assert refused.value.field == ("messages", 0, "content", 0, *place)
+    found = refused_field("messages", messages=[{"role": "user", "content": [document(source)]}])
+    assert found == ("messages", 0, "content", 0, *place)
 
 
 @pytest.mark.parametrize(
@@ -126,21 +120,16 @@ def test_a_tool_that_the_client_runs_can_be_required() -> None:
     assert asked.tool_choice == ToolChoice("required", "bash")
 
 
-def test_a_tool_that_needs_a_screen_is_refused() -> None:
-    with pytest.raises(ApiError) as refused:
-        read([], tools=[{"type": "computer_20250124", "name": "computer"}])
-    assert refused.value.field == ("tools", 0, "type")
-
-
-def test_the_vendors_client_gets_a_call_of_its_shell_tool(site: Any) -> None:
-    with anthropic.Anthropic(base_url=site.url, api_key="none", max_retries=0) as client:
-        answer = client.messages.create(
-            model="m",
-            max_tokens=300,
-            messages=[{"role": "user", "content": "List the files."}],
-            tools=[{"type": "bash_20250124", "name": "bash"}],
-            tool_choice={"type": "tool", "name": "bash"},
-        )
+def test_the_vendors_client_gets_a_call_of_its_shell_tool(
+    anthropic_client: anthropic.Anthropic,
+) -> None:
+    answer = anthropic_client.messages.create(
+        model="m",
+        max_tokens=300,
+        messages=[{"role": "user", "content": "List the files."}],
+        tools=[{"type": "bash_20250124", "name": "bash"}],
+        tool_choice={"type": "tool", "name": "bash"},
+    )
     [call] = [block for block in answer.content if block.type == "tool_use"]
     assert call.name == "bash"
     assert set(call.input) <= {"command", "restart"}

@@ -1,6 +1,5 @@
 """Predicted outputs through OpenAI's own client, on the demo model."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -12,20 +11,13 @@ COUNT = [{"role": "user", "content": "Count from 1 to 30, one number per line"}]
 COUNTED = "\n".join(str(number) for number in range(1, 31))
 
 
-@pytest.fixture
-def client(site: Any) -> Iterator[openai.OpenAI]:
-    """OpenAI's client."""
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guesses are checked however slow the machine is."""
     monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
 
 
-def asked(client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[str, Any]:
+def asked(openai_client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[str, Any]:
     """Return an answer's text and its usage."""
     wanted: dict[str, Any] = {
         "model": "m",
@@ -36,9 +28,9 @@ def asked(client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[s
         **fields,
     }
     if not is_streamed:
-        whole = client.chat.completions.create(**wanted)
+        whole = openai_client.chat.completions.create(**wanted)
         return whole.choices[0].message.content or "", whole.usage
-    stream = client.chat.completions.create(
+    stream = openai_client.chat.completions.create(
         stream=True, stream_options={"include_usage": True}, **wanted
     )
     chunks = list(stream)
@@ -48,12 +40,12 @@ def asked(client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[s
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_usage_reports_the_accepted_and_rejected_tokens_of_a_prediction(
-    client: openai.OpenAI, is_streamed: bool
+    openai_client: openai.OpenAI, is_streamed: bool
 ) -> None:
     wrong = COUNTED.replace("\n9\n", "\nnine\n")
-    plain, before = asked(client, is_streamed=is_streamed)
+    plain, before = asked(openai_client, is_streamed=is_streamed)
     text, usage = asked(
-        client, is_streamed=is_streamed, prediction={"type": "content", "content": wrong}
+        openai_client, is_streamed=is_streamed, prediction={"type": "content", "content": wrong}
     )
 
     assert text == plain
@@ -66,10 +58,10 @@ def test_usage_reports_the_accepted_and_rejected_tokens_of_a_prediction(
     assert before.completion_tokens_details.rejected_prediction_tokens == 0
 
 
-def test_several_choices_share_a_prediction(client: openai.OpenAI) -> None:
+def test_several_choices_share_a_prediction(openai_client: openai.OpenAI) -> None:
     prediction = {"type": "content", "content": [{"type": "text", "text": COUNTED}]}
-    one, _ = asked(client, is_streamed=False)
-    both = client.chat.completions.create(
+    one, _ = asked(openai_client, is_streamed=False)
+    both = openai_client.chat.completions.create(
         model="m",
         messages=COUNT,  # type: ignore[arg-type]
         temperature=0,
@@ -86,7 +78,7 @@ def test_several_choices_share_a_prediction(client: openai.OpenAI) -> None:
     assert both.usage.completion_tokens_details.accepted_prediction_tokens
 
 
-def test_a_prediction_of_another_type_is_refused_by_name(client: openai.OpenAI) -> None:
+def test_a_prediction_of_another_type_is_refused_by_name(openai_client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as raised:
-        asked(client, is_streamed=False, prediction={"type": "tokens", "content": "1"})
+        asked(openai_client, is_streamed=False, prediction={"type": "tokens", "content": "1"})
     assert (raised.value.param or "").startswith("prediction")

@@ -65,14 +65,12 @@ def test_the_beginning_of_the_answer_may_be_left_out(site: Site, tokenizer: Any)
     assert "assistant" in tokenizer.decode(whole[len(short) :])
 
 
-def test_special_tokens_may_be_left_out_of_a_text(
-    serve: Callable[..., Site], staged: Callable[..., Any]
-) -> None:
+def test_special_tokens_may_be_left_out_of_a_text(staged: Callable[..., Any]) -> None:
     stage = staged(step_s=0)
     tokenizer = inner_tokenizer(stage.stage.wrapper).backend_tokenizer
     first = (GO, tokenizer.token_to_id(GO))
     tokenizer.post_processor = TemplateProcessing(single=f"{GO} $A", special_tokens=[first])
-    site = serve(stage.engine)
+    site = stage.site
     assert tokens_of(site, prompt="ab")["count"] == 3
     assert tokens_of(site, prompt="ab", add_special_tokens=False)["count"] == 2
 
@@ -129,10 +127,10 @@ def keep_a_prompt(stage: Any, site: Site) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "GET"])
 def test_flushing_drops_kept_prompts_and_does_not_disturb_answers(
-    serve: Callable[..., Site], staged: Callable[..., Any], method: str
+    staged: Callable[..., Any], method: str
 ) -> None:
     stage = staged(step_s=0)
-    site = serve(stage.engine)
+    site = stage.site
     keep_a_prompt(stage, site)
     before = site.send("GET", "/server_info").json["internal_states"][0]
     dropped = site.send(method, "/flush_cache").json
@@ -145,10 +143,10 @@ def test_flushing_drops_kept_prompts_and_does_not_disturb_answers(
 
 
 def test_the_metrics_are_up_to_date_when_a_flush_is_answered(
-    serve: Callable[..., Site], staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    staged: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = staged(step_s=0)
-    site = serve(stage.engine)
+    site = stage.site
     keep_a_prompt(stage, site)
     known: list[int] = []
     original = Reply.send

@@ -1,97 +1,27 @@
 """The Ollama dialect: the meaning of its requests, and the content of its lines."""
 
 import json
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from api.dialects.ollama.wire import (
-    ChatParams,
     OllamaChatAnswer,
     OllamaGenerateAnswer,
-    PromptParams,
 )
-from api.dialects.ollama.write import (
-    ChatLineEncoder,
-    JsonLine,
-    LineEncoder,
-    PromptLineEncoder,
-    write_chat,
-)
-from api.dialects.shared.dialect import Head
-from api.transport.answer_text import SseEvent
-from engine.values.events import Event
 from tests.api.conftest import LONG
-from tests.support.answers.encoding import written
 
-HEAD = Head("1", datetime(2026, 11, 21, tzinfo=UTC).timestamp(), "demo-model")
 ASK = {"model": "demo-model", "messages": [{"role": "user", "content": "Hi"}]}
-
-
-def encoder(*, is_chat: bool = True, reports: bool = False) -> LineEncoder:
-    asked = {**ASK, "model": "demo-model:latest", "fullstop": {"report": reports}}
-    if is_chat:
-        return ChatLineEncoder(ChatParams.model_validate(asked), HEAD)
-    return PromptLineEncoder(PromptParams.model_validate(asked), HEAD)
-
-
-def encoded(batches: Iterable[list[Event]], **options: bool) -> list[JsonLine]:
-    return written(encoder(**options), batches)
 
 
 def lines_of(body: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in body.decode().splitlines()]
 
 
-@pytest.mark.parametrize("is_chat", [True, False], ids=["chat", "generate"])
-def test_a_conversation_matches_its_golden_file(
-    scenario: Any, check_golden: Any, is_chat: bool
-) -> None:
-    lines = encoded(scenario.batches, is_chat=is_chat)
-
-    folder = "ollama_chat" if is_chat else "ollama_generate"
-    check_golden(folder, scenario.name, [SseEvent(None, line.frame()) for line in lines])
-
-
-def test_the_whole_answer_equals_the_sum_of_the_stream(
-    scenario_named: Callable[..., Any],
-) -> None:
-    for name in ("text", "thinking", "tool_calls", "stop_string", "token_limit"):
-        scenario = scenario_named(name)
-        lines = [line.value for line in encoded(scenario.batches)]
-        events = [event for batch in scenario.batches for event in batch]
-        whole = write_chat(
-            [(events, scenario.finished)],
-            ChatParams.model_validate({**ASK, "model": "demo-model:latest"}),
-            HEAD,
-        )
-        said = [line["message"] for line in lines]
-
-        assert whole["message"]["content"] == "".join(one["content"] for one in said)
-        assert whole["message"].get("thinking", "") == "".join(
-            one.get("thinking", "") for one in said
-        )
-        assert whole["message"].get("tool_calls", []) == [
-            call for one in said for call in one.get("tool_calls", [])
-        ]
-        assert {k: v for k, v in whole.items() if k != "message"} == {
-            k: v for k, v in lines[-1].items() if k != "message"
-        }
-
-
-def test_the_stop_record_is_sent_on_request(scenario_named: Callable[..., Any]) -> None:
-    lines = encoded(scenario_named("stop_string").batches, reports=True)
-
-    assert lines[-1].value["fullstop"]["stop"]["value"] == "STOP"
-
-
-def test_an_answer_is_streamed_as_lines_of_json_by_default(
-    serve: Callable[..., Any], staged: Any
-) -> None:
-    site = serve(staged(step_s=0).engine)
+def test_an_answer_is_streamed_as_lines_of_json_by_default(staged: Any) -> None:
+    site = staged(step_s=0).site
     reply = site.send("POST", "/api/chat", ASK)
     lines = lines_of(reply.body)
 
@@ -102,8 +32,8 @@ def test_an_answer_is_streamed_as_lines_of_json_by_default(
         TypeAdapter(OllamaChatAnswer).validate_python(line)
 
 
-def test_a_prompt_is_answered_whole_on_request(serve: Callable[..., Any], staged: Any) -> None:
-    site = serve(staged(step_s=0).engine)
+def test_a_prompt_is_answered_whole_on_request(staged: Any) -> None:
+    site = staged(step_s=0).site
     ask = {"model": "any", "prompt": LONG, "stream": False, "options": {"num_predict": 3}}
     answer = site.send("POST", "/api/generate", ask).json
 
@@ -137,10 +67,10 @@ def test_an_empty_request_loads_or_unloads_the_model(
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("keep_alive", [0, "0s"])
 def test_memory_is_freed_after_an_answer_with_keep_alive_0(
-    serve: Callable[..., Any], staged: Any, keep_alive: Any, is_streamed: bool
+    staged: Any, keep_alive: Any, is_streamed: bool
 ) -> None:
     stand = staged(step_s=0)
-    site = serve(stand.engine)
+    site = stand.site
     ask = {**ASK, "stream": is_streamed}
 
     assert site.send("POST", "/api/chat", {**ask, "keep_alive": keep_alive}).status == 200
@@ -155,11 +85,9 @@ def test_memory_is_freed_after_an_answer_with_keep_alive_0(
     assert not stand.engine.status.is_unloaded
 
 
-def test_an_empty_request_frees_the_memory_or_loads_the_model_again(
-    serve: Callable[..., Any], staged: Any
-) -> None:
+def test_an_empty_request_frees_the_memory_or_loads_the_model_again(staged: Any) -> None:
     stand = staged(step_s=0)
-    site = serve(stand.engine)
+    site = stand.site
 
     site.send("POST", "/api/generate", {"model": "any", "keep_alive": 0})
     assert stand.wait_until(lambda engine: engine.status.is_unloaded)
@@ -206,11 +134,9 @@ def test_answers_vary_at_a_high_temperature(site: Any) -> None:
         assert answer["done"] is True
 
 
-def test_the_keepalives_of_a_silent_stream_are_json(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    stage = staged(step_s=0.2)
-    site = serve(stage.engine, keepalive_s=0.05)
+def test_the_keepalives_of_a_silent_stream_are_json(staged: Callable[..., Any]) -> None:
+    stage = staged(step_s=0.2, settings={"keepalive_s": 0.05})
+    site = stage.site
     lines = lines_of(site.send("POST", "/api/chat", ASK).body)
 
     assert sum(line["message"]["content"] == "" and not line["done"] for line in lines) >= 2
@@ -246,10 +172,8 @@ def test_a_strict_server_accepts_only_the_name_of_the_loaded_model(
         assert site.send("POST", "/api/chat", ask).status == status
 
 
-def test_thinking_is_refused_if_the_model_cannot_think(
-    serve: Callable[..., Any], staged: Callable[..., Any]
-) -> None:
-    reply = serve(staged(step_s=0).engine).send("POST", "/api/chat", ASK | {"think": True})
+def test_thinking_is_refused_if_the_model_cannot_think(staged: Callable[..., Any]) -> None:
+    reply = staged(step_s=0).site.send("POST", "/api/chat", ASK | {"think": True})
 
     assert reply.status == 400
     assert reply.json["error"] == "think: scripted:latest does not support thinking"

@@ -1,7 +1,6 @@
 """Ollama's own Python client against the server, on the demo model."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import ollama
@@ -22,14 +21,7 @@ WEATHER = {
 }
 
 
-@pytest.fixture
-def client(site: Any) -> Iterator[ollama.Client]:
-    client = ollama.Client(host=site.url)
-    yield client
-    client._client.close()
-
-
-def asked(client: ollama.Client, prompt: str, *, is_streamed: bool, **options: Any) -> Any:
+def asked(ollama_client: ollama.Client, prompt: str, *, is_streamed: bool, **options: Any) -> Any:
     """Ask in a chat; return the text and the last line."""
     wanted: dict[str, Any] = {
         "model": "llama3.2",
@@ -37,9 +29,9 @@ def asked(client: ollama.Client, prompt: str, *, is_streamed: bool, **options: A
         "options": {"temperature": 0, **options},
     }
     if not is_streamed:
-        answer = client.chat(**wanted)
+        answer = ollama_client.chat(**wanted)
         return answer.message.content, answer
-    lines = list(client.chat(**wanted, stream=True))
+    lines = list(ollama_client.chat(**wanted, stream=True))
     return "".join(line.message.content or "" for line in lines), lines[-1]
 
 
@@ -55,14 +47,14 @@ def asked(client: ollama.Client, prompt: str, *, is_streamed: bool, **options: A
     ids=["digit", "newline", "limit", "word"],
 )
 def test_the_answer_ends_before_the_stop(
-    client: ollama.Client,
+    ollama_client: ollama.Client,
     prompt: str,
     options: dict[str, Any],
     text: str,
     reason: str,
     is_streamed: bool,
 ) -> None:
-    found, last = asked(client, prompt, is_streamed=is_streamed, **options)
+    found, last = asked(ollama_client, prompt, is_streamed=is_streamed, **options)
 
     assert (found, last.done, last.done_reason) == (text, True, reason)
     assert last.prompt_eval_count > 0
@@ -70,9 +62,11 @@ def test_the_answer_ends_before_the_stop(
     assert last.total_duration >= last.eval_duration > 0
 
 
-def test_a_prompt_is_continued(client: ollama.Client) -> None:
+def test_a_prompt_is_continued(ollama_client: ollama.Client) -> None:
     lines = list(
-        client.generate("demo-model", COUNT, options={"stop": ["4"], "temperature": 0}, stream=True)
+        ollama_client.generate(
+            "demo-model", COUNT, options={"stop": ["4"], "temperature": 0}, stream=True
+        )
     )
 
     assert "".join(line.response for line in lines) == "1\n2\n3\n"
@@ -81,7 +75,7 @@ def test_a_prompt_is_continued(client: ollama.Client) -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_the_arguments_of_a_tool_call_are_an_object(
-    client: ollama.Client, is_streamed: bool
+    ollama_client: ollama.Client, is_streamed: bool
 ) -> None:
     turns = [{"role": "user", "content": "What is the weather in Paris?"}]
     wanted: dict[str, Any] = {
@@ -90,7 +84,11 @@ def test_the_arguments_of_a_tool_call_are_an_object(
         "tools": [WEATHER],
         "options": {"temperature": 0},
     }
-    answers = list(client.chat(**wanted, stream=True)) if is_streamed else [client.chat(**wanted)]
+    answers = (
+        list(ollama_client.chat(**wanted, stream=True))
+        if is_streamed
+        else [ollama_client.chat(**wanted)]
+    )
     [call] = [call for one in answers for call in one.message.tool_calls or []]
 
     assert call.function.name == "get_weather"
@@ -99,17 +97,17 @@ def test_the_arguments_of_a_tool_call_are_an_object(
     # The client itself writes the message with the result.
     said = ollama.Message(role="assistant", content="", tool_calls=[call])
     result = ollama.Message(role="tool", content="Rain", tool_name="get_weather")
-    client.chat(model="demo-model", messages=[*turns, said, result], tools=[WEATHER])
+    ollama_client.chat(model="demo-model", messages=[*turns, said, result], tools=[WEATHER])
 
 
-def test_a_format_makes_the_answer_json(client: ollama.Client) -> None:
+def test_a_format_makes_the_answer_json(ollama_client: ollama.Client) -> None:
     schema = {
         "type": "object",
         "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}},
         "required": ["n"],
         "additionalProperties": False,
     }
-    answer = client.chat(
+    answer = ollama_client.chat(
         "demo-model", [{"role": "user", "content": "Say: 5"}], format=schema, think=False
     )
 
@@ -118,21 +116,23 @@ def test_a_format_makes_the_answer_json(client: ollama.Client) -> None:
     assert 0 <= value["n"] <= 99
 
 
-def test_thinking_is_separate_from_the_content(client: ollama.Client) -> None:
+def test_thinking_is_separate_from_the_content(ollama_client: ollama.Client) -> None:
     wanted = {"model": "demo-model", "messages": [{"role": "user", "content": COUNT}]}
-    lines = list(client.chat(**wanted, think=True, stream=True))
+    lines = list(ollama_client.chat(**wanted, think=True, stream=True))
     thinking = "".join(line.message.thinking or "" for line in lines)
 
     assert thinking
     assert "think>" not in "".join(line.message.content or "" for line in lines)
-    silent = client.chat(**wanted, think=False)
+    silent = ollama_client.chat(**wanted, think=False)
     assert not silent.message.thinking
 
 
-def test_the_model_can_be_listed_shown_and_seen_running(client: ollama.Client, site: Any) -> None:
-    [listed] = client.list().models
-    shown = client.show(listed.model or "")
-    [running] = client.ps().models
+def test_the_model_can_be_listed_shown_and_seen_running(
+    ollama_client: ollama.Client, site: Any
+) -> None:
+    [listed] = ollama_client.list().models
+    shown = ollama_client.show(listed.model or "")
+    [running] = ollama_client.ps().models
 
     assert listed.model == "demo-model:latest"
     assert listed.size == site.engine.model.size_bytes
@@ -141,9 +141,11 @@ def test_the_model_can_be_listed_shown_and_seen_running(client: ollama.Client, s
     assert (running.size_vram or 0) > 0
 
 
-def test_errors_become_the_clients_own_errors(client: ollama.Client) -> None:
+def test_errors_become_the_clients_own_errors(ollama_client: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError) as refusal:
-        client.chat("demo-model", [{"role": "user", "content": "Hi"}], options={"stop": [""]})
+        ollama_client.chat(
+            "demo-model", [{"role": "user", "content": "Hi"}], options={"stop": [""]}
+        )
 
     assert refusal.value.status_code == 400
     assert "options.stop[0]" in refusal.value.error

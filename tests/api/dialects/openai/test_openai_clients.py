@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import openai
@@ -26,24 +25,17 @@ TOOL: Any = {
 }
 
 
-@pytest.fixture
-def client(site: Any) -> Iterator[openai.OpenAI]:
-    """OpenAI's client."""
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        yield client
-
-
-def answered(client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
+def answered(openai_client: openai.OpenAI, is_streamed: bool, **wanted: Any) -> Any:
     """Return a whole response, or the response that the client makes from a stream."""
     if not is_streamed:
-        return client.responses.create(model="gpt-local", **wanted)
-    with client.responses.stream(model="gpt-local", **wanted) as stream:
+        return openai_client.responses.create(model="gpt-local", **wanted)
+    with openai_client.responses.stream(model="gpt-local", **wanted) as stream:
         return stream.get_final_response()
 
 
 @STREAMED
-def test_a_response_ends_at_its_stop(client: openai.OpenAI, is_streamed: bool) -> None:
-    response = answered(client, is_streamed, input=COUNT, extra_body={"stop": "6"})
+def test_a_response_ends_at_its_stop(openai_client: openai.OpenAI, is_streamed: bool) -> None:
+    response = answered(openai_client, is_streamed, input=COUNT, extra_body={"stop": "6"})
 
     assert response.output_text == "1\n2\n3\n4\n5\n"
     assert response.status == "completed"
@@ -52,10 +44,12 @@ def test_a_response_ends_at_its_stop(client: openai.OpenAI, is_streamed: bool) -
     assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
 
 
-def test_streamed_text_comes_piece_by_piece(client: openai.OpenAI) -> None:
+def test_streamed_text_comes_piece_by_piece(openai_client: openai.OpenAI) -> None:
     # Long enough even for a slow reader, which gets everything that has gathered as one piece.
     asked = COUNT.replace("10", "60")
-    with client.responses.stream(model="m", input=asked, extra_body={"stop": ["58"]}) as stream:
+    with openai_client.responses.stream(
+        model="m", input=asked, extra_body={"stop": ["58"]}
+    ) as stream:
         events = list(stream)
         text = stream.get_final_response().output_text
     deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
@@ -65,9 +59,11 @@ def test_streamed_text_comes_piece_by_piece(client: openai.OpenAI) -> None:
     assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
-def test_a_response_at_its_limit_is_incomplete(client: openai.OpenAI) -> None:
-    response = client.responses.create(model="m", input=COUNT, max_output_tokens=5)
-    stream = client.responses.create(model="m", input=COUNT, max_output_tokens=5, stream=True)
+def test_a_response_at_its_limit_is_incomplete(openai_client: openai.OpenAI) -> None:
+    response = openai_client.responses.create(model="m", input=COUNT, max_output_tokens=5)
+    stream = openai_client.responses.create(
+        model="m", input=COUNT, max_output_tokens=5, stream=True
+    )
     *_, last = stream
 
     assert (response.status, response.output_text) == ("incomplete", "1\n2\n3")
@@ -80,9 +76,9 @@ def test_a_response_at_its_limit_is_incomplete(client: openai.OpenAI) -> None:
 
 
 @STREAMED
-def test_reasoning_is_a_separate_item(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_reasoning_is_a_separate_item(openai_client: openai.OpenAI, is_streamed: bool) -> None:
     response = answered(
-        client,
+        openai_client,
         is_streamed,
         input=COUNT,
         reasoning={"effort": "high"},
@@ -99,11 +95,13 @@ def test_reasoning_is_a_separate_item(client: openai.OpenAI, is_streamed: bool) 
 @STREAMED
 @pytest.mark.parametrize("summary", ["auto", "concise", "detailed"])
 def test_a_summary_is_the_whole_reasoning(
-    client: openai.OpenAI, is_streamed: bool, summary: Any
+    openai_client: openai.OpenAI, is_streamed: bool, summary: Any
 ) -> None:
     asked: dict[str, Any] = {"input": COUNT, "max_output_tokens": 2000, "temperature": 0}
-    plain = answered(client, False, **asked, reasoning={"effort": "high"})
-    told = answered(client, is_streamed, **asked, reasoning={"effort": "high", "summary": summary})
+    plain = answered(openai_client, False, **asked, reasoning={"effort": "high"})
+    told = answered(
+        openai_client, is_streamed, **asked, reasoning={"effort": "high", "summary": summary}
+    )
 
     reasoning, message = told.output
     [part] = reasoning.summary
@@ -112,8 +110,8 @@ def test_a_summary_is_the_whole_reasoning(
     assert message.content[0].text == plain.output_text
 
 
-def test_without_effort_there_is_no_reasoning(client: openai.OpenAI) -> None:
-    response = client.responses.create(
+def test_without_effort_there_is_no_reasoning(openai_client: openai.OpenAI) -> None:
+    response = openai_client.responses.create(
         model="m", input=COUNT, reasoning={"effort": "none"}, extra_body={"stop": "6"}
     )
 
@@ -122,14 +120,14 @@ def test_without_effort_there_is_no_reasoning(client: openai.OpenAI) -> None:
 
 @STREAMED
 def test_a_response_calls_a_tool_and_answers_from_its_result(
-    client: openai.OpenAI, is_streamed: bool
+    openai_client: openai.OpenAI, is_streamed: bool
 ) -> None:
     history: list[Any] = [{"role": "user", "content": WEATHER}]
-    called = answered(client, is_streamed, input=history, tools=[TOOL])
+    called = answered(openai_client, is_streamed, input=history, tools=[TOOL])
     call = called.output[-1]
     history += [item.model_dump(exclude_none=True) for item in called.output]
     history.append({"type": "function_call_output", "call_id": call.call_id, "output": "Rain"})
-    said = answered(client, is_streamed, input=history, tools=[TOOL])
+    said = answered(openai_client, is_streamed, input=history, tools=[TOOL])
 
     assert (call.type, call.name, json.loads(call.arguments)) == (
         "function_call",
@@ -139,15 +137,17 @@ def test_a_response_calls_a_tool_and_answers_from_its_result(
     assert "Rain" in said.output_text
 
 
-def test_instructions_and_earlier_answers_belong_to_the_prompt(client: openai.OpenAI) -> None:
-    alone = client.responses.create(model="m", input=COUNT, max_output_tokens=1)
-    first = client.responses.create(model="m", input=COUNT, extra_body={"stop": "6"})
+def test_instructions_and_earlier_answers_belong_to_the_prompt(
+    openai_client: openai.OpenAI,
+) -> None:
+    alone = openai_client.responses.create(model="m", input=COUNT, max_output_tokens=1)
+    first = openai_client.responses.create(model="m", input=COUNT, extra_body={"stop": "6"})
     again: Any = [
         {"role": "user", "content": COUNT},
         *[item.model_dump(exclude_none=True) for item in first.output],
         {"role": "user", "content": COUNT},
     ]
-    both = client.responses.create(
+    both = openai_client.responses.create(
         model="m", input=again, instructions="You are brief.", max_output_tokens=1
     )
 
@@ -164,20 +164,22 @@ class Weather(BaseModel):
 
 
 @STREAMED
-def test_a_response_is_parsed(client: openai.OpenAI, is_streamed: bool) -> None:
+def test_a_response_is_parsed(openai_client: openai.OpenAI, is_streamed: bool) -> None:
     if is_streamed:
-        with client.responses.stream(model="m", input=WEATHER, text_format=Weather) as stream:
+        with openai_client.responses.stream(
+            model="m", input=WEATHER, text_format=Weather
+        ) as stream:
             response = stream.get_final_response()
     else:
-        response = client.responses.parse(model="m", input=WEATHER, text_format=Weather)
+        response = openai_client.responses.parse(model="m", input=WEATHER, text_format=Weather)
 
     assert isinstance(response.output_parsed, Weather)
 
 
 @STREAMED
-def test_a_required_call_is_made(client: openai.OpenAI, is_streamed: bool) -> None:
-    response = answered(
-        client, is_streamed, input=COUNT, tools=[TOOL], tool_choice="required",
+def test_a_required_call_is_made(openai_client: openai.OpenAI, is_streamed: bool) -> None:
+    response = answered(openai_client, is_streamed, input=COUNT, tools=[TOOL],
+        tool_choice="required",
         max_output_tokens=200,
     )  # fmt: skip
     (call,) = [item for item in response.output if item.type == "function_call"]
@@ -186,9 +188,9 @@ def test_a_required_call_is_made(client: openai.OpenAI, is_streamed: bool) -> No
     assert json.loads(call.arguments).keys() == {"city"}
 
 
-def test_an_earlier_response_is_refused(client: openai.OpenAI) -> None:
+def test_an_earlier_response_is_refused(openai_client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
-        client.responses.create(model="m", input="Hi", previous_response_id="resp_1")
+        openai_client.responses.create(model="m", input="Hi", previous_response_id="resp_1")
 
     assert caught.value.code == "previous_response_not_found"
     assert caught.value.param == "previous_response_id"
@@ -206,9 +208,9 @@ def raw() -> str:
 
 @STREAMED
 def test_a_completion_continues_its_prompt(
-    client: openai.OpenAI, raw: str, is_streamed: bool
+    openai_client: openai.OpenAI, raw: str, is_streamed: bool
 ) -> None:
-    answer: Any = client.completions.create(
+    answer: Any = openai_client.completions.create(
         model="m", prompt=raw, stop="6", max_tokens=100, echo=True, stream=is_streamed
     )
     choices = [chunk.choices[0] for chunk in answer] if is_streamed else [answer.choices[0]]
@@ -217,8 +219,8 @@ def test_a_completion_continues_its_prompt(
     assert (choices[-1].finish_reason, choices[-1].matched_stop) == ("stop", "6")
 
 
-def test_several_prompts_have_several_choices(client: openai.OpenAI, raw: str) -> None:
-    answer = client.completions.create(
+def test_several_prompts_have_several_choices(openai_client: openai.OpenAI, raw: str) -> None:
+    answer = openai_client.completions.create(
         model="m", prompt=[raw, raw], n=2, best_of=2, stop=["6"], max_tokens=3
     )
 
@@ -229,10 +231,10 @@ def test_several_prompts_have_several_choices(client: openai.OpenAI, raw: str) -
     assert answer.usage.completion_tokens == 4 * 3
 
 
-def test_a_prompt_may_be_token_ids(client: openai.OpenAI, raw: str, engine: Any) -> None:
+def test_a_prompt_may_be_token_ids(openai_client: openai.OpenAI, raw: str, engine: Any) -> None:
     ids = [token_id for token_id, _ in asyncio.run(engine.tokenize(raw))]
-    by_text = client.completions.create(model="m", prompt=raw, stop="6", max_tokens=100)
-    by_ids = client.completions.create(model="m", prompt=ids, stop="6", max_tokens=100)
+    by_text = openai_client.completions.create(model="m", prompt=raw, stop="6", max_tokens=100)
+    by_ids = openai_client.completions.create(model="m", prompt=ids, stop="6", max_tokens=100)
 
     assert by_ids.choices[0].text == by_text.choices[0].text == "1\n2\n3\n4\n5\n"
     assert by_ids.usage is not None
@@ -240,8 +242,8 @@ def test_a_prompt_may_be_token_ids(client: openai.OpenAI, raw: str, engine: Any)
     assert by_ids.usage.prompt_tokens == by_text.usage.prompt_tokens == len(ids)
 
 
-def test_a_streamed_completion_reports_its_usage(client: openai.OpenAI, raw: str) -> None:
-    *chunks, last = client.completions.create(
+def test_a_streamed_completion_reports_its_usage(openai_client: openai.OpenAI, raw: str) -> None:
+    *chunks, last = openai_client.completions.create(
         model="m", prompt=raw, max_tokens=3, stream=True, stream_options={"include_usage": True}
     )
 

@@ -1,8 +1,6 @@
 """A conversation is compacted: its questions stay, and a summary replaces the rest."""
 
-import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import openai
@@ -10,8 +8,7 @@ import pytest
 
 from api.dialects.responses.read import TASK, opened, requests_from_wire, sealed, summary_asked
 from api.dialects.responses.wire import CompactParams, ResponseParams
-from engine.scheduling.service import Engine
-from tests.support.answers.watched import watched
+from tests.api.conftest import Site, acting
 from tests.support.scripted import Stage
 
 ITEMS: list[Any] = [
@@ -33,25 +30,22 @@ def said(request: Any) -> list[tuple[str, str]]:
     return [(turn.role, turn.content) for turn in request.messages]
 
 
-@pytest.fixture
-def site(serve: Any, tmp_path: Path) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server whose model writes the summary on request."""
-    engine = Engine(loader=Stage(tmp_path, {f"{QUESTIONS[-1]}\n\n{TASK}": SUMMARY}).load)
-    asyncio.run(engine.load(tmp_path))
-    yield serve(engine)
-    engine.close()
+    scripts = {f"{QUESTIONS[-1]}\n\n{TASK}": SUMMARY}
+    with acting(Stage(tmp_path_factory.mktemp("compacting"), scripts)) as (site, _):
+        yield site
 
 
 def test_a_client_continues_a_compacted_conversation(
-    site: Any, monkeypatch: pytest.MonkeyPatch
+    openai_client: openai.OpenAI, asked: list[Any]
 ) -> None:
-    asked = watched(site, monkeypatch)
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as client:
-        found = client.responses.compact(model="m", input=ITEMS, instructions="Speak plainly.")
-        output = found.to_dict(warnings=False)["output"]
-        *questions, summary = output
-        items: Any = [*output, {"role": "user", "content": "Go on."}]
-        client.responses.create(model="m", input=items)
+    found = openai_client.responses.compact(model="m", input=ITEMS, instructions="Speak plainly.")
+    output = found.to_dict(warnings=False)["output"]
+    *questions, summary = output
+    items: Any = [*output, {"role": "user", "content": "Go on."}]
+    openai_client.responses.create(model="m", input=items)
 
     assert found.object == "response.compaction"
     assert [one["content"][0]["text"] for one in questions] == QUESTIONS

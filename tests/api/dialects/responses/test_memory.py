@@ -10,7 +10,6 @@ import pytest
 
 from api.transport.response_store import KeptResponse, KeptResponses
 from tests.api.dialects.documented import check, event_schema
-from tests.support.answers.watched import watched
 
 URL = "/v1/responses"
 TOOL = {
@@ -30,30 +29,23 @@ def text_of(response: Any) -> str:
     return str(response["output"][-1]["content"][0]["text"])
 
 
-@pytest.fixture
-def client(site: Any) -> Any:
-    with openai.OpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as made:
-        yield made
-
-
 def said(request: Any) -> list[tuple[str, str]]:
     return [(turn.role, turn.content) for turn in request.messages]
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_a_request_continues_an_earlier_response(
-    client: Any, site: Any, monkeypatch: pytest.MonkeyPatch, is_streamed: bool
+    openai_client: Any, asked: list[Any], is_streamed: bool
 ) -> None:
-    asked = watched(site, monkeypatch)
     previous: str | None = None
     texts: list[str] = []
     for question in ("Say: one", "Say: two", "Say: three"):
         wanted = {"model": "m", "input": question, "previous_response_id": previous}
         if is_streamed:
-            with client.responses.stream(**wanted) as stream:
+            with openai_client.responses.stream(**wanted) as stream:
                 response = stream.get_final_response()
         else:
-            response = client.responses.create(**wanted)
+            response = openai_client.responses.create(**wanted)
         assert response.previous_response_id == previous
         previous = response.id
         texts.append(response.output_text)
@@ -66,18 +58,14 @@ def test_a_request_continues_an_earlier_response(
     ]
 
 
-def test_instructions_are_not_carried_over(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = watched(site, monkeypatch)
+def test_instructions_are_not_carried_over(site: Any, asked: list[Any]) -> None:
     first = ask(site, input="Say: one", instructions="Be brief.")
     ask(site, input="Say: two", previous_response_id=first["id"])
     assert asked[0].messages[0].role == "system"
     assert "system" not in [turn.role for turn in asked[1].messages]
 
 
-def test_a_call_and_its_result_can_be_in_two_requests(
-    site: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = watched(site, monkeypatch)
+def test_a_call_and_its_result_can_be_in_two_requests(site: Any, asked: list[Any]) -> None:
     first = ask(site, input="Look", tools=[TOOL], tool_choice="required", max_output_tokens=200)
     [call] = [item for item in first["output"] if item["type"] == "function_call"]
     result = {"type": "function_call_output", "call_id": call["call_id"], "output": "nothing"}
@@ -87,10 +75,7 @@ def test_a_call_and_its_result_can_be_in_two_requests(
     assert asked[1].messages[-2].tool_calls[0].name == "look"
 
 
-def test_a_request_can_refer_to_an_item_by_its_id(
-    site: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = watched(site, monkeypatch)
+def test_a_request_can_refer_to_an_item_by_its_id(site: Any, asked: list[Any]) -> None:
     first = ask(site, input="Say: one")
     reference = {"type": "item_reference", "id": first["output"][-1]["id"]}
     for item in (reference, {"id": reference["id"]}):
@@ -147,24 +132,24 @@ def test_a_server_can_keep_no_responses(serve: Any) -> None:
     assert site.send("GET", f"{URL}/{ask(site, input='Hi')['id']}").status == 404
 
 
-def test_the_vendors_client_reads_lists_and_deletes(client: Any) -> None:
-    first = client.responses.create(model="m", input="Say: one")
-    second = client.responses.create(
+def test_the_vendors_client_reads_lists_and_deletes(openai_client: Any) -> None:
+    first = openai_client.responses.create(model="m", input="Say: one")
+    second = openai_client.responses.create(
         model="m", input="Say: two", previous_response_id=first.id, metadata={"a": "b"}
     )
-    assert client.responses.retrieve(second.id) == second
-    items = list(client.responses.input_items.list(second.id, order="asc"))
+    assert openai_client.responses.retrieve(second.id) == second
+    items = list(openai_client.responses.input_items.list(second.id, order="asc"))
     assert [item.role for item in items] == ["user", "assistant", "user"]
     assert items[1].id == first.output[-1].id
-    newest = client.responses.input_items.list(second.id, limit=1)
+    newest = openai_client.responses.input_items.list(second.id, limit=1)
     assert newest.data[0].id == items[-1].id
     assert newest.has_more
-    rest = client.responses.input_items.list(second.id, after=items[-1].id)
+    rest = openai_client.responses.input_items.list(second.id, after=items[-1].id)
     assert [item.id for item in rest.data] == [items[1].id, items[0].id]
-    client.responses.delete(second.id)
+    openai_client.responses.delete(second.id)
     with pytest.raises(openai.NotFoundError):
-        client.responses.retrieve(second.id)
-    assert client.responses.retrieve(first.id) == first
+        openai_client.responses.retrieve(second.id)
+    assert openai_client.responses.retrieve(first.id) == first
 
 
 @pytest.mark.parametrize(
@@ -179,24 +164,23 @@ def test_wrong_parameters_of_a_list_are_refused(site: Any, query: str, param: st
 
 
 def test_the_counted_tokens_of_an_input_include_the_earlier_conversation(
-    client: Any, site: Any
+    openai_client: Any, site: Any
 ) -> None:
-    first = client.responses.create(model="m", input="Say: one")
-    alone = client.responses.input_tokens.count(model="m", input="Say: two")
-    whole = client.responses.input_tokens.count(
+    first = openai_client.responses.create(model="m", input="Say: one")
+    alone = openai_client.responses.input_tokens.count(model="m", input="Say: two")
+    whole = openai_client.responses.input_tokens.count(
         model="m", input="Say: two", previous_response_id=first.id
     )
-    after = client.responses.create(model="m", input="Say: two", previous_response_id=first.id)
+    after = openai_client.responses.create(
+        model="m", input="Say: two", previous_response_id=first.id
+    )
     assert alone.input_tokens < whole.input_tokens == after.usage.input_tokens
     reply = site.send("POST", f"{URL}/input_tokens", {"input": "Say: two"})
     assert reply.json == {"object": "response.input_tokens", "input_tokens": alone.input_tokens}
 
 
-def test_a_large_request_is_kept_and_can_be_continued(
-    serve: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_request_is_kept_and_can_be_continued(serve: Any, asked: list[Any]) -> None:
     site = serve()
-    asked = watched(site, monkeypatch)
     # Unknown fields make it large, and not its text.
     part = {"type": "input_text", "text": "a", "note": "x" * 2_000}
     long = [{"role": "user", "content": [part] * 100}]
@@ -226,9 +210,8 @@ FOREIGN = [
 
 @pytest.mark.parametrize(("item", "turns"), FOREIGN, ids=[item["type"] for item, _ in FOREIGN])
 def test_items_of_unknown_tools_are_accepted(
-    site: Any, monkeypatch: pytest.MonkeyPatch, item: dict[str, Any], turns: Any
+    site: Any, asked: list[Any], item: dict[str, Any], turns: Any
 ) -> None:
-    asked = watched(site, monkeypatch)
     ask(site, input=[{"role": "user", "content": "Hi"}, item, {"role": "user", "content": "On"}])
     assert said(asked[0])[1:-1] == turns
 
@@ -273,10 +256,12 @@ REQUIRED = {"tools": [TOOL, {"type": "custom", "name": "run"}], "tool_choice": "
         },
     ],
 )
-def test_a_kept_response_is_streamed_again(client: Any, site: Any, fields: dict[str, Any]) -> None:
+def test_a_kept_response_is_streamed_again(
+    openai_client: Any, site: Any, fields: dict[str, Any]
+) -> None:
     key = {"Authorization": "Bearer none"}
     kept = site.send("POST", URL, {"model": "m", **fields}, key).json
-    events = list(client.responses.retrieve(kept["id"], stream=True))
+    events = list(openai_client.responses.retrieve(kept["id"], stream=True))
     told = site.send("GET", f"{URL}/{kept['id']}?stream=true", None, key).events
     first = site.send("POST", URL, {"model": "m", "stream": True, **fields}).events
 
@@ -287,7 +272,7 @@ def test_a_kept_response_is_streamed_again(client: Any, site: Any, fields: dict[
     assert json.loads(told[-1][1])["response"] == kept
     # The same events as in a first stream; only a text comes in one piece.
     assert without_repeats(told) == without_repeats(first)
-    later = list(client.responses.retrieve(kept["id"], stream=True, starting_after=3))
+    later = list(openai_client.responses.retrieve(kept["id"], stream=True, starting_after=3))
     assert later == events[4:]
 
 
@@ -306,17 +291,17 @@ def test_an_unknown_way_to_stream_a_kept_response_is_refused(site: Any, query: s
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_a_response_repeats_the_names_that_its_request_gives(
-    client: Any, is_streamed: bool
+    openai_client: Any, is_streamed: bool
 ) -> None:
     names = {"prompt_cache_key": "k", "user": "u", "safety_identifier": "s"}
-    made = client.responses.create(
+    made = openai_client.responses.create(
         model="m", input="Hi", max_output_tokens=200, stream=is_streamed, **names
     )
     begun, found = None, made
     if is_streamed:
         events = list(made)
         begun, found = events[0].response, events[-1].response
-    cut = client.responses.create(model="m", input="Count", max_output_tokens=1)
+    cut = openai_client.responses.create(model="m", input="Count", max_output_tokens=1)
 
     assert {name: getattr(found, name) for name in names} == names
     assert found.completed_at >= found.created_at

@@ -22,6 +22,7 @@ from engine.values.events import Event, Finished, TextDelta, Timing, TokenTrace,
 from engine.values.tokens import TokenStats
 from tests.support.random_cases import cases
 
+few = settings(max_examples=cases(20), deadline=None)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 likelihoods = st.builds(
     TokenStats,
@@ -58,7 +59,7 @@ class Said:
         return json.dumps(answer | ({"index": 0} if is_batch else {}), separators=(",", ":"))
 
 
-@settings(max_examples=cases(100), deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(batches, st.booleans(), st.booleans())
 def test_every_frame_has_the_bytes_of_the_whole_answer_encoded_at_once(
     drawn: list[list[Any]], has_logprobs: bool, is_batch: bool
@@ -102,6 +103,7 @@ def test_every_frame_has_the_bytes_of_the_whole_answer_encoded_at_once(
     assert [frame.data for frame in encoder.encode([end])] == [expected, "[DONE]"]
 
 
+@few
 @given(st.lists(st.text(alphabet=st.characters(), max_size=4), max_size=6))
 def test_a_growing_text_has_the_json_of_the_whole_text(pieces: list[str]) -> None:
     growing, whole = GrowingJsonText(), ""
@@ -111,6 +113,7 @@ def test_a_growing_text_has_the_json_of_the_whole_text(pieces: list[str]) -> Non
         assert growing.json() == json_text(whole)
 
 
+@few
 @given(st.lists(st.lists(st.integers() | st.text(max_size=3), max_size=3), max_size=6))
 def test_a_growing_list_has_the_json_of_the_whole_list(additions: list[list[Any]]) -> None:
     growing, whole = GrowingList(), list[Any]()
@@ -126,12 +129,14 @@ values = st.recursive(
 )
 
 
+@few
 @given(values, st.integers(0, 500))
 def test_a_long_answer_has_the_same_json_in_small_steps(value: Any, more: int) -> None:
     for one in (value, [value] * more, {"a": [{"b": [1.5] * more}], "c": value}):
         assert long_json_text(one) == json_text(one)
 
 
+@few
 @given(st.dictionaries(st.text(max_size=3), plain), st.dictionaries(st.text(max_size=3), values))
 def test_encoded_values_are_put_into_their_places_in_an_object(
     rest: dict[str, Any], known: dict[str, Any]

@@ -1,0 +1,99 @@
+"""Each route whose answers the model writes: its smallest request, and what becomes of it."""
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from api.dialects.shared.body import WireModel, parsed
+from api.dialects.shared.dialect import AnswerRoute, Collected, Head
+from api.server.routes import DIALECTS
+from api.transport.answer_text import SseEvent, StreamEncoder, json_text
+from api.transport.errors import ApiError
+from engine.errors import InvalidRequest
+from engine.values.chat import Message
+from engine.values.events import Event
+from engine.values.request import GenerationRequest
+
+HI = [{"role": "user", "content": "Hi"}]
+# Under the names of their golden conversations.
+SMALLEST: dict[str, tuple[str, dict[str, Any]]] = {
+    "messages": ("/v1/messages", {"model": "m", "max_tokens": 64, "messages": HI}),
+    "chat": ("/v1/chat/completions", {"model": "m", "messages": HI}),
+    "completions": ("/v1/completions", {"model": "m", "prompt": "Once"}),
+    "responses": ("/v1/responses", {"model": "m", "input": "Hi"}),
+    "generate": ("/generate", {"text": "Hi", "rid": "answer-1"}),
+    "ollama_chat": ("/api/chat", {"model": "demo-model:latest", "messages": HI}),
+    "ollama_generate": ("/api/generate", {"model": "demo-model:latest", "prompt": "Hi"}),
+}
+ROUTES: dict[str, AnswerRoute[Any]] = {
+    name: route
+    for name, (path, _) in SMALLEST.items()
+    for dialect in DIALECTS
+    for route in dialect.answers
+    if route.path == path
+}
+OPENAI = pytest.mark.parametrize("api", ["chat", "completions", "responses"])
+
+
+def params(api: str, **fields: Any) -> Any:
+    """Return a request as it is on the wire."""
+    body = json_text(SMALLEST[api][1] | fields).encode()
+    request: type[WireModel] = ROUTES[api].request
+    return parsed(body, request)
+
+
+def requests(api: str, *, strict: bool = False, **fields: Any) -> Sequence[GenerationRequest]:
+    """Return the generations that a request asks for."""
+    return ROUTES[api].read(params(api, **fields), strict=strict)
+
+
+def request(api: str, **fields: Any) -> GenerationRequest:
+    return requests(api, **fields)[0]
+
+
+def turns(api: str, *items: dict[str, Any], **fields: Any) -> tuple[Message, ...]:
+    """Return the turns that the model reads of a conversation."""
+    name = "input" if api == "responses" else "messages"
+    return request(api, **{name: list(items)}, **fields).messages
+
+
+def refusal(api: str, **fields: Any) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        requests(api, **fields)
+    return caught.value
+
+
+def refused_field(api: str, **fields: Any) -> str | tuple[str | int, ...]:
+    """Return the field for which a request is refused, as its dialect or the engine names it."""
+    with pytest.raises((ApiError, InvalidRequest)) as caught:
+        requests(api, **fields)
+    return caught.value.field
+
+
+def head_of(api: str) -> Head:
+    created_s = 1_795_219_200 if api.startswith("ollama") else 1_795_000_000
+    return Head("1", created_s, "demo-model", "req_1")
+
+
+def encoder(api: str, **fields: Any) -> StreamEncoder:
+    return ROUTES[api].encoder(params(api, **fields), head_of(api))
+
+
+def events(api: str, batches: Iterable[Sequence[Event]], **fields: Any) -> list[SseEvent]:
+    """Return the stream of an answer as server-sent events; a line of Ollama's is one, too."""
+    writer = encoder(api, **fields)
+    sent = itertools.chain.from_iterable(writer.encode(batch) for batch in batches)
+    return [one if isinstance(one, SseEvent) else SseEvent(None, one.frame()) for one in sent]
+
+
+def data_of(sent: Iterable[SseEvent]) -> list[dict[str, Any]]:
+    """Return the objects of a stream, without its end marker."""
+    return [json.loads(one.data) for one in sent if one.data != "[DONE]"]
+
+
+def whole(api: str, *answers: Collected, **fields: Any) -> Any:
+    """Return the body of an answer that is sent whole."""
+    return ROUTES[api].write_whole(answers, params(api, **fields), head_of(api))

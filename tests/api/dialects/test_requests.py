@@ -1,0 +1,850 @@
+"""Requests become generations of the engine: what the APIs share, each in its own spelling."""
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.stopping.rules import StopScope
+from engine.values.chat import Tool
+from engine.values.request import Effort, OutputConstraint, ToolChoice, TraceLevel
+from engine.values.tokens import PromptScoring
+from tests.api.dialects.asking import (
+    OPENAI,
+    ROUTES,
+    params,
+    refusal,
+    refused_field,
+    request,
+    requests,
+)
+
+SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Oslo"]}}, "required": ["city"]}
+FUNCTION = {"name": "look", "parameters": SCHEMA}
+TOOLS: dict[str, dict[str, Any]] = {
+    "chat": {"type": "function", "function": FUNCTION | {"strict": True}},
+    "responses": {"type": "function", "strict": True, **FUNCTION},
+    "messages": {"name": "look", "input_schema": SCHEMA, "defer_loading": False},
+    "ollama_chat": {"type": "function", "function": FUNCTION},
+}
+WITH_TOOLS = pytest.mark.parametrize("api", TOOLS)
+
+
+# -- sampling and stops ------------------------------------------------------------------------
+
+SAMPLED = {
+    "temperature": 0.5, "top_p": 0.9, "top_k": 20, "min_p": 0.1, "seed": 7,
+    "repetition_penalty": 1.1, "presence_penalty": 0.2, "frequency_penalty": 0.1,
+}  # fmt: skip
+STOPPED = {"stop_token_ids": [5, 5, 6], "ignore_eos": True}
+# For each API: a request with all its parameters, and those of ``SAMPLED`` that it has.
+PARAMETERS: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "chat": (
+        SAMPLED
+        | STOPPED
+        | {"logit_bias": {"21": -100}, "min_tokens": 3, "include_stop_str_in_output": True},
+        set(SAMPLED),
+    ),
+    "messages": (
+        {"temperature": 0.5, "top_p": 0.9, "top_k": 20, "fullstop": {"stop_scope": "all"}},
+        {"temperature", "top_p", "top_k"},
+    ),
+    "generate": (
+        {"sampling_params": SAMPLED | STOPPED | {"min_new_tokens": 3, "no_stop_trim": True}},
+        set(SAMPLED),
+    ),
+    "ollama_chat": (
+        {
+            "options": {
+                **{
+                    name: SAMPLED[name]
+                    for name in ("temperature", "top_p", "top_k", "min_p", "seed")
+                },
+                "repeat_penalty": 1.1,
+                "num_ctx": 8192,
+                "num_gpu": 1,
+            }
+        },
+        set(SAMPLED) - {"presence_penalty", "frequency_penalty"},
+    ),
+}
+
+
+@pytest.mark.parametrize("api", PARAMETERS)
+def test_sampling_and_stops_arrive_as_they_were_sent(api: str) -> None:
+    fields, known = PARAMETERS[api]
+    found = request(api, **fields)
+
+    assert {name: getattr(found.sampling, name) for name in known} == {
+        name: SAMPLED[name] for name in known
+    }
+    if api in ("chat", "generate"):
+        stops = found.stops
+        assert (stops.token_ids, stops.ignore_eos, stops.min_tokens) == ((5, 6), True, 3)
+        assert stops.include_stop
+    if api == "chat":
+        assert found.sampling.logit_bias == ((21, -100.0),)
+    if api == "messages":
+        assert found.stops.scope is StopScope.ALL
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "sampling"),
+    [
+        ("chat", {"top_k": -1}, {"top_k": 0}),
+        ("generate", {"sampling_params": {"top_k": -1}}, {"top_k": 0}),
+        ("messages", {"top_p": 0}, {"top_p": None, "top_k": 1}),
+        ("completions", {"presence_penalty": 1, "top_k": 3}, {"presence_penalty": 1, "top_k": 3}),
+        ("ollama_chat", {"options": {"seed": -1}}, {"seed": None}),
+        ("ollama_chat", {"options": {"seed": -2}}, {"seed": 2**64 - 2}),
+        # Ollama takes the nearest number in range.
+        ("ollama_chat", {"options": {"temperature": 2.5}}, {"temperature": 2.5}),
+        ("ollama_chat", {"options": {"temperature": -1}}, {"temperature": 0.0}),
+        ("ollama_chat", {"options": {"temperature": 1e300}}, {"temperature": 1000.0}),
+        ("ollama_chat", {"options": {"top_p": 1.5}}, {"top_p": 1.0}),
+        ("ollama_chat", {"options": {"top_p": -0.5}}, {"top_p": None, "top_k": 1}),
+        ("ollama_chat", {"options": {"min_p": 7}}, {"min_p": 1.0}),
+    ],
+)
+def test_numbers_have_their_vendors_meaning(
+    api: str, fields: dict[str, Any], sampling: dict[str, Any]
+) -> None:
+    found = request(api, **fields).sampling
+
+    assert {name: getattr(found, name) for name in sampling} == sampling
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "limit"),
+    [
+        ("chat", {}, None),
+        ("chat", {"max_tokens": 5}, 5),
+        ("chat", {"max_completion_tokens": 6}, 6),
+        ("chat", {"max_tokens": 5, "max_completion_tokens": 6}, 6),
+        ("messages", {"max_tokens": 64_000}, 64_000),
+        ("completions", {}, 16),
+        ("completions", {"max_tokens": 500}, 500),
+        ("completions", {"max_tokens": 0}, 0),
+        ("responses", {"max_output_tokens": 7}, 7),
+        ("generate", {}, 128),
+        ("generate", {"sampling_params": {"max_new_tokens": 7}}, 7),
+        ("ollama_chat", {"options": {"num_predict": 7}}, 7),
+        *(("ollama_chat", {"options": {"num_predict": none}}, None) for none in (None, 0, -1, -2)),
+    ],
+)
+def test_the_limit_is_the_vendors(api: str, fields: dict[str, Any], limit: int | None) -> None:
+    assert request(api, **fields).max_tokens == limit
+
+
+# Where each API has its stops.
+STOPS: dict[str, Any] = {
+    "chat": lambda stop: {"stop": stop},
+    "completions": lambda stop: {"stop": stop},
+    "responses": lambda stop: {"stop": stop},
+    "messages": lambda stop: {"stop_sequences": stop},
+    "generate": lambda stop: {"sampling_params": {"stop": stop}},
+    "ollama_chat": lambda stop: {"options": {"stop": stop}},
+}
+PLACES = {
+    "messages": ("stop_sequences",),
+    "generate": ("sampling_params", "stop"),
+    "ollama_chat": ("options", "stop"),
+}
+
+
+@pytest.mark.parametrize("api", STOPS)
+def test_stops_are_null_a_text_or_a_list_without_duplicates(api: str) -> None:
+    many = [str(number) for number in range(64)]
+    for stop, expected in (
+        (None, ()),
+        ([], ()),
+        (["\n\nUser:", "END", "END"], ("\n\nUser:", "END")),
+        (many, tuple(many)),
+        *([] if api == "messages" else [("END", ("END",))]),
+    ):
+        assert request(api, **STOPS[api](stop)).stops.strings == expected
+
+
+@pytest.mark.parametrize("api", STOPS)
+def test_a_bad_stop_is_named_by_its_field_or_its_index(api: str) -> None:
+    place = PLACES.get(api, ("stop",))
+    for stop in (1, True, {"a": 1}, *([] if api == "messages" else [""])):
+        assert refused_field(api, **STOPS[api](stop)) == place
+    for bad in (1, None, "", "x" * 4097, ["END"]):
+        field = refused_field(api, **STOPS[api](["END", bad]))
+        assert field in (f"{'.'.join(place)}[1]", (*place, 1))
+    assert refused_field(api, **STOPS[api]([str(number) for number in range(65)]))
+
+
+@pytest.mark.parametrize(
+    ("api", "stop", "message"),
+    [("messages", ["END", "\n\n"], "must contain non-whitespace"), ("chat", [*"12345"], "")],
+)
+def test_only_a_strict_server_refuses_the_stops_that_the_hosted_one_refuses(
+    api: str, stop: list[str], message: str
+) -> None:
+    assert request(api, **STOPS[api](stop)).stops.strings == tuple(stop)
+    error = refusal(api, strict=True, **STOPS[api](stop))
+    assert message in error.message
+    assert error.field == ("stop_sequences", 1) or error.code == "array_above_max_length"
+
+
+def test_the_choices_of_one_seed_differ_from_each_other() -> None:
+    def seeds(api: str, **fields: Any) -> list[Any]:
+        return [one.sampling.seed for one in requests(api, **fields)]
+
+    assert seeds("chat", n=3, seed=7) == [7, 8, 9]
+    assert seeds("chat", n=2, seed=-1) == [2**64 - 1, 0]
+    assert seeds("generate", sampling_params={"n": 3, "seed": 2**64 - 1}) == [2**64 - 1, 0, 1]
+    found = requests("completions", prompt=["One", "Two"], n=2, best_of=2, seed=7)
+    assert [(one.prompt, one.sampling.seed) for one in found] == [
+        ("One", 7), ("One", 8), ("Two", 7), ("Two", 8),
+    ]  # fmt: skip
+    assert (len(requests("chat", n=3)), len(requests("chat"))) == (3, 1)
+
+
+# -- prompts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "prompts"),
+    [
+        ("completions", {"prompt": "Once"}, ["Once"]),
+        ("completions", {"prompt": ["One", "Two"]}, ["One", "Two"]),
+        ("completions", {"prompt": [5, 6]}, [(5, 6)]),
+        ("completions", {"prompt": [[5], [6, 7]]}, [(5,), (6, 7)]),
+        ("generate", {"text": "one"}, ["one"]),
+        ("generate", {"text": ["one", "two"]}, ["one", "two"]),
+        ("generate", {"text": None, "input_ids": [1, 2]}, [(1, 2)]),
+        ("generate", {"text": None, "input_ids": [[1, 2], [3]]}, [(1, 2), (3,)]),
+        ("generate", {"text": ["a", "b"], "sampling_params": {"n": 2}}, ["a", "a", "b", "b"]),
+        ("ollama_generate", {"raw": True}, ["Hi"]),
+    ],
+)
+def test_a_raw_prompt_is_a_text_or_ids_or_many_of_them(
+    api: str, fields: dict[str, Any], prompts: list[Any]
+) -> None:
+    assert [one.prompt for one in requests(api, **fields)] == prompts
+
+
+def test_each_prompt_of_generate_can_have_its_own_parameters() -> None:
+    parameters = [{"stop": "a"}, {"max_new_tokens": 3}]
+    one, two = requests("generate", text=["one", "two"], sampling_params=parameters)
+
+    assert (one.stops.strings, one.max_tokens) == (("a",), 128)
+    assert (two.stops.strings, two.max_tokens) == ((), 3)
+
+
+# -- log-probabilities -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "trace", "top"),
+    [
+        ("chat", {}, TraceLevel.OFF, 0),
+        ("chat", {"logprobs": True}, TraceLevel.FULL, 0),
+        ("chat", {"logprobs": True, "top_logprobs": 3}, TraceLevel.FULL, 3),
+        ("completions", {}, TraceLevel.OFF, 0),
+        ("completions", {"logprobs": 0}, TraceLevel.FULL, 0),
+        ("completions", {"logprobs": 5}, TraceLevel.FULL, 5),
+        ("responses", {"include": ["reasoning.encrypted_content"]}, TraceLevel.OFF, 0),
+        ("responses", {"include": ["message.output_text.logprobs"]}, TraceLevel.FULL, 0),
+        ("responses", {"top_logprobs": 3}, TraceLevel.FULL, 3),
+        ("generate", {}, TraceLevel.STOPS, 0),
+        ("generate", {"return_logprob": True, "top_logprobs_num": 3}, TraceLevel.FULL, 3),
+    ],
+)
+def test_log_probabilities_need_a_full_trace(
+    api: str, fields: dict[str, Any], trace: TraceLevel, top: int
+) -> None:
+    found = request(api, **fields)
+
+    assert (found.trace, found.top_logprobs) == (trace, top)
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "scoring"),
+    [
+        ("completions", {"logprobs": 3}, None),
+        ("completions", {"logprobs": 3, "echo": True}, PromptScoring(top=3)),
+        ("completions", {"prompt_logprobs": 0}, PromptScoring()),
+        (
+            "completions",
+            {"prompt_logprobs": 4, "logprobs": 2, "echo": True},
+            PromptScoring(top=4),
+        ),
+        ("generate", {}, None),
+        ("generate", {"logprob_start_len": -1}, None),
+        ("generate", {"logprob_start_len": 0}, PromptScoring()),
+        ("generate", {"logprob_start_len": 7, "top_logprobs_num": 2}, PromptScoring(7, 2)),
+        (
+            "generate",
+            {"logprob_start_len": [3], "token_ids_logprob": [5, 6]},
+            PromptScoring(3, 0, (5, 6)),
+        ),
+        (
+            "generate",
+            {"logprob_start_len": 3, "token_ids_logprob": [[5, 6]]},
+            PromptScoring(3, 0, (5, 6)),
+        ),
+        # Without an answer, the request means those of the prompt.
+        ("generate", {"sampling_params": {"max_new_tokens": 0}}, PromptScoring()),
+    ],
+)
+def test_the_prompt_is_scored_from_the_requested_position(
+    api: str, fields: dict[str, Any], scoring: PromptScoring | None
+) -> None:
+    wanted = {"return_logprob": True} if api == "generate" else {}
+
+    assert request(api, **wanted, **fields).prompt_scoring == scoring
+    if api == "generate":
+        assert request(api, **fields).prompt_scoring is None
+
+
+# -- thinking ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "thinks"),
+    [
+        *(
+            ("chat", fields, thinks)
+            for fields, thinks in (
+                ({}, None),
+                ({"reasoning_effort": None}, None),
+                ({"reasoning": {}}, None),
+                ({"chat_template_kwargs": {"other": 1}}, None),
+                ({"enable_thinking": True}, True),
+                ({"reasoning": {"enabled": True}}, True),
+                ({"reasoning": {"enabled": False}}, False),
+                ({"reasoning": {"enabled": True, "effort": "none"}}, False),
+                ({"reasoning": {"max_tokens": 99}}, True),
+                ({"reasoning": {"max_tokens": 99, "enabled": False}}, False),
+                ({"reasoning": {"max_tokens": 0}}, None),
+                ({"reasoning_effort": "none", "reasoning": {"effort": "high"}}, False),
+                ({"enable_thinking": False, "reasoning_effort": "high"}, False),
+                ({"enable_thinking": False, "reasoning": {"effort": "high"}}, False),
+                (
+                    {"chat_template_kwargs": {"enable_thinking": False}, "enable_thinking": True},
+                    False,
+                ),
+            )
+        ),
+        ("responses", {}, None),
+        ("responses", {"reasoning": None}, None),
+        ("responses", {"reasoning": {}}, True),
+        ("responses", {"reasoning": {"summary": "auto"}}, True),
+        ("responses", {"reasoning": {"effort": "high"}, "enable_thinking": False}, False),
+        ("messages", {}, False),
+        ("messages", {"thinking": {"type": "disabled"}}, False),
+        ("messages", {"thinking": {"type": "between_tools"}}, False),
+        ("messages", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, True),
+        ("messages", {"thinking": {"type": "adaptive", "display": "summarized"}}, True),
+        # A display of next year is shown.
+        ("messages", {"thinking": {"type": "enabled", "budget_tokens": 9, "display": "up"}}, True),
+        ("ollama_chat", {"think": None}, None),
+        ("ollama_chat", {"think": True}, True),
+        ("ollama_chat", {"think": False}, False),
+        ("ollama_chat", {"think": "max"}, True),
+    ],
+)
+def test_thinking_is_on_as_the_vendors_fields_say(
+    api: str, fields: dict[str, Any], thinks: bool | None
+) -> None:
+    assert request(api, **fields).thinking is thinks
+
+
+@pytest.mark.parametrize(
+    ("word", "effort", "thinks"),
+    [
+        ("none", None, False),
+        ("minimal", None, False),
+        ("low", Effort.LOW, True),
+        ("medium", Effort.MEDIUM, True),
+        ("HIGH", Effort.HIGH, True),
+        ("xhigh", Effort.HIGH, True),
+    ],
+)
+def test_each_level_of_effort_means_the_same_in_every_api(
+    word: str, effort: Effort | None, thinks: bool
+) -> None:
+    for api, fields in (
+        ("chat", {"reasoning_effort": word}),
+        ("chat", {"reasoning": {"effort": word}}),
+        ("responses", {"reasoning": {"effort": word}}),
+        ("ollama_chat", {"think": word}),
+    ):
+        found = request(api, **fields)
+        assert (found.effort, found.thinking) == (effort, thinks)
+
+
+@pytest.mark.parametrize(
+    ("fields", "budget"),
+    [
+        ({}, None),
+        ({"thinking_budget": 512}, 512),
+        ({"thinking_token_budget": 0}, 0),
+        ({"chat_template_kwargs": {"thinking_budget": 7}}, 7),
+        ({"thinking_budget": 3, "thinking_token_budget": 5}, 3),
+        ({"thinking_budget": -1}, None),
+        ({"thinking_budget": None}, None),
+    ],
+)
+def test_the_spellings_of_open_servers_for_a_budget_are_accepted(
+    fields: dict[str, Any], budget: int | None
+) -> None:
+    assert request("chat", **fields).thinking_budget == budget
+    assert request("responses", **fields).thinking_budget == budget
+
+
+def test_a_budget_and_an_effort_come_in_the_vendors_objects() -> None:
+    assert request("chat", reasoning={"max_tokens": 99}).thinking_budget == 99
+    thinking = {"type": "enabled", "budget_tokens": 2048}
+    assert request("messages", max_tokens=4096, thinking=thinking).thinking_budget == 2048
+    adaptive = {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}
+    assert request("messages", **adaptive).effort is Effort.LOW
+    # An effort without a level has no bound.
+    assert request("responses", reasoning={}).effort is None
+    assert request("chat", reasoning={"enabled": True}).effort is None
+
+
+@pytest.mark.parametrize("budget", [1023, 4096])
+def test_only_a_strict_server_refuses_the_budgets_that_the_hosted_messages_api_refuses(
+    budget: int,
+) -> None:
+    asked = {"max_tokens": 4096, "thinking": {"type": "enabled", "budget_tokens": budget}}
+
+    assert request("messages", **asked).thinking_budget == budget
+    assert "must be" in refusal("messages", strict=True, **asked).message
+
+
+# -- tools -------------------------------------------------------------------------------------
+
+CHOSEN: dict[str, list[tuple[Any, ToolChoice]]] = {
+    "messages": [
+        (None, ToolChoice()),
+        ({"type": "auto"}, ToolChoice()),
+        ({"type": "none"}, ToolChoice("none")),
+        ({"type": "any"}, ToolChoice("required")),
+        ({"type": "tool", "name": "look"}, ToolChoice("required", "look")),
+    ],
+    "chat": [
+        (None, ToolChoice()),
+        ("auto", ToolChoice()),
+        ("none", ToolChoice("none")),
+        ("required", ToolChoice("required")),
+        ({"type": "function", "function": {"name": "look"}}, ToolChoice("required", "look")),
+    ],
+    "responses": [
+        ("auto", ToolChoice()),
+        ("none", ToolChoice("none")),
+        ("required", ToolChoice("required")),
+        ({"type": "function", "name": "look"}, ToolChoice("required", "look")),
+        (
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": "look"}],
+            },
+            ToolChoice("required"),
+        ),
+    ],
+}
+
+
+@pytest.mark.parametrize("api", CHOSEN)
+def test_a_call_can_be_required_and_no_tool_is_offered_if_the_choice_is_none(api: str) -> None:
+    for choice, expected in CHOSEN[api]:
+        found = request(api, tools=[TOOLS[api]], tool_choice=choice)
+        assert found.tool_choice == expected
+        assert found.tools == (() if expected.mode == "none" else (Tool("look", "", SCHEMA),))
+    assert request(api, tools=[]).tools == ()
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_tools_can_be_limited_to_a_list(mode: Any) -> None:
+    listed = [{"type": "function", "function": {"name": "look"}}]
+    other = {"type": "function", "function": {"name": "time"}}
+    allowed = {"mode": mode, "tools": listed}
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    found = request("chat", tools=[TOOLS["chat"], other], tool_choice=choice)
+
+    assert [tool.name for tool in found.tools] == ["look"]
+    assert found.tool_choice == ToolChoice(mode)
+
+
+@WITH_TOOLS
+@pytest.mark.parametrize(
+    "kind", ["web_search", "web_search_20250305", "namespace", "tool_search", "of_next_year"]
+)
+def test_an_unknown_tool_that_is_not_required_is_left_out(api: str, kind: str) -> None:
+    tools = [{"type": kind, "name": "x"}, TOOLS[api]]
+
+    assert [tool.name for tool in request(api, tools=tools).tools] == ["look"]
+
+
+@WITH_TOOLS
+@pytest.mark.parametrize(
+    "kind",
+    ["mcp", "file_search", "code_interpreter", "code_execution_20250522", "computer_20250124"],
+)
+def test_an_unknown_tool_that_is_required_is_refused(api: str, kind: str) -> None:
+    assert refused_field(api, tools=[TOOLS[api], {"type": kind, "name": "x"}]) == (
+        "tools", 1, "type",
+    )  # fmt: skip
+
+
+def test_a_tool_of_free_text_is_refused_where_the_api_has_none() -> None:
+    """In Messages, the type "custom" means a function."""
+    tools = [{"type": "custom", "name": "x", "custom": {"name": "x"}}]
+
+    assert refused_field("ollama_chat", tools=tools) == ("tools", 0, "type")
+    assert request("messages", tools=[TOOLS["messages"] | {"type": "custom"}]).tools
+
+
+# -- formats -----------------------------------------------------------------------------------
+
+# For each API: how a request asks for a schema, for any object, and for text.
+FORMATS: dict[str, tuple[Any, ...]] = {
+    "chat": (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "text"}},
+    ),
+    "completions": ({"guided_json": SCHEMA}, {"structured_outputs": {"json_object": True}}, {}),
+    "responses": (
+        {"text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}}},
+        {"text": {"format": {"type": "json_object"}}},
+        {"text": {"format": {"type": "text"}, "verbosity": "low"}},
+    ),
+    "messages": (
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        None,
+        {"output_config": {"effort": "high"}},
+    ),
+    "ollama_chat": ({"format": SCHEMA}, {"format": "json"}, {"format": ""}),
+    "generate": ({"sampling_params": {"json_schema": json.dumps(SCHEMA)}}, None, {}),
+}
+
+
+@pytest.mark.parametrize("api", FORMATS)
+def test_a_format_constrains_the_answer_and_may_allow_more_keys(api: str) -> None:
+    schema, any_object, text = FORMATS[api]
+    for is_open in (False, True):
+        found = request(api, **schema, fullstop={"additional_properties": is_open})
+        assert found.constraint == OutputConstraint(SCHEMA)
+        assert found.allows_more_keys is is_open
+    if any_object is not None:
+        assert request(api, **any_object).constraint == OutputConstraint()
+    assert request(api, **text).constraint is None
+
+
+@OPENAI
+def test_guided_json_and_structured_outputs_take_a_schema_in_every_form(api: str) -> None:
+    for value in (SCHEMA, json.dumps(SCHEMA)):
+        for field in ({"guided_json": value}, {"structured_outputs": {"json": value}}):
+            assert request(api, **field).constraint == OutputConstraint(SCHEMA)
+    assert request(api, structured_outputs={"json_object": True}).constraint == OutputConstraint()
+    assert request(api, structured_outputs={}).constraint is None
+    tag = refused_field(api, structured_outputs={"structural_tag": "x"})
+    assert tag == ("structured_outputs", "structural_tag")
+    for is_closed in (False, True):
+        asked = {"json": SCHEMA, "disable_additional_properties": is_closed}
+        assert request(api, structured_outputs=asked).allows_more_keys is not is_closed
+    for value in ("{", "[]", "null", 5, [SCHEMA]):
+        assert refused_field(api, guided_json=value) == ("guided_json",)
+        inner = refused_field(api, structured_outputs={"json": value})
+        assert inner == ("structured_outputs", "json")
+
+
+def test_the_older_format_of_messages_is_read_and_two_constraints_are_refused() -> None:
+    old = {"type": "json_schema", "schema": SCHEMA}
+    assert request("messages", output_format=old).constraint == OutputConstraint(SCHEMA)
+    structured = {"structured_outputs": {"json": SCHEMA}}
+    both = FORMATS["chat"][1] | {"guided_json": SCHEMA}
+    assert refused_field("chat", **both) == ("guided_json",)
+    place = ("structured_outputs", "json")
+    assert refused_field("responses", **FORMATS["responses"][1], **structured) == place
+    assert refused_field("completions", guided_json=SCHEMA, **structured) == place
+
+
+# -- predictions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prediction", "text"),
+    [
+        ({"type": "content", "content": "ab"}, "ab"),
+        (
+            {
+                "type": "content",
+                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            },
+            "ab",
+        ),
+        (None, None),
+        ({"type": "content", "content": ""}, None),
+    ],
+)
+def test_a_prediction_is_one_text_in_every_form(prediction: object, text: str | None) -> None:
+    assert request("chat", prediction=prediction).prediction == text
+
+
+@pytest.mark.parametrize(
+    "prediction",
+    ["text", {"type": "content"}, {"type": "other", "content": "a"}, {"content": "a"},
+     {"type": "content", "content": 1}, {"type": "content", "content": [{"type": "image"}]}],
+)  # fmt: skip
+def test_a_prediction_in_another_form_is_refused(prediction: object) -> None:
+    assert refused_field("chat", prediction=prediction)[0] == "prediction"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"n": 2}, {"logprobs": True}, {"presence_penalty": 0.5}, {"frequency_penalty": 0.5},
+     {"max_completion_tokens": 9}, {"tools": [TOOLS["chat"]]}],
+)  # fmt: skip
+def test_only_a_strict_server_refuses_what_the_hosted_one_refuses_beside_a_prediction(
+    other: dict[str, Any],
+) -> None:
+    asked = {"prediction": {"type": "content", "content": "a"}, **other}
+
+    assert request("chat", **asked).prediction == "a"
+    assert refused_field("chat", strict=True, **asked) == (next(iter(other)),)
+
+
+# -- what cannot be honoured -------------------------------------------------------------------
+
+WEATHER = [TOOLS["messages"]]
+REFUSED: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
+    ("messages", {"tool_choice": {"type": "any"}, "tools": []}, ("tool_choice",)),
+    (
+        "messages",
+        {"tool_choice": {"type": "any"}, "tools": [{"type": "web_search", "name": "x"}]},
+        ("tool_choice",),
+    ),
+    (
+        "messages",
+        {
+            "tool_choice": {"type": "tool", "name": "x"},
+            "tools": [{"type": "web_search", "name": "x"}],
+        },
+        ("tool_choice",),
+    ),
+    ("messages", {"tool_choice": {"type": "tool"}, "tools": WEATHER}, ("tool_choice", "name")),
+    (
+        "messages",
+        {"tool_choice": {"type": "tool", "name": "time"}, "tools": WEATHER},
+        ("tool_choice", "name"),
+    ),
+    (
+        "messages",
+        {"output_config": {"format": {"type": "json_schema"}}},
+        ("output_config", "format", "schema"),
+    ),
+    ("messages", {"output_format": {"type": "grammar", "schema": {}}}, ("output_format", "type")),
+    ("messages", {"mcp_servers": [{"url": "http://example.org"}]}, ("mcp_servers",)),
+    ("messages", {"thread": {"type": "create"}}, ("thread",)),
+    ("messages", {"tools": [{"name": "x"}]}, ("tools", 0, "input_schema")),
+    ("messages", {"tools": [{"input_schema": {}}]}, ("tools", 0, "name")),
+    (
+        "chat",
+        {"response_format": {"type": "json_schema"}},
+        ("response_format", "json_schema", "schema"),
+    ),
+    ("chat", {"tool_choice": "perhaps"}, ("tool_choice",)),
+    ("chat", {"tool_choice": 5}, ("tool_choice",)),
+    (
+        "chat",
+        {"tool_choice": "required", "tools": [{"type": "web_search", "name": "x"}]},
+        ("tool_choice",),
+    ),
+    (
+        "chat",
+        {"tool_choice": {"type": "custom", "custom": {}}, "tools": [TOOLS["chat"]]},
+        ("tool_choice", "custom", "name"),
+    ),
+    (
+        "chat",
+        {"tool_choice": {"type": "function", "function": {"name": "f"}}, "tools": [TOOLS["chat"]]},
+        ("tool_choice",),
+    ),
+    (
+        "chat",
+        {"tool_choice": {"type": "function", "function": {}}, "tools": [TOOLS["chat"]]},
+        ("tool_choice", "function", "name"),
+    ),
+    (
+        "chat",
+        {"tool_choice": {"type": "allowed_tools"}, "tools": [TOOLS["chat"]]},
+        ("tool_choice", "tools"),
+    ),
+    ("chat", {"tools": [{"type": "function"}]}, ("tools", 0, "function")),
+    ("chat", {"tools": [{}]}, ("tools", 0, "function")),
+    ("chat", {"functions": [{"name": "f"}], "tools": [TOOLS["chat"]]}, ("functions",)),
+    ("chat", {"modalities": ["text", "audio"]}, ("modalities",)),
+    ("chat", {"best_of": 2}, ("best_of",)),
+    ("chat", {"n": 3, "best_of": 2}, ("best_of",)),
+    ("completions", {"best_of": 1, "n": 2}, ("best_of",)),
+    ("completions", {"n": 3, "best_of": 2}, ("best_of",)),
+    ("completions", {"prompt_logprobs": 1, "stream": True}, ("prompt_logprobs",)),
+    ("completions", {"prompt_logprobs": 21}, ("prompt_logprobs",)),
+    ("completions", {"n": 128, "prompt": ["a", "b"]}, ("n",)),
+    ("completions", {"prompt": ["a", 1]}, ("prompt",)),
+    ("completions", {"prompt": [[]]}, ("prompt",)),
+    ("responses", {"prompt_logprobs": 0}, ("prompt_logprobs",)),
+    ("responses", {"text": {"format": {"type": "json_schema"}}}, ("text", "format", "schema")),
+    ("responses", {"tools": [{"type": "web_search"}, {"type": "function"}]}, ("tools", 1, "name")),
+    ("responses", {"tool_choice": {"type": "web_search"}}, ("tool_choice",)),
+    (
+        "responses",
+        {"tool_choice": {"type": "function", "name": "f"}, "tools": [TOOLS["responses"]]},
+        ("tool_choice",),
+    ),
+    (
+        "responses",
+        {"tool_choice": "required", "tools": [{"type": "web_search", "name": "x"}]},
+        ("tool_choice",),
+    ),
+    ("ollama_chat", {"format": "xml"}, ("format",)),
+    ("ollama_chat", {"format": 5}, ("format",)),
+    ("ollama_chat", {"top_logprobs": 2}, ("top_logprobs",)),
+    ("ollama_chat", {"tools": [{}]}, ("tools", 0, "function")),
+    ("ollama_chat", {"options": {"mirostat": 1}}, ("options", "mirostat")),
+    ("ollama_chat", {"options": {"typical_p": 0.5}}, ("options", "typical_p")),
+    ("ollama_generate", {"suffix": "}"}, ("suffix",)),
+    ("ollama_generate", {"template": "{{ .Prompt }}"}, ("template",)),
+    ("ollama_generate", {"context": [1, 2]}, ("context",)),
+    ("ollama_generate", {"raw": True, "system": "Be brief."}, ("system",)),
+    ("generate", {"text": None}, ("text",)),
+    ("generate", {"input_ids": [1]}, ("text",)),
+    ("generate", {"image_data": "x"}, ("image_data",)),
+    ("generate", {"lora_path": "x"}, ("lora_path",)),
+    ("generate", {"input_embeds": [[0.5]]}, ("input_embeds",)),
+    ("generate", {"return_hidden_states": True}, ("return_hidden_states",)),
+    ("generate", {"return_logprob": True, "logprob_start_len": [0, 1]}, ("logprob_start_len",)),
+    ("generate", {"return_logprob": True, "top_logprobs_num": 21}, ("top_logprobs_num",)),
+    ("generate", {"sampling_params": [{}, {}]}, ("sampling_params",)),
+    *(
+        ("generate", {"sampling_params": fields}, ("sampling_params", name))
+        for fields, name in (
+            ({"regex": "a+", "ebnf": "x"}, "ebnf"),
+            ({"structural_tag": "a"}, "structural_tag"),
+            ({"json_schema": "{"}, "json_schema"),
+            ({"json_schema": "[]"}, "json_schema"),
+            ({"skip_special_tokens": False}, "skip_special_tokens"),
+        )
+    ),
+    (
+        "generate",
+        {"sampling_params": {"logit_bias": {"x": 1}}},
+        ("sampling_params", "logit_bias", "x"),
+    ),
+    ("generate", {"text": ["a"] * 100, "sampling_params": {"n": 2}}, ("sampling_params", "n")),
+]
+
+
+@pytest.mark.parametrize(("api", "fields", "field"), REFUSED)
+def test_a_parameter_that_would_change_the_answer_is_refused_by_name(
+    api: str, fields: dict[str, Any], field: tuple[str | int, ...]
+) -> None:
+    assert refused_field(api, **fields) == field
+
+
+@OPENAI
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("web_search_options", {}),
+        ("structural_tag", {"type": "x"}),
+        ("allowed_token_ids", [1]),
+        ("bad_words", ["no"]),
+        ("logits_processors", ["x"]),
+        ("use_beam_search", True),
+        ("length_penalty", 0.5),
+        ("typical_p", 0.5),
+        ("mirostat", 2),
+        ("tfs_z", 0.5),
+        ("top_a", 0.1),
+        ("dry_multiplier", 0.8),
+        ("xtc_probability", 0.5),
+        ("truncate_prompt_tokens", 100),
+        ("chat_template", "{{ messages }}"),
+        ("documents", [{"text": "x"}]),
+        ("prompt_embeds", "AAAA"),
+        ("skip_special_tokens", False),
+    ],
+)
+def test_a_parameter_of_open_servers_that_cannot_be_honoured_is_refused_by_name(
+    api: str, name: str, value: Any
+) -> None:
+    assert refused_field(api, **{name: value}) == (name,)
+
+
+NOTHING: dict[str, dict[str, Any]] = {
+    "chat": {
+        "logprobs": False, "top_logprobs": 0, "response_format": {"type": "text"}, "n": None,
+        "user": "someone", "store": True, "functions": [],
+    },
+    "completions": {"n": 2, "best_of": 2},
+    "responses": {
+        "store": True, "include": [], "metadata": {"a": "b"}, "prompt_cache_key": "key",
+        "client_metadata": {"a": "b"}, "service_tier": "auto", "truncation": "auto",
+        "previous_response_id": None, "conversation": None, "background": False,
+        "parallel_tool_calls": True, "stop": None,
+    },
+}  # fmt: skip
+
+
+@OPENAI
+def test_a_parameter_that_asks_for_nothing_is_accepted(api: str) -> None:
+    assert request(api, **NOTHING[api])
+    assert request(
+        api,
+        prompt_logprobs=None,
+        web_search_options=None,
+        use_beam_search=False,
+        length_penalty=1.0,
+        typical_p=1,
+        mirostat=0,
+        tfs_z=1.0,
+        top_a=0,
+        dry_multiplier=0.0,
+        xtc_probability=0,
+        truncate_prompt_tokens=-1,
+        grammar="",
+        bad_words=[],
+        add_generation_prompt=True,
+        skip_special_tokens=True,
+    )
+
+
+def test_an_explicit_null_means_the_default() -> None:
+    names = [
+        "max_tokens", "n", "best_of", "echo", "suffix", "logprobs", "stop", "temperature", "top_p",
+        "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stream", "stream_options",
+        "user",
+    ]  # fmt: skip
+
+    assert requests("completions", **dict.fromkeys(names)) == requests("completions")
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "code"),
+    [
+        ("messages", {"thread": {"type": "continue", "id": "t"}}, "thread_unsupported_request"),
+        ("responses", {"previous_response_id": "resp_1"}, "previous_response_not_found"),
+    ],
+)
+def test_a_thread_and_an_earlier_response_are_refused_in_words_that_clients_recognise(
+    api: str, fields: dict[str, Any], code: str
+) -> None:
+    error = refusal(api, **fields)
+
+    assert error.field == (next(iter(fields)),)
+    assert code in (error.code, *(error.details or {}).values())
+
+
+def test_every_api_has_a_smallest_request() -> None:
+    for api, route in ROUTES.items():
+        assert isinstance(params(api), route.request)

@@ -1,0 +1,426 @@
+"""Answers as each API writes them, whole and streamed: golden conversations, ends, usage."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from api.transport.errors import ApiError, ErrorKind
+from engine.scheduling.generation import merge_deltas
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.chat import ToolCall
+from engine.values.events import (
+    Finished,
+    Speculation,
+    TextDelta,
+    ThinkingDelta,
+    Timing,
+    ToolCallCompleted,
+    Usage,
+)
+from tests.api.dialects.asking import ROUTES, data_of, encoder, events, whole
+from tests.api.scenarios import SCENARIOS, is_raw
+
+RAW = ("completions", "generate")
+# A golden file of its own: the API, the scenario, the file, and the fields of the request.
+VARIANTS: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("chat", "text", "text_with_usage", {"stream_options": {"include_usage": True}}),
+    (
+        "completions",
+        "stop_string",
+        "stop_string_with_usage_and_echo",
+        {"echo": True, "stream_options": {"include_usage": True}},
+    ),
+    ("responses", "stop_string", "stop_string_with_report", {"stop": "STOP"}),
+    ("responses", "thinking", "thinking_as_summary", {"reasoning": {"summary": "auto"}}),
+]
+GOLDEN = [
+    *((api, name, name, {}) for api in ROUTES for name in SCENARIOS
+      if api not in RAW or is_raw(SCENARIOS[name])),
+    *VARIANTS,
+]  # fmt: skip
+
+
+def ended(
+    stop: StopInfo, usage: Usage | None = None, speculation: Speculation | None = None
+) -> Finished:
+    return Finished(
+        stop, usage or Usage(3, 0, 2, 0), Timing(), speculation=speculation or Speculation()
+    )
+
+
+@pytest.mark.parametrize(
+    ("api", "scenario", "file", "fields"),
+    GOLDEN,
+    ids=[f"{api} {file}" for api, _, file, _ in GOLDEN],
+)
+def test_a_conversation_matches_its_golden_file(
+    check_golden: Any, api: str, scenario: str, file: str, fields: dict[str, Any]
+) -> None:
+    sent = events(
+        api,
+        SCENARIOS[scenario],
+        **({"prompt": "Once"} | fields if api == "completions" else fields),
+    )
+
+    check_golden(api, file, sent)
+    # Some clients split lines at other separators than line breaks.
+    assert all(one.frame().isascii() for one in sent)
+
+
+# -- ends --------------------------------------------------------------------------------------
+
+COMPLETE, INCOMPLETE = ("completed", None), ("incomplete", None)
+# For each normal end: the reason and what matched in Messages, in the OpenAI dialects, in
+# Responses.
+ENDS: dict[StopKind, tuple[StopInfo, Any, Any, Any]] = {
+    stop.kind: (stop, *reasons)
+    for stop, *reasons in (
+        (StopInfo(StopKind.EOS), ("end_turn", None), ("stop", None), COMPLETE),
+        (
+            StopInfo(StopKind.STOP_STRING, "END"),
+            ("stop_sequence", "END"),
+            ("stop", "END"),
+            COMPLETE,
+        ),
+        (StopInfo(StopKind.STOP_TOKEN, 21), ("end_turn", None), ("stop", 21), COMPLETE),
+        (StopInfo(StopKind.MAX_TOKENS), ("max_tokens", None), ("length", None), INCOMPLETE),
+        (
+            StopInfo(StopKind.CONTEXT_FULL),
+            ("model_context_window_exceeded", None),
+            ("length", None),
+            INCOMPLETE,
+        ),
+        (StopInfo(StopKind.MEMORY_FULL), ("max_tokens", None), ("length", None), INCOMPLETE),
+        (StopInfo(StopKind.TOOL_CALL), ("tool_use", None), ("tool_calls", None), COMPLETE),
+    )
+}
+
+
+def reason_of(body: Any) -> tuple[str, Any]:
+    match body:
+        case {"choices": [{"finish_reason": reason, "matched_stop": matched}]}:
+            return reason, matched
+        case {"stop_reason": reason, "stop_sequence": matched}:
+            return reason, matched
+    return body["status"], None
+
+
+def test_every_kind_of_stop_is_a_normal_end_or_none() -> None:
+    assert ENDS.keys() | {StopKind.ERROR, StopKind.CANCELLED} == set(StopKind)
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_normal_end_has_its_reason_and_what_matched(kind: StopKind) -> None:
+    stop, *expected = ENDS[kind]
+    for api, reason in zip(("messages", "chat", "responses"), expected, strict=True):
+        assert reason_of(whole(api, ([TextDelta("Ho")], ended(stop)))) == reason
+
+
+@pytest.mark.parametrize("api", ["messages", "chat", "completions", "responses"])
+@pytest.mark.parametrize("kind", [StopKind.ERROR, StopKind.CANCELLED])
+def test_an_end_that_is_not_normal_has_no_reason(api: str, kind: StopKind) -> None:
+    with pytest.raises(ApiError):
+        whole(api, ([], ended(StopInfo(kind))))
+
+
+BROKEN = {
+    "messages": {
+        "type": "error",
+        "error": {"type": "api_error", "message": "the device was lost"},
+        "request_id": "req_1",
+    },
+    "chat": {
+        "error": {
+            "message": "the device was lost",
+            "type": "server_error",
+            "param": None,
+            "code": None,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["error_after_text", "cancelled"])
+@pytest.mark.parametrize("api", ROUTES)
+def test_a_broken_answer_ends_with_only_its_error(api: str, name: str) -> None:
+    sent = events(api, SCENARIOS[name])
+    last = data_of(sent)[-1]
+
+    assert not {"message_delta", "message_stop", "response.completed"} & {one.name for one in sent}
+    if api == "responses":
+        assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
+        last = last["response"]
+    elif api == "generate":
+        assert last["meta_info"]["finish_reason"]["type"] == "abort"
+    else:
+        assert "[DONE]" not in [one.data for one in sent]
+    if name == "error_after_text":
+        assert "the device was lost" in json.dumps(last["error"])
+        assert last == BROKEN.get(api, last)
+
+
+def test_a_failure_is_one_error_event() -> None:
+    [event] = encoder("messages").fail(ApiError(ErrorKind.INTERNAL, "the device was lost"))
+
+    assert data_of([event]) == [BROKEN["messages"]]
+
+
+# -- what a request asks for -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api", ["messages", "chat", "generate", "ollama_chat"])
+def test_the_stop_record_is_sent_on_request(api: str) -> None:
+    def reports(wanted: bool) -> list[Any]:
+        sent = data_of(events(api, SCENARIOS["stop_string"], fullstop={"report": wanted}))
+        parts = [part for one in sent for part in (one, *one.get("choices", ()))]
+        return [part["fullstop"]["stop"] for part in parts if "fullstop" in part]
+
+    assert reports(False) == []
+    assert reports(True) == [
+        {
+            "kind": "stop_string",
+            "value": "STOP",
+            "token_id": None,
+            "token_text": None,
+            "channel": "text",
+            "text_offset": 6,
+            "token_index": None,
+            "held": "",
+            "dropped": "STOP D",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "mark"),
+    [
+        (
+            "messages",
+            {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+            '"type": "tool_use"',
+        ),
+        ("chat", {"parallel_tool_calls": False}, '"type": "function"'),
+        ("responses", {"parallel_tool_calls": False}, '"type": "response.output_item.done"'),
+    ],
+)
+def test_a_second_call_is_left_out_if_only_one_is_wanted(
+    api: str, fields: dict[str, Any], mark: str
+) -> None:
+    def marked(**asked: Any) -> int:
+        sent = data_of(events(api, SCENARIOS["tool_calls"], **asked))
+        return sum(mark in json.dumps(one) for one in sent)
+
+    assert marked(**fields) == marked() - 1
+
+
+def test_omitted_thinking_leaves_an_empty_signed_block() -> None:
+    thinking = {"type": "adaptive", "display": "omitted"}
+    sent = [one.data for one in events("messages", SCENARIOS["thinking"], thinking=thinking)]
+
+    assert not any("thinking_delta" in data for data in sent)
+    assert sum("signature_delta" in data for data in sent) == 1
+
+
+def test_chat_leaves_reasoning_out_of_the_answer_on_request() -> None:
+    *parts, end = merge_deltas(list(itertools.chain.from_iterable(SCENARIOS["thinking"])))
+    assert isinstance(end, Finished)
+    for excluded in (False, True):
+        asked = {"reasoning": {"exclude": excluded}}
+        streamed = [one.data for one in events("chat", SCENARIOS["thinking"], **asked)]
+
+        assert (
+            "reasoning_content" in json.dumps(whole("chat", (parts, end), **asked))
+        ) is not excluded
+        assert any("reasoning_content" in data for data in streamed) is not excluded
+        assert any('"content":"4"' in data for data in streamed)
+
+
+def test_a_response_repeats_its_request() -> None:
+    asked: dict[str, Any] = {
+        "instructions": "Be brief",
+        "max_output_tokens": 9,
+        "metadata": {"a": "b"},
+        "temperature": 0.5,
+        "tool_choice": "auto",
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}}},
+    }
+    tool = {"type": "function", "name": "f", "parameters": {"type": "object"}}
+    response = data_of(events("responses", SCENARIOS["text"], **asked, tools=[tool]))[0]["response"]
+
+    assert {name: response[name] for name in asked} == asked
+    assert response["tools"][0]["name"] == "f"
+    assert response["store"] is True
+
+
+# -- order -------------------------------------------------------------------------------------
+
+
+def test_the_blocks_of_a_message_have_consecutive_numbers_and_never_overlap(scenario: Any) -> None:
+    open_index: int | None = None
+    expected = 0
+    for name, data in events("messages", scenario.batches):
+        assert json.loads(data)["type"] == name
+        index = json.loads(data).get("index")
+        if name == "content_block_start":
+            assert open_index is None
+            assert index == expected
+            open_index, expected = index, expected + 1
+        elif name in ("content_block_delta", "content_block_stop"):
+            assert index == open_index
+            open_index = None if name == "content_block_stop" else open_index
+
+
+def test_the_items_of_a_response_are_opened_once_and_closed_in_order(scenario: Any) -> None:
+    is_open = False
+    index = -1
+    for number, (name, text) in enumerate(events("responses", scenario.batches)):
+        data = json.loads(text)
+        assert (data["sequence_number"], data["type"]) == (number, name)
+        match data["type"].removeprefix("response."):
+            case "output_item.added":
+                assert not is_open
+                is_open = True
+                index += 1
+            case "output_item.done":
+                assert is_open
+                is_open = False
+        assert data.get("output_index", index) == index
+        assert is_open or "delta" not in data
+
+
+def test_choices_carry_their_index_and_end_with_one_done() -> None:
+    writer = encoder("chat", n=2, stream_options={"include_usage": True})
+    one, two = SCENARIOS["stop_string"], SCENARIOS["token_limit"]
+    sent: list[Any] = []
+    for first, second in itertools.zip_longest(one, two, fillvalue=[]):
+        sent += [*writer.encode(first, 0), *writer.encode(second, 1)]
+    *chunks, last = data_of(sent)
+    ends = {
+        choice["index"]: (choice["finish_reason"], choice["matched_stop"])
+        for chunk in chunks
+        for choice in chunk["choices"]
+        if choice["finish_reason"] is not None
+    }
+
+    assert ends == {0: ("stop", "STOP"), 1: ("length", None)}
+    assert [event.data for event in sent].count("[DONE]") == 1
+    assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (12, 6 + 5)
+
+
+def test_the_choices_of_two_prompts_are_counted_once_per_prompt() -> None:
+    asked = {"prompt": ["a", "b"], "n": 2, "echo": True, "stream_options": {"include_usage": True}}
+    writer = encoder("completions", **asked)
+    sent: list[Any] = []
+    for choice in (3, 0, 2, 1):
+        for batch in SCENARIOS["stop_string"]:
+            sent += writer.encode(batch, choice)
+    texts = dict.fromkeys(range(4), "")
+    for chunk in data_of(sent):
+        for one in chunk["choices"]:
+            texts[one["index"]] += one["text"]
+    usage = data_of(sent)[-1]["usage"]
+
+    assert texts == {0: "aA B C ", 1: "aA B C ", 2: "bA B C ", 3: "bA B C "}
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (2 * 12, 4 * 6)
+    assert [event.data for event in sent].count("[DONE]") == 1
+
+
+def test_every_frame_of_generate_has_the_whole_text_so_far() -> None:
+    texts = [frame["text"] for frame in data_of(events("generate", SCENARIOS["text"]))]
+
+    assert texts == ["Hello", 'Hello, "you"\n数 👋\u2028', 'Hello, "you"\n数 👋\u2028']
+
+
+@pytest.mark.parametrize("name", ["text", "thinking", "tool_calls", "stop_string", "token_limit"])
+def test_a_whole_answer_of_ollama_equals_the_sum_of_its_lines(name: str) -> None:
+    *parts, end = itertools.chain.from_iterable(SCENARIOS[name])
+    assert isinstance(end, Finished)
+    lines = data_of(events("ollama_chat", SCENARIOS[name]))
+    found = whole("ollama_chat", (parts, end))
+    said = [line["message"] for line in lines]
+
+    assert found["message"]["content"] == "".join(one["content"] for one in said)
+    assert found["message"].get("thinking", "") == "".join(one.get("thinking", "") for one in said)
+    assert found["message"].get("tool_calls", []) == [
+        call for one in said for call in one.get("tool_calls", [])
+    ]
+    rest = {key: value for key, value in found.items() if key != "message"}
+    assert rest == {key: value for key, value in lines[-1].items() if key != "message"}
+
+
+# -- parts -------------------------------------------------------------------------------------
+
+
+def test_an_answer_separates_thinking_text_and_calls() -> None:
+    end = ended(StopInfo(StopKind.TOOL_CALL))
+    call = ToolCallCompleted(0, ToolCall("one", "weather", "{}"))
+    thought = [ThinkingDelta("Hm"), TextDelta("4")]
+
+    def message(*parts: Any) -> Any:
+        return whole("chat", (parts, end))["choices"][0]["message"]
+
+    assert message(*thought) == {
+        "role": "assistant",
+        "content": "4",
+        "refusal": None,
+        "reasoning_content": "Hm",
+    }
+    assert message(call)["content"] is None
+    assert message()["content"] == ""
+    assert message(call)["tool_calls"] == [
+        {"id": "call_one", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+    ]
+    assert whole("messages", (thought, end))["content"] == [
+        {"type": "thinking", "thinking": "Hm", "signature": "unsigned"},
+        {"type": "text", "text": "4"},
+    ]
+
+
+def test_an_empty_message_has_one_empty_block() -> None:
+    body = whole("messages", ([], ended(StopInfo(StopKind.STOP_STRING, "A"))))
+
+    assert body["content"] == [{"type": "text", "text": ""}]
+    assert "fullstop" not in body
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("thinking", "Let me see.4"), ("tool_calls", "I shall look.")]
+)
+def test_tags_and_calls_of_a_raw_prompts_answer_are_text(name: str, text: str) -> None:
+    *parts, end = itertools.chain.from_iterable(SCENARIOS[name])
+    assert isinstance(end, Finished)
+    streamed = data_of(events("completions", SCENARIOS[name]))
+
+    assert whole("completions", (parts, end))["choices"][0]["text"] == text
+    assert "".join(chunk["choices"][0]["text"] for chunk in streamed) == text
+
+
+# -- usage -------------------------------------------------------------------------------------
+
+
+def test_usage_of_messages_counts_cached_tokens_separately() -> None:
+    usage = whole("messages", ([], ended(StopInfo(StopKind.EOS), Usage(100, 60, 7, 3))))["usage"]
+
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (40, 60)
+    assert (usage["output_tokens"], usage["output_tokens_details"]) == (7, {"thinking_tokens": 3})
+
+
+def test_usage_of_several_choices_counts_their_prompt_once_and_adds_up_the_rest() -> None:
+    eos = StopInfo(StopKind.EOS)
+    one = Speculation(2, 9, 6, prediction_accepted=5, prediction_rejected=3)
+    two = Speculation(1, 4, 1, prediction_accepted=1, prediction_rejected=2)
+    answers = [ended(eos, Usage(100, 60, 7, 3), one), ended(eos, Usage(100, 99, 5, 0), two)]
+
+    assert whole("chat", *(([], answer) for answer in answers), n=2)["usage"] == {
+        "prompt_tokens": 100,
+        "completion_tokens": 12,
+        "total_tokens": 112,
+        "prompt_tokens_details": {"cached_tokens": 60},
+        "completion_tokens_details": {
+            "reasoning_tokens": 3,
+            "accepted_prediction_tokens": 6,
+            "rejected_prediction_tokens": 5,
+        },
+    }
