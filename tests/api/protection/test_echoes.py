@@ -81,7 +81,7 @@ def test_no_long_value_is_quoted_whole(staged: Callable[..., Any], path: str) ->
             errors += 1
             assert reply.status < 500, reply.body
             assert repeated(reply.body) <= MOST, (body, reply.body[:1000])
-    assert errors > 10
+    assert errors > 5
 
 
 @pytest.mark.parametrize("path", sorted(BODIES))

@@ -2,7 +2,6 @@
 
 Schemathesis draws the requests from the document alone, the same ones every time."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -97,9 +96,8 @@ def _bounded(path: str, body: Any) -> Any:
     ],
 )
 def test_a_request_with_a_body_is_answered_as_documented(
-    serve: Callable[..., Any], route: Route, mode: GenerationMode
+    site: Any, route: Route, mode: GenerationMode
 ) -> None:
-    site = serve()
     statuses: set[int] = set()
     with requests.Session() as session:
 
@@ -113,7 +111,7 @@ def test_a_request_with_a_body_is_answered_as_documented(
         @given(SCHEMA[route.path][route.method].as_strategy(generation_mode=mode))
         def holds(case: Any) -> None:
             case.body = bounded(route.path, case.body)
-            response = case.call(base_url=site.url, session=session, timeout=30)
+            response = case.call(base_url=site.url, session=session, timeout=60)
             statuses.add(response.status_code)
             if response.status_code != 200:
                 check_envelope(route.path, response.json())
@@ -125,7 +123,7 @@ def test_a_request_with_a_body_is_answered_as_documented(
         assert 400 in statuses
     elif route.path in PLAIN:
         case = SCHEMA[route.path][route.method].Case(body=PLAIN[route.path])
-        response = case.call(base_url=site.url, timeout=30)
+        response = case.call(base_url=site.url, timeout=60)
         assert response.status_code == 200
         case.validate_response(response, checks=CHECKS)
     ask = {"model": "m", "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
@@ -137,9 +135,7 @@ def test_a_request_with_a_body_is_answered_as_documented(
     [route for route in ROUTES if route not in ASKED],
     ids=lambda route: f"{route.method} {route.path}",
 )
-def test_a_request_without_parameters_is_answered_as_documented(
-    serve: Callable[..., Any], route: Route
-) -> None:
+def test_a_request_without_parameters_is_answered_as_documented(site: Any, route: Route) -> None:
     case = SCHEMA[route.path][route.method].Case()
 
-    case.validate_response(case.call(base_url=serve().url), checks=CHECKS)
+    case.validate_response(case.call(base_url=site.url, timeout=60), checks=CHECKS)

@@ -139,7 +139,7 @@ def memory_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-@pytest.mark.parametrize("clients", [60, pytest.param(MOST_CLIENTS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("clients", [30, pytest.param(MOST_CLIENTS, marks=pytest.mark.slow)])
 def test_many_clients_at_once(engine: Engine, clients: int) -> None:
     async def load() -> None:
         server = ApiServer(engine)
