@@ -24,7 +24,7 @@ _PADDING_IS_READ = {
     "rwkv7",
 }
 # Those that fail, or decode wrongly, beside sequences of other lengths.
-_NO_BATCH = {"afm7", "gpt_bigcode", "longcat_flash_ngram", "phi3small"}
+_NO_BATCH = {"afm7", "gemma2", "gpt_bigcode", "longcat_flash_ngram", "phi3small"}
 # Those that see more in a pass over several tokens than in passes over one: a window one longer.
 _NO_DRAFTS = {"plamo3"}
 

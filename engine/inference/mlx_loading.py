@@ -26,8 +26,11 @@ from engine.inference.mlx_lm_internals import (
     has_template_in_code,
     inner_tokenizer,
 )
+from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
+from engine.inference.speculation.rollback import Rollback
 from engine.inference.text import knows_option
+from engine.library.cache_size import CacheSize
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
     DraftInfo,
@@ -235,6 +238,9 @@ def load(
         loaded_at=int(time.time()),
         cache=measured(model, config),
     )
+    if limits.guesses and shard is None:
+        in_pass = CacheSize(fixed_bytes=Rollback(model).pass_bytes(WIDTHS[-1]))
+        info = replace(info, cache=info.cache + in_pass)
     drafting = None
     if drafted is not None:
         info = replace(info, draft=drafted.info)

@@ -122,10 +122,11 @@ class Rollback:
 
     Attributes:
         token_bytes: What is remembered of one token of a sequence.
+        state_bytes: The states of one sequence.
     """
 
     def __init__(self, model: Any) -> None:
-        self.token_bytes = 0
+        self.token_bytes = self.state_bytes = 0
         self._model = model
         self._is_tried = self._is_known = False
         # The modules that are given states, and those inside them whose products are remembered.
@@ -143,15 +144,15 @@ class Rollback:
             return 0
         if ArraysCache not in kinds:
             return 1 << 20
-        if not self._is_tried:
-            self._is_tried = True
-            try:
-                self._is_known = self._try()
-            except Exception:
-                _log.exception("the states of this model cannot be taken back")
-        if not self._is_known:
+        if not self._can_read_again():
             return 0
         return _MOST_REMEMBERED_BYTES // max(1, self.token_bytes)
+
+    def pass_bytes(self, tokens: int) -> int:
+        """Return what a pass over ``tokens`` tokens keeps of a sequence, beside its cache."""
+        if not self._can_read_again():
+            return 0
+        return self.state_bytes + min(tokens * self.token_bytes, _MOST_REMEMBERED_BYTES)
 
     def read(self, inputs: mx.array, cache: Sequence[Any]) -> Any:
         """Read tokens of shape (rows, tokens); return the logits, which are not computed yet."""
@@ -265,6 +266,15 @@ class Rollback:
 
     # -- watching the layers ---------------------------------------------------------------
 
+    def _can_read_again(self) -> bool:
+        if not self._is_tried:
+            self._is_tried = True
+            try:
+                self._is_known = self._try()
+            except Exception:
+                _log.exception("the states of this model cannot be taken back")
+        return self._is_known
+
     def _try(self) -> bool:
         """Find the modules with states; return whether all states can be computed again.
 
@@ -272,10 +282,12 @@ class Rollback:
         """
         if not isinstance(self._model, nn.Module):
             return False
-        modules = [module for _, module in self._model.named_modules()]
-        self._stateful = [module for module in modules if _takes_cache(type(module))]
         cache = make_prompt_cache(self._model)
         states = [part for part in _parts(cache) if isinstance(part, ArraysCache)]
+        if not states:
+            return False
+        modules = [module for _, module in self._model.named_modules()]
+        self._stateful = [module for module in modules if _takes_cache(type(module))]
         done = self._pass = _Pass(1, _TRIED_TOKENS, states, [list(part.cache) for part in states])
         try:
             with self._watched(self._stateful, "call"):
@@ -289,6 +301,7 @@ class Rollback:
                 one for key, one in inside.items() if isinstance(one, _PRODUCTS) and key not in own
             ]
             self.token_bytes = self._weighed()
+            self.state_bytes = sum(int(part.nbytes) for part in states)
             given = {
                 id(part) for call in done.calls for one in call.given for part in _states_in(one)
             }

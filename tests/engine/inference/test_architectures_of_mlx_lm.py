@@ -57,6 +57,7 @@ _WRONG_TOGETHER = (
     "recurrent_gemma",
     "rwkv7",
     "afm7",
+    "gemma2",
     "gpt_bigcode",
     "longcat_flash_ngram",
     "phi3small",
