@@ -25,8 +25,8 @@ _PADDING_IS_READ = {
 }
 # Those that fail, or decode wrongly, beside sequences of other lengths.
 _NO_BATCH = {"afm7", "gemma2", "gpt_bigcode", "longcat_flash_ngram", "phi3small"}
-# Those that see more in a pass over several tokens than in passes over one: a window one longer.
-_NO_DRAFTS = {"plamo3"}
+# Those whose masks depend on how many tokens a pass has: a window that is one token longer, blocks.
+_NO_DRAFTS = {"phi3small", "plamo3"}
 
 
 class Together(NamedTuple):

@@ -441,9 +441,9 @@ NOT_BUILT = {
 }
 """Architectures of mlx-lm of which no model is built here, and why."""
 
-# The windows of mlx-lm's see more of a prompt that is read in larger parts than token by token, so
+# What they see depends in mlx-lm on the parts in which a prompt is read (windows, blocks), so
 # that no two ways to read it agree.
-DEPENDS_ON_PARTS = {"plamo3"}
+DEPENDS_ON_PARTS = {"phi3small", "plamo3"}
 
 
 def architecture_model(name: str, seed: int = 0) -> Any:

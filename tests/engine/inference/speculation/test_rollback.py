@@ -1,0 +1,120 @@
+"""Tokens of a pass are taken back: each sequence then goes on as if it had never read them."""
+
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx import nn
+from mlx_lm.models.cache import ArraysCache, make_prompt_cache
+
+from engine.inference.speculation import rollback
+from engine.inference.speculation.rollback import Rollback
+from tests.support.models.architectures import architecture_model
+
+# A state with short convolutions, other recurrences, a state beside keys and values, and windows.
+_MODELS = (
+    "qwen3_next",
+    "kimi_linear",
+    "mamba2",
+    "jamba",
+    "rwkv7",
+    "recurrent_gemma",
+    "falcon_h1",
+    "baichuan_m1",
+    "lfm2",
+    "gpt_oss",
+    "qwen3",
+)
+_PROMPTS = ([3, 9, 4, 11, 2], [7, 7, 1], [5, 60, 2, 8, 8, 30, 31, 32, 33, 34, 35, 36, 37, 38])
+_DRAFTS = ([10, 20, 30, 40], [11, 21, 31, 41], [12, 22, 32, 42])
+
+
+def _cache_of(model: Any, prompts: Any) -> list[Any]:
+    """Return the cache of several sequences, each read alone."""
+    caches = [make_prompt_cache(model) for _ in prompts]
+    for prompt, cache in zip(prompts, caches, strict=True):
+        model(mx.array([list(prompt)]), cache=cache)
+    return [part[0].merge(list(part)) for part in zip(*caches, strict=True)]
+
+
+def _next_logits(model: Any, cache: list[Any], rows: int) -> mx.array:
+    logits: mx.array = model(mx.array([[50]] * rows), cache=cache)[:, -1]
+    return logits
+
+
+@pytest.mark.parametrize("kept", [(2, 2, 2), (0, 0, 0), (4, 1, 3), (0, 4, 2), (4, 4, 4)])
+@pytest.mark.parametrize("name", _MODELS)
+def test_each_sequence_goes_on_behind_its_last_token_that_stays(
+    name: str, kept: tuple[int, ...]
+) -> None:
+    model = architecture_model(name)
+    cache = _cache_of(model, _PROMPTS)
+    undone = Rollback(model)
+    assert undone.most_tokens(cache) > 4
+    undone.read(mx.array(_DRAFTS), cache)
+    undone.take_back(cache, [4 - one for one in kept])
+
+    read = [
+        [*prompt, *draft[:count]]
+        for prompt, draft, count in zip(_PROMPTS, _DRAFTS, kept, strict=True)
+    ]
+    expected = _next_logits(model, _cache_of(model, read), 3)
+    assert mx.allclose(_next_logits(model, cache, 3), expected, atol=1e-4)
+
+
+def test_only_recurrences_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = architecture_model("qwen3_next")
+    cache = _cache_of(model, _PROMPTS)
+    undone = Rollback(model)
+    undone.most_tokens(cache)
+    undone.read(mx.array(_DRAFTS), cache)
+
+    def multiplied(*_: object) -> None:
+        raise AssertionError("a product with weights was computed again")
+
+    monkeypatch.setattr(nn.Linear, "__call__", multiplied)
+    undone.take_back(cache, [3, 0, 2])
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = architecture_model("qwen3_next")
+    undone = Rollback(model)
+    states = sum(part.nbytes for part in _cache_of(model, [[1]]) if not hasattr(part, "keys"))
+    assert undone.pass_bytes(8) == states + 8 * undone.token_bytes
+    assert undone.token_bytes > 0
+    monkeypatch.setattr(rollback, "_MOST_REMEMBERED_BYTES", 5 * undone.token_bytes)
+    assert undone.most_tokens(_cache_of(model, [[1]])) == 5
+    assert undone.pass_bytes(8) == states + 5 * undone.token_bytes
+    assert Rollback(architecture_model("qwen3")).pass_bytes(8) == 0
+
+
+def test_modules_are_themselves_again_after_a_pass_that_failed() -> None:
+    model = architecture_model("qwen3_next")
+    kinds = [type(module) for module in model.modules()]
+    cache = _cache_of(model, _PROMPTS)
+    undone = Rollback(model)
+    undone.most_tokens(cache)
+    with pytest.raises(ValueError, match="shape"):
+        undone.read(mx.array([[1, 2]]), cache)  # one sequence, where the cache has three
+    assert [type(module) for module in model.modules()] == kinds
+
+
+def test_a_model_whose_states_nobody_is_given_takes_nothing_back() -> None:
+    class Hidden(nn.Module):
+        """A model whose layers do not take a cache under its name."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = architecture_model("mamba2")
+            self.layers = self.inner.layers
+
+        def make_cache(self) -> Any:
+            return self.inner.make_cache()
+
+        def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+            for part in cache:
+                part[0] = tokens
+            return tokens
+
+    model = Hidden()
+    assert Rollback(model).most_tokens([ArraysCache(2)]) == 0
