@@ -8,9 +8,8 @@ import argparse
 import asyncio
 import json
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +32,13 @@ from api.conformance.probe.reports import (
     Expected,
     ExpectedFileWrong,
     ProbeSuite,
-    SuiteVerdict,
     read_expected,
     suite_as_markdown,
     suite_as_text,
     unknown_patterns,
 )
-from api.conformance.probe.run import ProbeRun
-from api.conformance.probe.values import (
-    Level,
-    OnProgress,
-    ProbeFailed,
-    ProbeOptions,
-    Progress,
-    Report,
-)
+from api.conformance.probe.run import Probing
+from api.conformance.probe.values import Level, OnProgress, ProbeOptions, Progress, Verdict
 from api.terminal_text import harmless_json
 from app import exits
 from app.exits import CommandError
@@ -64,71 +55,28 @@ def probed(
     options: ProbeOptions, *, is_all: bool, expected: Expected, on_progress: OnProgress
 ) -> ProbeSuite:
     """Probe a server and return the reports."""
-    probing = _Probing(options, on_progress)
+    probing = Probing(options, on_progress)
     asyncio.run(probing.run(is_all=is_all))
+    reports = probing.reports
     return ProbeSuite(
         options.url,
-        tuple(probing.reports),
+        reports,
         tuple(probing.problems),
-        "" if probing.reports or probing.is_interrupted else probing.problem,
+        "" if reports or probing.is_interrupted else probing.problem,
         probing.is_interrupted,
         expected,
     )
 
 
-class _Probing:
-    """The results so far."""
-
-    def __init__(self, options: ProbeOptions, on_progress: OnProgress) -> None:
-        self.reports: list[Report] = []
-        self.problems: list[tuple[str, str]] = []
-        self.problem = ""
-        self.is_interrupted = False
-        self._options = options
-        self._on_progress = on_progress
-        self._ends_at_s = time.monotonic() + options.time_limit_s
-
-    async def run(self, *, is_all: bool) -> None:
-        """Probe the first dialect, and all others that answered if requested."""
-        await self._probe(self._options)
-        if is_all and self.reports and not self.is_interrupted:
-            await self._probe_others(self.reports[0].other_dialects)
-
-    async def _probe_others(self, dialects: Sequence[WireDialect]) -> None:
-        first = self.reports[0]
-        # Dialects that a report lists as not probed may have a report of their own now.
-        self.reports[0] = replace(first, other_dialects=())
-        for dialect in dialects:
-            left_s = self._ends_at_s - time.monotonic()
-            if self.is_interrupted or left_s <= 0:
-                why = "Ctrl-C" if self.is_interrupted else "the time limit was reached"
-                self.problems.append((dialect, f"not asked: {why}"))
-                continue
-            await self._probe(replace(self._options, dialect=dialect, time_limit_s=left_s))
-
-    async def _probe(self, options: ProbeOptions) -> None:
-        run = ProbeRun(options, self._on_progress)
-        try:
-            self.reports.append(await run.run())
-        except ProbeFailed as failed:
-            self.problem = str(failed)
-            if options.dialect is not None and self.reports:
-                self.problems.append((options.dialect, str(failed)))
-        except asyncio.CancelledError:
-            # Ctrl-C: the results so far still make a report.
-            self.is_interrupted = True
-            if (report := run.report()) is not None:
-                self.reports.append(report)
-
-
 _ALL = "all"
 _MOST_REPORT_BYTES = 256 * 1024 * 1024
 _CODES = {
-    SuiteVerdict.HELD: exits.OK,
-    SuiteVerdict.FAILED: exits.FAILURE,
-    SuiteVerdict.INCOMPLETE: exits.INCOMPLETE,
-    SuiteVerdict.UNREACHABLE: exits.UNREACHABLE,
-    SuiteVerdict.INTERRUPTED: exits.INTERRUPTED,
+    Verdict.HELD: exits.OK,
+    Verdict.FAILED: exits.FAILURE,
+    Verdict.INCOMPLETE: exits.INCOMPLETE,
+    Verdict.NOT_JUDGED: exits.INCOMPLETE,
+    Verdict.UNREACHABLE: exits.UNREACHABLE,
+    Verdict.INTERRUPTED: exits.INTERRUPTED,
 }
 
 
@@ -214,6 +162,8 @@ def _command_of(given: argparse.Namespace) -> ProbeCommand:
         timeout_s=given.timeout,
         time_limit_s=given.time_limit,
         max_tokens=given.max_tokens,
+        prompts=tuple(given.prompt),
+        is_quick=given.quick,
         headers=tuple(given.header),
         base_path=given.base_path,
         is_insecure=given.insecure,
@@ -273,7 +223,15 @@ def _compare(old: Path, new: Path, *, is_json: bool) -> int:
 
 def _show(printer: Printer, progress: Progress) -> None:
     count = f"{progress.done}/{progress.total} " if progress.total else ""
-    printer.status(f"{count}{progress.title} …")
+    left = "" if progress.left_s is None else f" {_in_words(progress.left_s)} left"
+    printer.status(f"{count}{progress.title} …{left}")
+
+
+def _in_words(seconds: float) -> str:
+    """Return a time as a person says it."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    return f"about {round(seconds / 60)} min"
 
 
 def _check_writable(name: str, path: Path) -> None:

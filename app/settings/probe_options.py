@@ -25,7 +25,7 @@ examples:
 Asks without stops, chooses stops from the answers, asks again with them, and compares; ends in a
 table for a bug report. The last checks send invalid requests; some servers crash on them.
 exit codes: 0 all checks passed, 1 a check failed (or passed unexpectedly), 2 wrong
-usage, 3 incomplete, 4 no server that can be judged, 130 ended with Ctrl-C
+usage, 3 incomplete or not judged, 4 no server that can be judged, 130 ended with Ctrl-C
 """
 
 
@@ -72,6 +72,13 @@ def _add_asking(probe: argparse.ArgumentParser) -> None:
         help="limit of ordinary answers (default: the probe chooses)",
     )
     probe.add_argument(
+        "--prompt",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="ask this before the probe's own questions; repeatable",
+    )
+    probe.add_argument(
         "--ca", type=Path, metavar="FILE", help="certificates to trust, in PEM format"
     )
     probe.add_argument("--insecure", action="store_true", help="accept untrusted certificates")
@@ -95,6 +102,11 @@ def _add_checks(probe: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--list", action="store_true", help="print the catalogue of checks instead of probing"
     )
+    probe.add_argument(
+        "--quick",
+        action="store_true",
+        help="run the most telling checks only, with short answers: 2 minutes at 8 tokens/s",
+    )
     for option, words in (("--only", "run only these checks"), ("--skip", "skip these checks")):
         probe.add_argument(
             option,
@@ -107,15 +119,15 @@ def _add_checks(probe: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--level",
         choices=LEVELS,
-        default=LEVELS[0],
-        help="the least binding level whose failures count (default specification)",
+        default=LEVELS[1],
+        help="the least binding level whose failures count (default extension)",
     )
     probe.add_argument(
         "--expected-failures",
         type=Path,
         metavar="FILE",
-        help="ids of checks that are known to fail, one per line; new failures "
-        "and unexpected passes fail",
+        help="ids of checks that are known to fail, one per line, with the word flaky and the "
+        "issue's address if you like; new failures and unexpected passes fail",
     )
 
 

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.report_files import as_html, suite_as_data
-from api.conformance.probe.reports import as_text, of_one, summary
+from api.conformance.probe.reports import WORDS, as_text, grouped, of_one, ordered, summary
 from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,
@@ -52,41 +52,58 @@ from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.preferences.preferences import DEFAULT_PORT
 
-_WORDS = {
-    CheckOutcome.HELD: "Passed",
-    CheckOutcome.FAILED: "Failed",
-    CheckOutcome.UNDECIDED: "Unclear",
-    CheckOutcome.SKIPPED: "Skipped",
-    CheckOutcome.NOT_ASKED: "Not asked",
+# What the list shows: the outcomes by the name of their group.
+_GROUPS = {
+    "failed": ("Failed", (CheckOutcome.FAILED,)),
+    "silent": (
+        "Not Judged",
+        (
+            *(CheckOutcome.FLAKY, CheckOutcome.UNDECIDED),
+            *(CheckOutcome.NOT_ASKED, CheckOutcome.SKIPPED),
+        ),
+    ),
+    "held": ("Passed", (CheckOutcome.HELD,)),
 }
 
 
-def probe_page(rows: Iterable[CheckResult], colors: Colors) -> Html:
-    """Return a table with a row for each check."""
+def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> Html:
+    """Return a table with a row for each check, failures first; ``group`` leaves out others."""
+    kept = _GROUPS[group][1] if group else tuple(CheckOutcome)
     tones = {
         CheckOutcome.HELD: (colors.done, colors.done_soft),
         CheckOutcome.FAILED: (colors.fault, colors.fault_soft),
+        CheckOutcome.FLAKY: (colors.limit, colors.limit_soft),
         CheckOutcome.UNDECIDED: (colors.limit, colors.limit_soft),
         CheckOutcome.SKIPPED: (colors.quiet, colors.quiet_soft),
         CheckOutcome.NOT_ASKED: (colors.limit, colors.limit_soft),
     }
     return table(
         (
-            cell(badge(_WORDS[row.outcome], *tones[row.outcome]), style="padding:3px 10px 3px 0"),
+            cell(badge(WORDS[row.outcome], *tones[row.outcome]), style="padding:3px 10px 3px 0"),
             cell(strong(row.title), style="padding:3px 12px 3px 0"),
             cell(
-                with_code_spans(row.sentence),
-                *map(_fault, row.faults),
+                *_said(row),
                 style=f"padding:3px 0;color:{colors.muted}",
             ),
         )
-        for row in rows
+        for row in ordered(rows)
+        if row.outcome in kept
     )
 
 
-def _fault(fault: Fault) -> Html:
+def _said(row: CheckResult) -> list[Html]:
+    """Return what was seen: each sentence once, with its evidence."""
+    if row.cause:
+        return [with_code_spans(f"As {row.cause!r}.")]
+    if not row.faults:
+        return [with_code_spans(row.sentence)]
+    return [_fault(fault, modes) for fault, modes in grouped(row)]
+
+
+def _fault(fault: Fault, modes: str) -> Html:
     """Return what is wrong, above the evidence: expected, got, and the request as a command."""
-    said = paragraph(with_code_spans(fault.sentence), style="margin:4px 0 0 0")
+    sentence = f"{fault.sentence} ({modes})" if modes else fault.sentence
+    said = paragraph(with_code_spans(sentence), style="margin:4px 0 0 0")
     told = [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
     evidence = told if fault.expected or fault.got else []
     evidence += [fault.curl] if fault.curl else []
@@ -202,6 +219,8 @@ class ProbeWindow(OwnWindow):
         self.bar.setFixedHeight(4)
         self.bar.setAccessibleName("Progress of the probe")
         self.note = label("", "", 1.0, is_wrapped=True)
+        groups = [(name, title) for name, (title, _) in _GROUPS.items()]
+        self.group = Choice("Show", [("", "All Checks"), *groups])
         self.page = ReadingPage("Results")
         self.copy = QPushButton("Copy as Markdown")
         self.save = QPushButton("Save…")
@@ -212,6 +231,7 @@ class ProbeWindow(OwnWindow):
         self.cancel.clicked.connect(self.probing.cancel)
         self.copy.clicked.connect(self._copy)
         self.save.clicked.connect(self._choose_target)
+        self.group.currentIndexChanged.connect(self._refresh)
         self.probing.changed.connect(self._refresh)
         current_theme().changed.connect(self._refresh)
         self._refresh()
@@ -227,7 +247,7 @@ class ProbeWindow(OwnWindow):
             field.setAccessibleName(name)
         column(
             label(
-                "Sends up to three hundred small requests, with and without stops, and compares "
+                "Sends up to four hundred small requests, with and without stops, and compares "
                 "the answers.",
                 "muted",
                 0.97,
@@ -236,7 +256,10 @@ class ProbeWindow(OwnWindow):
             form(
                 *((label(name, "muted"), field) for name, field in fields.items()), spacing=(14, 8)
             ),
-            row(self.start, self.cancel, (self.note, 1), self.copy, self.save, spacing=8),
+            row(
+                *(self.start, self.cancel, (self.note, 1), self.group, self.copy, self.save),
+                spacing=8,
+            ),
             self.bar,
             (self.page, 1),
             spacing=12,
@@ -265,7 +288,9 @@ class ProbeWindow(OwnWindow):
         self.note.setText(probing.message)
         self.copy.setEnabled(probing.report is not None)
         self.save.setEnabled(probing.report is not None)
-        self.page.setHtml(probe_page(probing.rows, current_theme().colors))
+        group = str(self.group.currentData() or "")
+        self.group.setVisible(bool(probing.rows))
+        self.page.setHtml(probe_page(probing.rows, current_theme().colors, group))
 
     def _copy(self) -> None:
         if self.probing.report is not None:

@@ -59,13 +59,15 @@ _REASONS: Mapping[WireDialect, frozenset[str]] = {
     WireDialect.GEMINI: GEMINI_REASONS,
     WireDialect.CONVERSE: CONVERSE_REASONS,
 }
+# Their vendor says that the total is the sum.
+_ADDING_UP = (WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.RESPONSES)
 # These dialects send no arguments for a call without arguments.
 _EMPTY_MEANS_NONE = (WireDialect.MESSAGES, WireDialect.CONVERSE)
 
 
 def implausible(capture: Capture) -> Iterator[Finding]:
     """Yield the implausible values of the first choice of an answer."""
-    yield from _plausibility_reason(capture)
+    yield from unknown_reason(capture)
     yield from _calls(capture)
 
 
@@ -94,14 +96,15 @@ def miscounted(capture: Capture) -> Iterator[Finding]:
     if given is not None and made is not None and total is not None and given + made != total:
         yield Finding(
             "usage_total",
-            Severity.WARNING,
+            Severity.ERROR if capture.dialect in _ADDING_UP else Severity.WARNING,
             f"The sum of tokens is {total}, but the prompt has {given} and the answer {made}.",
         )
     if made == 0 and (capture.text or capture.thinking or capture.tool_calls):
         yield Finding("usage_zero", Severity.ERROR, "The answer has content, but 0 tokens.")
 
 
-def _plausibility_reason(capture: Capture) -> Iterator[Finding]:
+def unknown_reason(capture: Capture) -> Iterator[Finding]:
+    """Yield that the reason is none of its API."""
     known = _REASONS.get(capture.dialect) if capture.dialect is not None else None
     if capture.reason is None or known is None or capture.reason in known:
         return

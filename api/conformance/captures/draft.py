@@ -3,6 +3,8 @@
 Pure; any thread.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
@@ -88,6 +90,18 @@ class ChoiceDraft:
         call[0] = call[0] or (name if isinstance(name, str) else "")
         call[1] += arguments if isinstance(arguments, str) else ""
 
+    def as_string(self, index: int, arguments: object) -> object:
+        """Return arguments that have to be JSON in a string; an object is a finding."""
+        if not isinstance(arguments, dict | list):
+            return arguments
+        self.misshapes_arguments(index, "JSON in a string")
+        return json.dumps(arguments, ensure_ascii=False)
+
+    def misshapes_arguments(self, index: int, wanted: str) -> None:
+        """Record that the arguments of a call have another form than clients read."""
+        sentence = f"The arguments of a call are not {wanted}, which clients of this API read."
+        self.find("arguments_form", Severity.ERROR, sentence, index)
+
     def set_reason(self, index: int, reason: str, ending: CapturedEnding) -> None:
         """Set the reason; a second reason is a finding."""
         if self.reason is not None:
@@ -156,6 +170,14 @@ def naming(number: int, find: Find) -> Find:
 # Used for one reading only; knows no dialect's order of events.
 
 _FINDINGS_PER_CODE = 3
+# Marks with which templates of chats end a turn; they belong to no answer.
+_TEMPLATE_MARK = re.compile(
+    r"<(?:\|(?:im_end|eot_id|eom_id|end|endoftext|return|end_of_text)\||end_of_turn|turn\|)>\s*\Z"
+)
+_WITH_TEMPLATE = (
+    *(WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.RESPONSES, WireDialect.OLLAMA),
+    *(WireDialect.GEMINI, WireDialect.CONVERSE),
+)
 # Beyond this number, findings are only counted.
 _MOST_CHOICES = 128
 
@@ -164,12 +186,13 @@ class Draft(ChoiceDraft):
     """Collects the content of one answer from its events."""
 
     def __init__(
-        self, dialect: WireDialect, framed: Framed, *, is_streamed: bool, is_dump: bool = False
+        self, dialect: WireDialect, framed: Framed, *, is_streamed: bool, is_whole: bool = False
     ) -> None:
         super().__init__(0, self._note)
         self.framed = framed
         self.is_streamed = is_streamed
-        self.is_dump = is_dump
+        self.is_dump = framed.is_dump
+        self.is_whole = is_whole
         self.model: str | None = None
         self.output_ids: list[int] = []
         self.usage: CapturedUsage | None = None
@@ -250,6 +273,12 @@ class Draft(ChoiceDraft):
         """Record that the counts that clients read are missing."""
         self.find("usage_missing", severity, sentence)
 
+    def lacks_role(self, sentence: str) -> None:
+        """Record that nothing says whose message it is."""
+        # A person may have pasted a part, or left out what does not matter.
+        if self.is_whole:
+            self.find("role_missing", Severity.ERROR, sentence)
+
     def lacks_end(self, sentence: str) -> None:
         """Record that the stream lacks its last event."""
         self.find("end_marker_missing", Severity.ERROR, sentence)
@@ -257,6 +286,9 @@ class Draft(ChoiceDraft):
     def finished(self) -> Capture:
         """Return the capture."""
         framed = self.framed
+        if self._dialect in _WITH_TEMPLATE and (mark := _TEMPLATE_MARK.search(self.text[-40:])):
+            sentence = f"The text ends with {mark[0].strip()}, a mark of the model's chat template."
+            self.find("template_mark", Severity.ERROR, sentence)
         return Capture(
             dialect=self._dialect,
             is_streamed=self.is_streamed,

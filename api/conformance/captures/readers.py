@@ -53,7 +53,7 @@ def read_messages_whole(draft: Draft, body: dict[str, Any]) -> None:
     if "usage" in body:
         draft.usage = _messages_usage(body["usage"])
     else:
-        draft.lacks_usage("The message has no usage.")
+        draft.lacks_usage("The message has no usage.", Severity.ERROR)
 
 
 def read_messages_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
@@ -109,7 +109,8 @@ class _MessagesStream:
         if isinstance(kind, str) and kind not in _MESSAGES_KNOWN:
             draft.find(
                 "unknown_event",
-                Severity.WARNING,
+                # The vendor says that more events may come, which clients have to ignore.
+                Severity.NOTE,
                 f"{kind} is not an event of this API; some clients refuse the stream.",
                 index,
             )
@@ -125,7 +126,7 @@ class _MessagesStream:
                 draft.model = message.get("model")
                 draft.usage = _messages_usage(message.get("usage")) if "usage" in message else None
                 if "usage" not in message:
-                    draft.lacks_usage("message_start has no usage; clients fail without it.")
+                    draft.lacks_usage("message_start has no usage; clients fail.", Severity.ERROR)
             case "content_block_start":
                 self._start_block(index, value)
             case "content_block_delta":
@@ -178,7 +179,8 @@ class _MessagesStream:
     def _count(self, value: dict[str, Any]) -> None:
         draft = self._draft
         if "usage" not in value:
-            draft.lacks_usage("message_delta has no usage; clients count no output tokens.")
+            sentence = "message_delta has no usage; clients count no output tokens."
+            draft.lacks_usage(sentence, Severity.ERROR)
             return
         begun, ended = draft.usage, _messages_usage(value["usage"])
         if begun is not None and ended.input_tokens is None:
@@ -213,6 +215,8 @@ def _messages_usage(value: Any) -> CapturedUsage:
 
 
 def _add_messages_call(draft: Draft, key: int, block: dict[str, Any]) -> None:
+    if isinstance(block.get("input"), str):
+        draft.misshapes_arguments(0, "an object")
     draft.add_call(key, block.get("name"), json.dumps(block.get("input"), ensure_ascii=False))
 
 
@@ -235,18 +239,21 @@ def read_chat_whole(draft: Draft, body: dict[str, Any]) -> None:
     draft.model = body.get("model")
     for choice in map(mapping, items(body.get("choices"))):
         into = draft.choice(choice.get("index"))
-        _add(into, 0, mapping(choice.get("message")))
+        message = mapping(choice.get("message"))
+        if message and "role" not in message:
+            draft.lacks_role("The message of the answer has no role.")
+        _add(into, 0, message)
         into.add_text(0, choice.get("text"))
         _chat_end(into, 0, choice)
     if isinstance(body.get("usage"), dict):
         draft.usage = _chat_usage(body["usage"])
     else:
-        draft.lacks_usage("The answer has no usage.")
+        draft.lacks_usage("The answer has no usage.", Severity.NOTE)
 
 
 def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read the chunks of a stream, checking their order on the way."""
-    names_usage = False
+    names_usage = is_chat = has_role = False
     for index, value in draft.values_until_done(frames, "A chunk"):
         draft.model = draft.model or value.get("model")
         names_usage |= "usage" in value
@@ -254,12 +261,16 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
             draft.usage = _chat_usage(value["usage"])
         for choice in map(mapping, items(value.get("choices"))):
             into = draft.choice(choice.get("index"))
+            is_chat |= isinstance(choice.get("delta"), dict)
+            has_role |= isinstance(mapping(choice.get("delta")).get("role"), str)
             # Some servers send the last text and the reason in one chunk, so read the text first.
             _add(into, index, mapping(choice.get("delta")))
             into.add_text(index, choice.get("text"))
             _chat_end(into, index, choice)
     if draft.error is not None:
         return
+    if is_chat and not has_role and not draft.is_dump:
+        draft.lacks_role("No chunk of the stream has the role.")
     if draft.usage is None and names_usage and not draft.is_dump:
         draft.lacks_usage("The stream announces usage by usage: null, but never sends it.")
     elif draft.usage is None:
@@ -275,20 +286,21 @@ def _add(into: ChoiceDraft, index: int, part: dict[str, Any]) -> None:
     into.add_text(index, content)
     into.add_thinking(index, part.get("reasoning_content") or part.get("reasoning"))
     for number, call in enumerate(map(mapping, items(part.get("tool_calls")))):
-        _add_chat_call(into, call.get("index", number), call)
+        _add_chat_call(into, index, call.get("index", number), call)
     # The API's older form of tool calls.
     if isinstance(part.get("function_call"), dict):
-        _add_chat_call(into, "function_call", {"function": part["function_call"]})
+        call = {"function": part["function_call"]}
+        _add_chat_call(into, index, "function_call", call)
 
 
-def _add_chat_call(into: ChoiceDraft, key: object, call: dict[str, Any]) -> None:
+def _add_chat_call(into: ChoiceDraft, index: int, key: object, call: dict[str, Any]) -> None:
     custom = mapping(call.get("custom"))
     if custom:
         # Custom tools take any text, not only JSON.
         into.add_call(key, custom.get("name"), "{}" if custom.get("name") else "")
         return
     function = mapping(call.get("function"))
-    into.add_call(key, function.get("name"), function.get("arguments"))
+    into.add_call(key, function.get("name"), into.as_string(index, function.get("arguments")))
 
 
 def _chat_end(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:
@@ -326,7 +338,8 @@ def read_responses_whole(draft: Draft, body: dict[str, Any]) -> None:
                 for part in items(item.get("content")) or items(item.get("summary")):
                     draft.add_thinking(0, mapping(part).get("text"))
             case "function_call":
-                draft.add_call(number, item.get("name"), item.get("arguments"))
+                arguments = draft.as_string(0, item.get("arguments"))
+                draft.add_call(number, item.get("name"), arguments)
             case _:
                 pass
     _responses_end(draft, 0, body)
@@ -538,6 +551,8 @@ def _take(draft: Draft, index: int, value: dict[str, Any]) -> None:
     draft.add_thinking(index, message.get("thinking") or value.get("thinking"))
     for number, call in enumerate(items(message.get("tool_calls"))):
         function = mapping(mapping(call).get("function"))
+        if isinstance(function.get("arguments"), str):
+            draft.misshapes_arguments(index, "an object")
         arguments = json.dumps(function.get("arguments"), ensure_ascii=False)
         draft.add_call((index, number), function.get("name"), arguments)
     if value.get("done") is not True:

@@ -76,7 +76,8 @@ def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
     if known is None:
         return _unrecognised(parts)
     is_streamed = parts.form in (BodyForm.SSE, BodyForm.NDJSON) and not _is_single(parts)
-    draft = Draft(known, parts, is_streamed=is_streamed, is_dump=parts.is_dump)
+    # Whoever names the dialect has asked for the answer, and has all of it.
+    draft = Draft(known, parts, is_streamed=is_streamed, is_whole=dialect is not None)
     whole, stream = _READERS[known]
     if parts.form is BodyForm.NONE:
         if not parts.notes:

@@ -1,115 +1,108 @@
 """All questions of the probe, as data.
 
+A rule without a topic, or whose vendor says nothing about its topic, is an extension.
 Pure; any thread.
 """
+
+from dataclasses import replace
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.references import Topic
 from api.conformance.probe.values import Case, Level
 
-# The probe's cases of stops, limits and thinking, in the order of a report.
-
 _EXACT = "The answer ends right before the stop, whole and streamed"
+_ENDS = "ends the answer right before it, whole and streamed"
+_REFUSED = "is refused with status 400 and the dialect's error object."
+_OPINION, _EXTENSION = Level.OPINION, Level.EXTENSION
+# Two vendors allow no more than four stops.
+_OF_FOUR = frozenset({WireDialect.CHAT, WireDialect.COMPLETIONS})
 
-STOP_CASES: tuple[Case, ...] = (
+
+def _stop(code: str, title: str, rule: str, level: Level = Level.SPECIFICATION) -> Case:
+    """Return a case of a stop that is chosen from a plain answer."""
+    return Case(f"stop.{code}", f"Stop: {title}", rule, Topic.STOPS, level)
+
+
+def _among(code: str, title: str, rule: str, level: Level = Level.SPECIFICATION) -> Case:
+    """Return a case of a stop in a request of another kind."""
+    return Case(f"stops.{code}", title, rule, Topic.STOPS, level)
+
+
+# All cases of the probe, in the order in which a report lists them.
+
+_CASES: tuple[Case, ...] = (
+    Case(
+        "server.answers",
+        "Answers to all requests",
+        "Every request is answered, and so is the next one.",
+        Topic.HTTP,
+    ),
     Case(
         "baseline",
         "The same question twice, and streamed",
         "At temperature 0 a streamed answer has the text of the whole one.",
-        Topic.STREAM,
+        None,
     ),
-    Case(
-        "stop.one_character",
-        "Stop: one character",
+    _stop(
+        "one_character",
+        "one character",
         f"{_EXACT}, and the reason says that a stop ended it.",
-        Topic.STOPS,
     ),
-    Case(
-        "stop.inside_token",
-        "Stop: inside a piece of the stream",
+    _stop(
+        "inside_token",
+        "inside a piece of the stream",
         f"{_EXACT}, also where the stop is inside one token.",
-        Topic.STOPS,
     ),
-    Case(
-        "stop.across_tokens",
-        "Stop: across tokens",
-        f"{_EXACT}, also where several tokens spell the stop.",
-        Topic.STOPS,
-    ),
-    Case(
-        "stop.across_newline",
-        "Stop: across a line break",
+    _stop("across_tokens", "across tokens", f"{_EXACT}, also where several tokens spell the stop."),
+    _stop(
+        "across_newline",
+        "across a line break",
         f"{_EXACT}, also where the stop contains a line break.",
-        Topic.STOPS,
     ),
-    Case(
-        "stop.leading_space",
-        "Stop: with a leading space",
+    _stop(
+        "leading_space",
+        "with a leading space",
         f"{_EXACT}; the white space of a stop belongs to it.",
-        Topic.STOPS,
     ),
-    Case(
-        "stop.overlapping",
-        "Stop: two that overlap",
+    _stop(
+        "overlapping",
+        "two that overlap",
         "Of stops that overlap, the one whose last character comes first ends the answer.",
-        Topic.STOPS,
-        Level.OPINION,
+        _OPINION,
     ),
-    Case(
-        "stop.shadowed",
-        "Stop: one that begins another",
+    _stop(
+        "shadowed",
+        "one that begins another",
         "A stop that begins a longer one ends the answer before the longer one is complete.",
-        Topic.STOPS,
-        Level.OPINION,
+        _OPINION,
     ),
-    Case(
-        "stop.nested",
-        "Stop: one inside a longer one",
+    _stop(
+        "nested",
+        "one inside a longer one",
         "A stop inside a longer one that is never complete ends the answer right before it.",
-        Topic.STOPS,
     ),
-    Case(
-        "stop.after_space",
-        "Stop: after white space",
-        "White space before a stop is part of the answer.",
-        Topic.STOPS,
-    ),
-    Case(
-        "stop.among_others",
-        "Stop: one in a list of four",
-        f"{_EXACT}, whichever stop of a list it is.",
-        Topic.STOPS,
-    ),
+    _stop("after_space", "after white space", "White space before a stop is part of the answer."),
+    _stop("among_others", "one in a list of four", f"{_EXACT}, whichever stop of a list it is."),
     Case(
         "stop.recurring_prefix",
         "Stop: never complete, though its beginning recurs",
         "A stop that is never complete changes nothing, however often its beginning occurs.",
-        Topic.STOPS,
+        None,
     ),
     Case(
         "stop.held_at_the_end",
         "Stop: begun by the last characters, never complete",
         "Text that could have become a stop is part of the answer when the answer ends.",
-        Topic.STOPS,
+        None,
     ),
-    Case(
-        "stop.last_characters",
-        "Stop: the last characters",
+    _stop(
+        "last_characters",
+        "the last characters",
         f"{_EXACT}, also where the stop is the very end of the answer.",
-        Topic.STOPS,
     ),
-    Case(
-        "stop.very_first",
-        "Stop: the very beginning",
-        "A stop at the beginning leaves an empty answer.",
-        Topic.STOPS,
-    ),
-    Case(
-        "stop.unicode",
-        "Stop: beyond ASCII",
-        f"{_EXACT}, also where the stop is not ASCII.",
-        Topic.STOPS,
-    ),
+    _stop("very_first", "the very beginning", "A stop at the beginning leaves an empty answer."),
+    _stop("unicode", "beyond ASCII", f"{_EXACT}, also where the stop is not ASCII."),
+    _stop("after_emoji", "after an emoji", f"{_EXACT}, also after an emoji, which loses no text."),
     Case(
         "reason.natural",
         "The reason without stops",
@@ -120,14 +113,25 @@ STOP_CASES: tuple[Case, ...] = (
         "stops.sticky",
         "Stops of the request before",
         "A request without stops has none, whatever the request before it had.",
-        Topic.STOPS,
+        Topic.NO_STOPS,
     ),
-    Case(
-        "stops.concurrent",
+    _among(
+        "concurrent",
         "Stops of requests at the same time",
         "Requests at the same time each have their own stops.",
-        Topic.STOPS,
     ),
+    _among("system", "A stop beside a system message", f"With a system message a stop {_ENDS}."),
+    _among("turn", "A stop in a second turn", f"In a second turn a stop {_ENDS}."),
+    _among("tools", "A stop beside tools", f"With tools that are not called a stop {_ENDS}."),
+    _among(
+        "temperature",
+        "A stop at a temperature",
+        "At a temperature above 0 no answer contains the stop.",
+    ),
+    _among(
+        "short", "A stop in a short answer", f"In an answer of a few characters a stop {_ENDS}."
+    ),
+    _among("late", "A stop late in an answer", f"After more than 300 tokens a stop {_ENDS}."),
     Case(
         "limit",
         "A limit of tokens",
@@ -135,55 +139,68 @@ STOP_CASES: tuple[Case, ...] = (
         Topic.LIMIT,
     ),
     Case(
+        "limit.completion_tokens",
+        "The limit by its newer name",
+        "max_completion_tokens ends the answer, as max_tokens does.",
+        Topic.NEW_LIMIT,
+    ),
+    Case(
         "limit.held",
         "Text held at the limit",
         "Text that could have become a stop is part of the answer when the limit ends it.",
-        Topic.LIMIT,
+        None,
     ),
     Case(
         "limit.stop_on_last_token",
         "A stop on the last allowed token",
         "A stop that the last allowed token completes is named as the reason.",
         Topic.REASON,
-        Level.OPINION,
+        _OPINION,
     ),
     Case(
         "thinking.off",
         "Thinking switched off",
         "With thinking switched off no tag of it is in the text, nor any thinking if it can be.",
         Topic.THINKING,
-        Level.OPINION,
+        _EXTENSION,
+    ),
+    Case(
+        "thinking.answer",
+        "A stop in the answer after thinking",
+        f"A stop that occurs in the answer alone {_ENDS}, also after thinking.",
+        Topic.STOPS,
     ),
     Case(
         "thinking.stop",
         "A stop that occurs in thinking only",
         "A stop that occurs in the thinking alone does not take the answer away.",
-        Topic.STOPS,
-        Level.OPINION,
+        None,
+        _EXTENSION,
+    ),
+    Case(
+        "thinking.both",
+        "A stop that occurs in thinking and answer",
+        "A stop that occurs in both leaves the thinking whole and ends the answer.",
+        None,
+        _EXTENSION,
     ),
     Case(
         "stops.none",
         "No stops: an empty list, null",
         "An empty list, or null, means that there are no stops.",
-        Topic.STOPS,
+        Topic.NO_STOPS,
     ),
     Case(
         "stops.string",
         "A bare string for one stop",
-        "One stop may stand without a list.",
-        Topic.STOPS,
-    ),
-    Case(
-        "stops.empty",
-        "An empty stop",
-        "An empty stop is refused or ignored, whole and streamed; it never matches.",
-        Topic.STOPS,
+        "One stop may stand without a list; it is the whole string, not each of its characters.",
+        Topic.ONE_STOP,
     ),
     Case(
         "stops.blank",
         "A stop of white space",
         "A stop of white space is refused, or is a stop like any other.",
-        Topic.STOPS,
+        None,
     ),
     Case(
         "stops.token_ids",
@@ -196,36 +213,29 @@ STOP_CASES: tuple[Case, ...] = (
         "More stops than four",
         "Every stop of a list counts, or the list is refused.",
         Topic.STOPS,
-        # Two vendors allow no more than four.
-        weaker_in=frozenset({WireDialect.CHAT, WireDialect.COMPLETIONS}),
+        weaker_in=_OF_FOUR,
     ),
-    Case(
-        "stops.long",
-        "A long stop",
-        "A long stop ends the answer where it is complete, and only there.",
-        Topic.STOPS,
+    _among(
+        "long", "A long stop", "A long stop ends the answer where it is complete, and only there."
     ),
-    Case(
-        "stops.literal",
+    _among(
+        "literal",
         "Stops that resemble the text",
-        "A stop is text: its case counts, and it is neither a pattern nor an escape.",
-        Topic.STOPS,
+        "A stop is text: its case counts; it is no pattern, no escape, and no list with commas.",
     ),
     Case(
         "stops.code_points",
         "Stops of other code points",
         "A stop matches the same code points only: no normalisation, no other line breaks.",
-        Topic.STOPS,
-        Level.OPINION,
+        None,
+        _EXTENSION,
     ),
-)
-
-
-# The cases of tools, counts, streams, form and errors, in their order.
-
-_REFUSED = "is refused with status 400 and the dialect's error object; the server lives on."
-
-ANSWER_CASES: tuple[Case, ...] = (
+    Case(
+        "choices.count",
+        "Several choices",
+        "As many choices come as are asked for, each with its own index, text and reason.",
+        Topic.CHOICES,
+    ),
     Case(
         "choices.stop",
         "A stop in several choices",
@@ -239,18 +249,31 @@ ANSWER_CASES: tuple[Case, ...] = (
         Topic.LOGPROBS,
     ),
     Case(
+        "tools.call",
+        "A call of a tool",
+        "A call is the same whole and streamed, and the reason says that it is one.",
+        Topic.TOOLS,
+    ),
+    Case(
+        "tools.limit",
+        "A call that the limit cuts",
+        "A call that the limit cuts ends with the limit as its reason, whole and streamed.",
+        Topic.REASON,
+    ),
+    Case(
         "tools.stop",
         "A stop inside the arguments of a call",
-        "A stop inside the arguments of a call does not leave half a call.",
-        Topic.TOOLS,
-        Level.OPINION,
+        "A stop inside a call leaves no half call, and streams show the text that whole answers "
+        "show.",
+        None,
+        _EXTENSION,
     ),
     Case(
         "structured.stop",
         "A stop in structured output",
         "A stop ends an answer of a given structure like any other.",
-        Topic.STRUCTURED,
-        Level.OPINION,
+        None,
+        _EXTENSION,
     ),
     Case(
         "usage.counts",
@@ -262,7 +285,13 @@ ANSWER_CASES: tuple[Case, ...] = (
         "usage.streamed",
         "Counts of streamed answers",
         "The same answer has the same count of tokens, whole or streamed.",
-        Topic.USAGE,
+        None,
+    ),
+    Case(
+        "usage.chunk",
+        "The chunk with the counts",
+        "Streams have counts where they are asked for: once, in a chunk without choices.",
+        Topic.USAGE_CHUNK,
     ),
     Case(
         "usage.stop",
@@ -274,21 +303,7 @@ ANSWER_CASES: tuple[Case, ...] = (
         "stream.pace",
         "The pace of a stream",
         "The first piece of a stream comes long before the last.",
-        Topic.STREAM,
-    ),
-    Case(
-        "hang_up.streamed",
-        "Clients that leave a stream",
-        "After clients have left a stream the next one is answered as soon as ever.",
-        Topic.STREAM,
-        Level.OPINION,
-    ),
-    Case(
-        "hang_up.whole",
-        "Clients that do not wait for an answer",
-        "After clients have left before their answer the next one is answered as soon as ever.",
-        Topic.FORM,
-        Level.OPINION,
+        Topic.PACE,
     ),
     Case(
         "form.streamed",
@@ -308,19 +323,64 @@ ANSWER_CASES: tuple[Case, ...] = (
         "A stream is sent where one is asked for, with its content type, and it ends.",
         Topic.STREAM,
     ),
-    Case("errors.json", "A body that is not JSON", f"A broken body {_REFUSED}", Topic.ERRORS),
-    Case("errors.prompt", "A number for the prompt", f"A wrong type {_REFUSED}", Topic.ERRORS),
-    Case("errors.limit", "A word for the limit", f"A wrong type {_REFUSED}", Topic.ERRORS),
-    Case("errors.stop_object", "An object for the stops", f"A wrong type {_REFUSED}", Topic.ERRORS),
-    Case("errors.stop_number", "A number for the stops", f"A wrong type {_REFUSED}", Topic.ERRORS),
-    Case("errors.stop_item", "A number among the stops", f"A wrong type {_REFUSED}", Topic.ERRORS),
+    Case(
+        "stops.empty",
+        "An empty stop",
+        "An empty stop is refused or ignored, whole and streamed; it never matches.",
+        None,
+        may_harm=True,
+    ),
+    Case(
+        "hang_up.streamed",
+        "Clients that leave a stream",
+        "After clients have left a stream the next one is answered as soon as ever.",
+        None,
+        _EXTENSION,
+        may_harm=True,
+    ),
+    Case(
+        "hang_up.whole",
+        "Clients that do not wait for an answer",
+        "After clients have left before their answer the next one is answered as soon as ever.",
+        None,
+        _OPINION,
+        may_harm=True,
+    ),
+    *(
+        Case(f"errors.{code}", title, f"{what} {_REFUSED}", topic, may_harm=True)
+        for code, title, what, topic in (
+            ("json", "A body that is not JSON", "A broken body", Topic.ERRORS),
+            ("prompt", "A number for the prompt", "A wrong type", Topic.TYPES),
+            ("limit", "A word for the limit", "A wrong type", Topic.TYPES),
+            ("stop_object", "An object for the stops", "A wrong type", Topic.TYPES),
+            ("stop_number", "A number for the stops", "A wrong type", Topic.TYPES),
+            ("stop_item", "A number among the stops", "A wrong type", Topic.TYPES),
+        )
+    ),
 )
 
-
-# All cases of the probe, in the order in which a report lists them.
-
-CASES: tuple[Case, ...] = (*STOP_CASES, *ANSWER_CASES)
-
+# The most telling ones: together some 900 tokens of short answers.
+_QUICK = frozenset(
+    {
+        "server.answers",
+        "baseline",
+        *(f"stop.{code}" for code in ("one_character", "across_tokens", "among_others")),
+        *(f"stop.{code}" for code in ("held_at_the_end", "very_first")),
+        "reason.natural",
+        "stops.system",
+        "stops.short",
+        "limit",
+        "usage.counts",
+        "usage.chunk",
+        "form.streamed",
+        "form.whole",
+        "stream.framing",
+        "stops.empty",
+        "errors.json",
+        "errors.stop_number",
+    }
+)
+CASES = tuple(replace(case, is_quick=case.code in _QUICK) for case in _CASES)
 _BY_CODE = {case.code: case for case in CASES}
 
 

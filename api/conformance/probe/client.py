@@ -213,6 +213,22 @@ def curl_line(
     return " ".join(words)
 
 
+def one_after_the_other(*commands: str) -> str:
+    """Return commands that are sent one after the other."""
+    return "\n".join(commands)
+
+
+def at_the_same_time(*commands: str) -> str:
+    """Return commands that are sent at the same time."""
+    return "\n".join([*(f"{command} &" for command in commands), "wait"])
+
+
+def again_and_again(command: str, times: int = 8) -> str:
+    """Return a command that is sent several times."""
+    numbers = " ".join(map(str, range(1, times + 1)))
+    return f"for n in {numbers}; do {command}; echo; done"
+
+
 def _variable(header: str) -> str:
     return re.sub(r"\W", "_", header, flags=re.ASCII).upper()
 
@@ -292,8 +308,24 @@ _SHORT_CHARS = 64 * 1024
 _SHORT_GRACE_S = 0.05
 
 
+def is_broken(exchange: Exchange) -> bool:
+    """Return whether something other than the request may be at fault: nothing, 5xx, no access."""
+    return bool(exchange.problem) or exchange.status >= 500 or exchange.status in (401, 403)
+
+
 class Client:
-    """Sends requests to one server in one dialect."""
+    """Sends requests to one server in one dialect.
+
+    Attributes:
+        driver: The dialect's requests.
+        path: The path of requests.
+        url: The address of requests.
+        model: The model that is asked for.
+        exchanges: All requests and answers, in order.
+        slips: The requests without an answer that were answered when they were repeated.
+        broken: The requests that got no answer, also when they were repeated.
+        repeats: Whether a request without an answer is repeated.
+    """
 
     def __init__(
         self,
@@ -312,11 +344,18 @@ class Client:
         self._streamed_url = base_url + streamed_path
         self.model = model
         self.exchanges: list[Exchange] = []
+        self.slips: list[Exchange] = []
+        self.broken: list[Exchange] = []
+        self.repeats = False
         self._session = session
         self._access = access
         self._headers = headers(driver.dialect, access.api_key, access.headers)
         self._budget = budget
         self._grace_s = access.grace_s
+
+    def use(self, session: aiohttp.ClientSession) -> None:
+        """Send the next requests with another session."""
+        self._session = session
 
     def curl(self, body: Any, *, is_cut: bool = False) -> str:
         """Return a command that sends this body."""
@@ -335,12 +374,26 @@ class Client:
     async def send(self, body: Any, timeout_s: float | None = None) -> Exchange:
         """Send a body (bytes unchanged, anything else as JSON); see ``ask``.
 
-        If the server is busy, wait and send it again.
+        If the server is busy, wait and send it again. A single lost answer is no fault, so the
+        request is then repeated, too.
         """
+        exchange = await self._answered(body, timeout_s or self._access.timeout_s)
+        self.exchanges.append(exchange)
+        if is_broken(exchange) and self.repeats and exchange.status not in BUSY:
+            first = exchange
+            exchange = await self._answered(body, timeout_s or self._access.timeout_s)
+            self.exchanges.append(exchange)
+            if not is_broken(exchange):
+                self.slips.append(first)
+        if is_broken(exchange):
+            self.broken.append(exchange)
+        return exchange
+
+    async def _answered(self, body: Any, timeout_s: float) -> Exchange:
         waits = 0
         while True:
             self._budget.spend()
-            exchange = await self._exchange(body, timeout_s or self._access.timeout_s)
+            exchange = await self._exchange(body, timeout_s)
             if exchange.status not in BUSY or waits == MOST_WAITS:
                 break
             pause_s = wait_s(exchange.headers, waits, self._access.longest_wait_s)
@@ -351,7 +404,6 @@ class Client:
             raise LimitReached(
                 f"the server stays busy: status {exchange.status} after {waits} waits"
             )
-        self.exchanges.append(exchange)
         return exchange
 
     async def hang_up_on(self, ask: Ask, wait_s: float) -> bool:

@@ -19,7 +19,20 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request, independent of any dialect."""
+    """One request, independent of any dialect.
+
+    Attributes:
+        prompt: What the user says.
+        stops: The stops.
+        max_tokens: The limit.
+        is_streamed: Whether the answer is streamed.
+        is_thinking: Whether the model thinks; None leaves it to the server.
+        token_ids: Stop token ids.
+        system: A system message; empty for none.
+        earlier: An earlier turn: what the user said, and the answer.
+        temperature: The temperature.
+        counts: Whether a stream asks for its counts, where the dialect has an option for that.
+    """
 
     prompt: str
     stops: tuple[str, ...] = ()
@@ -27,6 +40,10 @@ class Ask:
     is_streamed: bool = False
     is_thinking: bool | None = None
     token_ids: tuple[int, ...] = ()
+    system: str = ""
+    earlier: tuple[str, str] | None = None
+    temperature: float = 0
+    counts: bool = True
 
 
 def put(body: Body, path: Path, value: Any) -> None:
@@ -126,8 +143,8 @@ def with_structure(dialect: WireDialect, body: Body) -> Body | None:
             return None
 
 
-def with_tool(dialect: WireDialect, body: Body) -> Body | None:
-    """Return a request that offers a tool, and requires its use if the dialect can."""
+def with_tool(dialect: WireDialect, body: Body, *, is_forced: bool) -> Body | None:
+    """Return a request that offers a tool, and requires its use if asked to and the dialect can."""
     function: dict[str, Any] = {
         "name": _NAME,
         "description": _WHAT,
@@ -136,14 +153,16 @@ def with_tool(dialect: WireDialect, body: Body) -> Body | None:
     match dialect:
         case WireDialect.MESSAGES:
             tool = {"name": _NAME, "description": _WHAT, "input_schema": _PARAMETERS}
-            return {**body, "tools": [tool], "tool_choice": {"type": "tool", "name": _NAME}}
+            offered = {**body, "tools": [tool]}
+            return offered | ({"tool_choice": {"type": "tool", "name": _NAME}} if is_forced else {})
         case WireDialect.CHAT:
             choice = {"type": "function", "function": {"name": _NAME}}
-            tools = [{"type": "function", "function": function}]
-            return {**body, "tools": tools, "tool_choice": choice}
+            offered = {**body, "tools": [{"type": "function", "function": function}]}
+            return offered | ({"tool_choice": choice} if is_forced else {})
         case WireDialect.RESPONSES:
-            tools = [{"type": "function", **function}]
-            return {**body, "tools": tools, "tool_choice": {"type": "function", "name": _NAME}}
+            choice = {"type": "function", "name": _NAME}
+            offered = {**body, "tools": [{"type": "function", **function}]}
+            return offered | ({"tool_choice": choice} if is_forced else {})
         case WireDialect.OLLAMA:
             return {**body, "tools": [{"type": "function", "function": function}]}
         case _:
@@ -153,8 +172,12 @@ def with_tool(dialect: WireDialect, body: Body) -> Body | None:
 # The body of a request in each dialect, without its stops.
 
 
-def _user(ask: Ask) -> list[dict[str, str]]:
-    return [{"role": "user", "content": ask.prompt}]
+def _turns(ask: Ask, *, has_system: bool = True) -> list[Body]:
+    """Return the messages of a request, the system's among them if the dialect has it there."""
+    turns = [("system", ask.system)] if ask.system and has_system else []
+    if ask.earlier is not None:
+        turns += [("user", ask.earlier[0]), ("assistant", ask.earlier[1])]
+    return [{"role": role, "content": text} for role, text in (*turns, ("user", ask.prompt))]
 
 
 def messages_body(ask: Ask, model: str) -> Body:
@@ -162,10 +185,12 @@ def messages_body(ask: Ask, model: str) -> Body:
     body: Body = {
         "model": model,
         "max_tokens": ask.max_tokens,
-        "temperature": 0,
-        "messages": _user(ask),
+        "temperature": ask.temperature,
+        "messages": _turns(ask, has_system=False),
         "stream": ask.is_streamed,
     }
+    if ask.system:
+        body["system"] = ask.system
     if ask.is_thinking is not None:
         enabled = {"type": "enabled", "budget_tokens": 1024}
         body["thinking"] = enabled if ask.is_thinking else {"type": "disabled"}
@@ -180,8 +205,8 @@ def chat_body(ask: Ask, model: str) -> Body:
     body: Body = {
         "model": model,
         "max_tokens": ask.max_tokens,
-        "temperature": 0,
-        "messages": _user(ask),
+        "temperature": ask.temperature,
+        "messages": _turns(ask),
         **_openai_stream(ask),
     }
     if ask.is_thinking is not None:
@@ -194,7 +219,7 @@ def completions_body(ask: Ask, model: str) -> Body:
     return {
         "model": model,
         "max_tokens": ask.max_tokens,
-        "temperature": 0,
+        "temperature": ask.temperature,
         "prompt": ask.prompt,
         **_openai_stream(ask),
     }
@@ -203,7 +228,8 @@ def completions_body(ask: Ask, model: str) -> Body:
 def _openai_stream(ask: Ask) -> Body:
     if not ask.is_streamed:
         return {"stream": False}
-    return {"stream": True, "stream_options": {"include_usage": True}}
+    options: Body = {"stream_options": {"include_usage": True}} if ask.counts else {}
+    return {"stream": True, **options}
 
 
 def responses_body(ask: Ask, model: str) -> Body:
@@ -211,10 +237,12 @@ def responses_body(ask: Ask, model: str) -> Body:
     body: Body = {
         "model": model,
         "max_output_tokens": ask.max_tokens,
-        "temperature": 0,
-        "input": ask.prompt,
+        "temperature": ask.temperature,
+        "input": ask.prompt if ask.earlier is None else _turns(ask, has_system=False),
         "stream": ask.is_streamed,
     }
+    if ask.system:
+        body["instructions"] = ask.system
     if ask.is_thinking is not None:
         body["reasoning"] = {"effort": "medium" if ask.is_thinking else "none"}
     return body
@@ -224,7 +252,7 @@ def generate_body(ask: Ask, model: str) -> Body:
     """Return the body of a request to SGLang's ``/generate``."""
     return {
         "text": ask.prompt,
-        "sampling_params": {"temperature": 0, "max_new_tokens": ask.max_tokens},
+        "sampling_params": {"temperature": ask.temperature, "max_new_tokens": ask.max_tokens},
         "stream": ask.is_streamed,
     }
 
@@ -233,9 +261,9 @@ def ollama_body(ask: Ask, model: str) -> Body:
     """Return the body of a request to Ollama's ``/api/chat``."""
     body: Body = {
         "model": model,
-        "messages": _user(ask),
+        "messages": _turns(ask),
         "stream": ask.is_streamed,
-        "options": {"temperature": 0, "num_predict": ask.max_tokens},
+        "options": {"temperature": ask.temperature, "num_predict": ask.max_tokens},
     }
     if ask.is_thinking is not None:
         body["think"] = ask.is_thinking
@@ -252,7 +280,7 @@ def llama_cpp_body(ask: Ask, model: str) -> Body:
     return {
         "prompt": ask.prompt,
         "n_predict": ask.max_tokens,
-        "temperature": 0,
+        "temperature": ask.temperature,
         "stream": ask.is_streamed,
     }
 
@@ -264,9 +292,10 @@ def tgi_body(ask: Ask, model: str) -> Body:
         "inputs": ask.prompt,
         "parameters": {
             "max_new_tokens": ask.max_tokens,
-            "do_sample": False,
+            "do_sample": ask.temperature > 0,
             "details": True,
             "return_full_text": False,
+            **({"temperature": ask.temperature} if ask.temperature else {}),
         },
         "stream": ask.is_streamed,
     }
@@ -274,18 +303,29 @@ def tgi_body(ask: Ask, model: str) -> Body:
 
 def gemini_body(ask: Ask, model: str) -> Body:
     """Return the body of a request to Gemini's ``generateContent``."""
+    roles = {"user": "user", "assistant": "model"}
+    system: Body = {"systemInstruction": {"parts": [{"text": ask.system}]}} if ask.system else {}
     return {
-        "contents": [{"role": "user", "parts": [{"text": ask.prompt}]}],
-        "generationConfig": {"temperature": 0, "maxOutputTokens": ask.max_tokens},
+        "contents": [
+            {"role": roles[turn["role"]], "parts": [{"text": turn["content"]}]}
+            for turn in _turns(ask, has_system=False)
+        ],
+        **system,
+        "generationConfig": {"temperature": ask.temperature, "maxOutputTokens": ask.max_tokens},
         "stream": ask.is_streamed,
     }
 
 
 def converse_body(ask: Ask, model: str) -> Body:
     """Return the body of a request to Bedrock's ``Converse``."""
+    system: Body = {"system": [{"text": ask.system}]} if ask.system else {}
     return {
-        "messages": [{"role": "user", "content": [{"text": ask.prompt}]}],
-        "inferenceConfig": {"temperature": 0, "maxTokens": ask.max_tokens},
+        "messages": [
+            {"role": turn["role"], "content": [{"text": turn["content"]}]}
+            for turn in _turns(ask, has_system=False)
+        ],
+        **system,
+        "inferenceConfig": {"temperature": ask.temperature, "maxTokens": ask.max_tokens},
         "stream": ask.is_streamed,
     }
 

@@ -1,4 +1,4 @@
-"""Judges answers against what was expected, and folds findings that have one cause.
+"""Judges answers against what was expected, and arranges failures of one kind.
 
 Pure; any thread.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from api.conformance.captures.values import CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Driver
 from api.conformance.probe.plan import StopCase
-from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange
+from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Level
 
 # Judges an answer by comparing it with the answer to the same prompt without stops.
 
@@ -23,13 +23,18 @@ _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A fault without its context."""
+    """A fault without its context.
+
+    A certain one needs no second look: no correct server ever answers so, also not one whose
+    answers differ from time to time.
+    """
 
     code: str
     sentence: str
     expected: str = ""
     got: str = ""
     baseline: str = ""
+    is_certain: bool = False
 
 
 def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
@@ -77,10 +82,11 @@ def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
                 f"The answer contains the stop {inside.stop!r}.",
                 "the text before the stop",
                 capture.text,
+                is_certain=True,
             )
         )
     if isinstance(capture.matched, str) and capture.matched not in case.stops:
-        found.append(_wrong_sequence("one of the stops", capture.matched))
+        found.append(_wrong_sequence("one of the stops", capture.matched, is_certain=True))
     return found
 
 
@@ -91,9 +97,10 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
     if got == expected + (case.matched or "") and run.capture.matched == case.matched:
         # At the very end, only the named stop tells whether a stop was shown or ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
-        return Judgement("stop_included", sentence, expected, got, full)
+        return Judgement("stop_included", sentence, expected, got, full, is_certain=True)
     code, sentence = _difference(case, got, expected, full)
-    return Judgement(code, sentence, expected, got, full)
+    is_certain = first_occurrence(got, case.stops) is not None
+    return Judgement(code, sentence, expected, got, full, is_certain)
 
 
 def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str, str]:
@@ -105,6 +112,8 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
             code = "held_text_lost" if is_held else "text_lost"
             return code, f"{_count(expected, got)} missing from the answer."
         return "text_differs", "No stop could fire, but the text differs."
+    if got != expected and got.rstrip("\ufffd") == expected.rstrip("\ufffd"):
+        return "half_character", f"Before the stop {stop!r} half a character is left as U+FFFD."
     if got == full:
         return "stop_ignored", f"The stop {stop!r} was ignored."
     if got in _without(full, case.stops):
@@ -124,6 +133,8 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
         return "prefix_leaked", f"The answer ends with {tail!r}, the beginning of a stop."
     if expected.startswith(got):
         return "text_lost", f"{_count(expected, got)} missing before the stop."
+    if first_occurrence(got, (stop,)) is not None:
+        return "stop_ignored", f"The stop {stop!r} was ignored: the answer contains it."
     return "text_differs", "The text before the stop differs from the answer without it."
 
 
@@ -185,30 +196,29 @@ def _matched(case: StopCase, run: Exchange, driver: Driver) -> Judgement | None:
     return _wrong_sequence(case.matched, capture.matched)
 
 
-def _wrong_sequence(expected: str, got: object) -> Judgement:
-    return Judgement(
-        "wrong_sequence", "The answer names a stop that did not fire.", expected, str(got)
-    )
+def _wrong_sequence(expected: str, got: object, *, is_certain: bool = False) -> Judgement:
+    sentence = "The answer names a stop that did not fire."
+    return Judgement("wrong_sequence", sentence, expected, str(got), is_certain=is_certain)
 
 
 def _cost(case: StopCase, run: Exchange) -> Judgement | None:
-    """Judge by tokens, or else by time, whether generation ended with the text."""
+    """Judge by tokens, and by time, whether generation ended with the text."""
     full = case.baseline
     if case.matched is None or case.end > len(full.text) * (1 - _LEAST_CUT):
         return None
     usage = run.capture.usage
     tokens = usage.output_tokens if usage is not None else None
     full_tokens = full.tokens_in(is_streamed=run.is_streamed)
-    if tokens is not None and full_tokens is not None:
-        if full_tokens >= _LEAST_TOKENS and tokens >= full_tokens:
-            return Judgement(
-                "stop_only_hidden",
-                "The text is cut, but as many tokens were generated as without the stop.",
-                f"fewer than {full_tokens} tokens",
-                f"{tokens} tokens",
-            )
-        return None
-    if full.total_s >= _LEAST_S and run.total_s >= full.total_s * 0.9:
+    if tokens is not None and full_tokens is not None and tokens >= full_tokens >= _LEAST_TOKENS:
+        return Judgement(
+            "stop_only_hidden",
+            "The text is cut, but as many tokens were generated as without the stop.",
+            f"fewer than {full_tokens} tokens",
+            f"{tokens} tokens",
+        )
+    # A queue before the first token says nothing about the generation.
+    full_s, own_s = full.total_s - full.wait_s, run.total_s - full.wait_s
+    if full_s >= _LEAST_S and own_s >= full_s * 0.9:
         return Judgement(
             "stop_only_hidden",
             "The text is cut, but the answer took as long as without the stop.",
@@ -218,34 +228,37 @@ def _cost(case: StopCase, run: Exchange) -> Judgement | None:
     return None
 
 
-# Separates independent failures from those caused by another failure.
+# Arranges failures: a failure of the same kind as one before it is shown under that one.
 
 # A stop that affects later requests cuts all their answers.
 _HIDING = ("stop_sticks",)
 # Cases that are not judged by the text of one answer.
-_UNHIDDEN = ("errors.", "form.", "stream.", "hang_up.")
+_UNHIDDEN = ("errors.", "form.", "stream.", "hang_up.", "server.")
+_BINDING = tuple(Level)
 
 
 def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
     """Return the id of the first check that failed in the same way; empty if none did.
 
     Checks are ordered from simple to special. A fault that a simple check shows in all modes needs
-    no second finding, and a fault that only a special check can show has a code of its own.
+    no second place in a report, unless it is more binding there.
     """
     if result.outcome is not CheckOutcome.FAILED:
         return ""
     shown = _ways(result)
     for other in earlier:
+        if other.cause or _BINDING.index(other.level) > _BINDING.index(result.level):
+            continue
         if _hides(other) and not result.code.startswith(_UNHIDDEN):
             return other.code
-        if other.outcome is CheckOutcome.FAILED and not other.cause and shown <= _ways(other):
+        if other.outcome is CheckOutcome.FAILED and shown <= _ways(other):
             return other.code
     return ""
 
 
 def _hides(result: CheckResult) -> bool:
     """Return whether a fault makes later answers useless as evidence."""
-    return not result.cause and any(fault.code in _HIDING for fault in result.faults)
+    return any(fault.code in _HIDING for fault in result.faults)
 
 
 def _ways(result: CheckResult) -> set[tuple[str, str]]:

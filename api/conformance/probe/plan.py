@@ -5,7 +5,7 @@ Pure; any thread.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from api.conformance.captures.values import CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Ask
@@ -18,7 +18,23 @@ _LEAST_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The answer to one prompt without stops."""
+    """The answer to one prompt without stops.
+
+    Attributes:
+        ask: The request.
+        text: The text of the whole answer.
+        stable: The text that all its answers have in common.
+        thinking: The thinking before it.
+        bounds: The ends of a stream's pieces; () if they say nothing about tokens.
+        tokens: The tokens of the whole answer.
+        ending: Why it ended.
+        is_repeatable: Whether the same request gets the same text.
+        total_s: How long it took.
+        wait_s: How long an answer of one token takes.
+        output_ids: The ids of its tokens.
+        streamed_text: The text of streams, if it always differs.
+        streamed_tokens: The tokens of the streamed answer.
+    """
 
     ask: Ask
     text: str
@@ -29,6 +45,7 @@ class Baseline:
     ending: CapturedEnding | None = None
     is_repeatable: bool = True
     total_s: float = 0.0
+    wait_s: float = 0.0
     output_ids: tuple[int, ...] = ()
     streamed_text: str | None = None
     streamed_tokens: int | None = None
@@ -65,6 +82,7 @@ class Baselines:
     runs: tuple[Exchange, ...]
     faults: tuple[Fault, ...]
     conclusions: tuple[str, ...] = ()
+    odd: tuple[str, ...] = ()
 
     @property
     def is_deterministic(self) -> bool:
@@ -122,6 +140,8 @@ def is_first(given: Baseline, start: int, end: int) -> bool:
 
 # Chooses stops from answers without stops, so that the effect of each is known.
 
+# Looked at for each kind and answer.
+_MOST_CHOSEN = 64
 # Occurs in no answer.
 NEVER = "#~never~"
 _LONGEST_END = 12
@@ -129,7 +149,17 @@ _LONGEST_END = 12
 
 @dataclass(frozen=True, slots=True)
 class StopCase:
-    """Stops for one prompt, and their expected effect."""
+    """Stops for one prompt, and their expected effect.
+
+    Attributes:
+        code: The kind of stop.
+        baseline: The answer without stops.
+        stops: The stops.
+        text: The expected text.
+        matched: The stop that fires; None if none does.
+        why: Why this one fires and no other.
+        is_thought: Whether a stop occurs in the thinking too.
+    """
 
     code: str
     baseline: Baseline
@@ -137,6 +167,7 @@ class StopCase:
     text: str
     matched: str | None
     why: str = ""
+    is_thought: bool = False
 
     @property
     def end(self) -> int:
@@ -166,20 +197,19 @@ _Choose = Callable[[Baseline], Iterator[_Chosen]]
 
 
 def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
-    """Return the cases for which an answer has suitable stops, each with the first such answer."""
+    """Return the cases for which an answer has suitable stops, each with the first such answer.
+
+    Stops that occur in the answer alone come first: some servers stop in the thinking, too.
+    """
     cases: list[StopCase] = []
     for code, choose, why in _KINDS:
-        case = next(
-            (
-                _case(code, baseline, stops, why)
-                for baseline in baselines
-                for stops in choose(baseline)
-                if not any(
-                    stop in baseline.thinking or stop in baseline.inline_thinking for stop in stops
-                )
-            ),
-            None,
-        )
+        found = [
+            _case(code, baseline, stops, why)
+            for baseline in baselines
+            for stops in islice(choose(baseline), _MOST_CHOSEN)
+            if not any(stop in baseline.inline_thinking for stop in stops)
+        ]
+        case = min(found, key=lambda one: one.is_thought, default=None)
         if case is not None:
             cases.append(case)
     return cases
@@ -194,7 +224,8 @@ def missing(cases: Sequence[StopCase]) -> list[str]:
 def _case(code: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
     found = first_occurrence(baseline.text, stops)
     text = baseline.text if found is None else baseline.text[: found.start]
-    return StopCase(code, baseline, stops, text, found.stop if found else None, why)
+    is_thought = any(stop in baseline.thinking for stop in stops)
+    return StopCase(code, baseline, stops, text, found.stop if found else None, why, is_thought)
 
 
 # -- choosing ---------------------------------------------------------------------------------
@@ -312,6 +343,14 @@ def _unicode(given: Baseline) -> Iterator[_Chosen]:
             yield (char,)
 
 
+def _after_emoji(given: Baseline) -> Iterator[_Chosen]:
+    # Beyond the basic plane: two units of UTF-16, four bytes of UTF-8.
+    first = next((at for at, char in enumerate(given.stable) if ord(char) > 0xFFFF), None)
+    for start in range(len(given.stable)):
+        if first is not None and start > first + 1 and is_solid(given, start, start + 2):
+            yield (given.stable[start : start + 2],)
+
+
 def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
     """Whether a stop fires before the others, at its offset, without white space around it."""
     found = first_occurrence(given.stable, stops)
@@ -350,21 +389,26 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
     ("last_characters", _last_characters, ""),
     ("very_first", _very_first, ""),
     ("unicode", _unicode, ""),
+    ("after_emoji", _after_emoji, ""),
 )
 
 
-def simple_case(given: Baseline) -> StopCase | None:
-    """Return a case of one character, if the answer is repeatable and has one."""
+def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase | None:
+    """Return a case of one character, if the answer is repeatable and has one.
+
+    Where every character of the answer occurs in the thinking, too, the stop has two to four. A
+    stop that occurs in both is chosen last, and only if the server does not stop in the thinking.
+    """
     if not given.is_repeatable:
         return None
-    thinking = given.thinking + given.inline_thinking
-    for at in (*places(given), *range(1, len(given.stable))):
-        char = given.stable[at]
-        if char.isalnum() and char not in thinking and is_first(given, at, at + 1):
-            return StopCase("simple", given, (char,), given.text[:at], char)
+    thoughts = [given.thinking + given.inline_thinking]
+    thoughts += [given.inline_thinking] if is_thinking_safe else []
+    for thinking in thoughts:
+        for length in (1, 2, 3, 4):
+            for at in (*places(given), *range(1, len(given.stable))):
+                end = at + length
+                stop = given.stable[at:end]
+                is_new = len(stop) == length and stop not in thinking and is_first(given, at, end)
+                if is_new and stop[0].isalnum() and stop[-1].isalnum() and "\ufffd" not in stop:
+                    return StopCase("simple", given, (stop,), given.text[:at], stop)
     return None
-
-
-def simplest_case(baselines: Sequence[Baseline]) -> StopCase | None:
-    """Return a case of one character of the first answer that has one."""
-    return next((case for one in baselines if (case := simple_case(one))), None)

@@ -29,6 +29,13 @@ class Topic(StrEnum):
     TOOLS = "tool calls"
     STRUCTURED = "structured output"
     LOGPROBS = "logprobs"
+    NO_STOPS = "requests without stops"
+    ONE_STOP = "one stop without a list"
+    NEW_LIMIT = "the limit's newer name"
+    USAGE_CHUNK = "the counts of streams"
+    PACE = "the pace of streams"
+    TYPES = "wrong types"
+    HTTP = "answers to requests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +121,13 @@ OTHER_REFERENCES: Mapping[WireDialect, Mapping[Topic, Reference]] = {
 #
 # A rule that is not in a dialect's reference is an extension.
 
-__all__ = ["REFERENCES", "Reference", "Topic", "reference"]
-
+# What every dialect rests on.
+_HTTP = {
+    Topic.HTTP: Reference(
+        "https://www.rfc-editor.org/rfc/rfc9110#section-3.4",
+        "A server answers each request with a response that has a status code.",
+    ),
+}
 
 _CLAUDE = "https://docs.claude.com/en"
 _OPENAI = "https://platform.openai.com/docs"
@@ -126,6 +138,18 @@ _MESSAGES = {
     Topic.STOPS: Reference(
         f"{_CLAUDE}/api/messages",
         "The model stops generating when it produces one of stop_sequences.",
+    ),
+    Topic.NO_STOPS: Reference(
+        f"{_CLAUDE}/api/messages",
+        "stop_sequences is optional: normally the model stops at the natural end of its turn.",
+    ),
+    Topic.PACE: Reference(
+        f"{_CLAUDE}/docs/build-with-claude/streaming",
+        "With stream the answer is sent incrementally.",
+    ),
+    Topic.TYPES: Reference(
+        f"{_CLAUDE}/api/errors",
+        "400 invalid_request_error says that the format or content of a request is wrong.",
     ),
     Topic.MATCHED: Reference(
         f"{_CLAUDE}/api/messages",
@@ -171,80 +195,117 @@ _OPENAI_COMMON = {
         "An invalid request gets status 400 and an error object with a message.",
     ),
 }
-_CHAT = _OPENAI_COMMON | {
-    Topic.STOPS: Reference(
+_OPENAI_STREAMS = {
+    Topic.PACE: Reference(
         f"{_OPENAI}/api-reference/chat/create",
-        "Up to 4 sequences where generation stops; the text does not contain the stop.",
+        "With stream the data is sent to the client as it is generated.",
     ),
-    Topic.REASON: Reference(
-        f"{_OPENAI}/api-reference/chat/object",
-        "finish_reason is stop at a natural end or a stop, length at the limit.",
-    ),
-    Topic.LIMIT: Reference(
+    Topic.USAGE_CHUNK: Reference(
         f"{_OPENAI}/api-reference/chat/create",
-        "The limit bounds the tokens that are generated.",
-    ),
-    Topic.USAGE: Reference(
-        f"{_OPENAI}/api-reference/chat/object",
-        "usage counts the tokens of the prompt and of the answer, and total_tokens is their sum.",
-    ),
-    Topic.STREAM: Reference(
-        f"{_OPENAI}/api-reference/chat-streaming",
-        "A stream is server-sent events of chunks; the last one is data: [DONE].",
-    ),
-    Topic.FORM: Reference(
-        f"{_OPENAI}/api-reference/chat/object", "An answer has choices and usage."
-    ),
-    Topic.CHOICES: Reference(
-        f"{_OPENAI}/api-reference/chat/create", "n choices are generated for each input."
-    ),
-    Topic.TOOLS: Reference(
-        f"{_OPENAI}/api-reference/chat/object",
-        "A call of a tool is in tool_calls; its arguments are JSON in a string.",
-    ),
-    Topic.STRUCTURED: Reference(
-        f"{_OPENAI}/guides/structured-outputs",
-        "With response_format the answer is JSON unless it is cut short.",
-    ),
-    Topic.LOGPROBS: Reference(
-        f"{_OPENAI}/api-reference/chat/object",
-        "logprobs.content lists the tokens of the message with their log probability.",
+        "With include_usage one more chunk comes before [DONE], which has the usage and no "
+        "choices; usage is null in all others.",
     ),
 }
-_COMPLETIONS = _OPENAI_COMMON | {
-    Topic.STOPS: Reference(
-        f"{_OPENAI}/api-reference/completions/create",
-        "Up to 4 sequences where generation stops; the text does not contain the stop.",
-    ),
-    Topic.REASON: Reference(
-        f"{_OPENAI}/api-reference/completions/object",
-        "finish_reason is stop at a natural end or a stop, length at the limit.",
-    ),
-    Topic.LIMIT: Reference(
-        f"{_OPENAI}/api-reference/completions/create",
-        "max_tokens bounds the tokens that are generated.",
-    ),
-    Topic.USAGE: Reference(
-        f"{_OPENAI}/api-reference/completions/object",
-        "usage counts the tokens of the prompt and of the answer, and total_tokens is their sum.",
-    ),
-    Topic.STREAM: Reference(
-        f"{_OPENAI}/api-reference/completions/create",
-        "A stream is server-sent events; the last one is data: [DONE].",
-    ),
-    Topic.FORM: Reference(
-        f"{_OPENAI}/api-reference/completions/object", "An answer has choices and usage."
-    ),
-    Topic.CHOICES: Reference(
-        f"{_OPENAI}/api-reference/completions/create", "n completions are made for each prompt."
-    ),
-    Topic.LOGPROBS: Reference(
-        f"{_OPENAI}/api-reference/completions/object",
-        "logprobs.tokens lists the tokens of the text, with their log probabilities beside it.",
-    ),
-}
+
+
+def _openai_stops(page: str) -> dict[Topic, Reference]:
+    address = f"{_OPENAI}/api-reference/{page}"
+    return {
+        Topic.NO_STOPS: Reference(address, "stop is optional and null by default."),
+        Topic.ONE_STOP: Reference(address, "stop is a string or an array of strings."),
+    }
+
+
+_CHAT = (
+    _OPENAI_COMMON
+    | _OPENAI_STREAMS
+    | _openai_stops("chat/create")
+    | {
+        Topic.NEW_LIMIT: Reference(
+            f"{_OPENAI}/api-reference/chat/create",
+            "max_completion_tokens bounds the tokens generated, those of reasoning included.",
+        ),
+        Topic.STOPS: Reference(
+            f"{_OPENAI}/api-reference/chat/create",
+            "Up to 4 sequences where generation stops; the text does not contain the stop.",
+        ),
+        Topic.REASON: Reference(
+            f"{_OPENAI}/api-reference/chat/object",
+            "finish_reason is stop at a natural end or a stop, length at the limit, tool_calls "
+            "where the model called a tool.",
+        ),
+        Topic.LIMIT: Reference(
+            f"{_OPENAI}/api-reference/chat/create",
+            "The limit bounds the tokens that are generated.",
+        ),
+        Topic.USAGE: Reference(
+            f"{_OPENAI}/api-reference/chat/object",
+            "usage counts the tokens of the prompt and of the answer; total_tokens is their sum.",
+        ),
+        Topic.STREAM: Reference(
+            f"{_OPENAI}/api-reference/chat-streaming",
+            "A stream is server-sent events of chunks; the last one is data: [DONE].",
+        ),
+        Topic.FORM: Reference(
+            f"{_OPENAI}/api-reference/chat/object", "An answer has choices and usage."
+        ),
+        Topic.CHOICES: Reference(
+            f"{_OPENAI}/api-reference/chat/create", "n choices are generated for each input."
+        ),
+        Topic.TOOLS: Reference(
+            f"{_OPENAI}/api-reference/chat/object",
+            "A call of a tool is in tool_calls; its arguments are JSON in a string.",
+        ),
+        Topic.STRUCTURED: Reference(
+            f"{_OPENAI}/guides/structured-outputs",
+            "With response_format the answer is JSON unless it is cut short.",
+        ),
+        Topic.LOGPROBS: Reference(
+            f"{_OPENAI}/api-reference/chat/object",
+            "logprobs.content lists the tokens of the message with their log probability.",
+        ),
+    }
+)
+_COMPLETIONS = (
+    _OPENAI_COMMON
+    | _OPENAI_STREAMS
+    | _openai_stops("completions/create")
+    | {
+        Topic.STOPS: Reference(
+            f"{_OPENAI}/api-reference/completions/create",
+            "Up to 4 sequences where generation stops; the text does not contain the stop.",
+        ),
+        Topic.REASON: Reference(
+            f"{_OPENAI}/api-reference/completions/object",
+            "finish_reason is stop at a natural end or a stop, length at the limit.",
+        ),
+        Topic.LIMIT: Reference(
+            f"{_OPENAI}/api-reference/completions/create",
+            "max_tokens bounds the tokens that are generated.",
+        ),
+        Topic.USAGE: Reference(
+            f"{_OPENAI}/api-reference/completions/object",
+            "usage counts the tokens of the prompt and of the answer; total_tokens is their sum.",
+        ),
+        Topic.STREAM: Reference(
+            f"{_OPENAI}/api-reference/completions/create",
+            "A stream is server-sent events; the last one is data: [DONE].",
+        ),
+        Topic.FORM: Reference(
+            f"{_OPENAI}/api-reference/completions/object", "An answer has choices and usage."
+        ),
+        Topic.CHOICES: Reference(
+            f"{_OPENAI}/api-reference/completions/create", "n completions are made for each prompt."
+        ),
+        Topic.LOGPROBS: Reference(
+            f"{_OPENAI}/api-reference/completions/object",
+            "logprobs.tokens lists the tokens of the text, with their log probabilities beside it.",
+        ),
+    }
+)
 # The vendor's Responses API has no stops, so stops are an extension there.
 _RESPONSES = _OPENAI_COMMON | {
+    Topic.PACE: _OPENAI_STREAMS[Topic.PACE],
     Topic.REASON: Reference(
         f"{_OPENAI}/api-reference/responses/object",
         "status is completed, or incomplete with the reason in incomplete_details.",
@@ -275,6 +336,9 @@ _RESPONSES = _OPENAI_COMMON | {
     ),
 }
 _GENERATE = {
+    Topic.ONE_STOP: Reference(
+        f"{_SGLANG}/sampling_params.html", "stop is one word or a list of words."
+    ),
     Topic.STOPS: Reference(
         f"{_SGLANG}/sampling_params.html",
         "stop is one word or a list of words at which generation stops.",
@@ -350,4 +414,4 @@ REFERENCES: Mapping[WireDialect, Mapping[Topic, Reference]] = {
 
 def reference(dialect: WireDialect, topic: Topic) -> Reference | None:
     """Return the reference of a dialect's vendor for a topic, or None."""
-    return REFERENCES.get(dialect, {}).get(topic)
+    return (_HTTP | dict(REFERENCES.get(dialect, {}))).get(topic)

@@ -6,51 +6,79 @@ Pure; any thread.
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from difflib import unified_diff
 from fnmatch import fnmatchcase
 
 from api.conformance.probe.catalogue import CASES
 from api.conformance.probe.dialects import DRIVERS
-from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Fault, Report
+from api.conformance.probe.values import (
+    CheckOutcome,
+    CheckResult,
+    Exchange,
+    Fault,
+    Report,
+    Verdict,
+)
 from api.terminal_text import harmless, on_one_line
 
 # The file of expected failures: checks that are known to fail, one per line.
 
 _DIALECTS = tuple(dialect.value for dialect in DRIVERS)
+_FLAKY = "flaky"
 
 
 class ExpectedFileWrong(ValueError):
-    """A line names no check or no dialect; the message says which."""
+    """A line names no check or no dialect, or has an unknown word; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One line of the file.
+
+    Attributes:
+        dialect: The dialect; empty for all.
+        pattern: A pattern of check ids.
+        is_flaky: Whether the check may hold, too.
+        link: The address of the issue about it; empty for none.
+    """
+
+    dialect: str
+    pattern: str
+    is_flaky: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The expected failures.
+    """The expected failures."""
 
-    Attributes:
-        entries: Pairs of a dialect (empty for all) and a pattern of check ids.
-    """
+    entries: tuple[Expectation, ...] = ()
 
-    entries: tuple[tuple[str, str], ...] = ()
-
-    def names(self, dialect: str, code: str) -> bool:
-        """Whether the failure of a check is expected."""
-        return any(
-            where in ("", dialect) and fnmatchcase(code, pattern) for where, pattern in self.entries
+    def of(self, dialect: str, code: str) -> Expectation | None:
+        """Return the line that expects the failure of a check, or None."""
+        return next(
+            (
+                one
+                for one in self.entries
+                if one.dialect in ("", dialect) and fnmatchcase(code, one.pattern)
+            ),
+            None,
         )
 
 
 def read_expected(text: str) -> Expected:
-    """Read a file: ``[dialect:]id`` on each line, ``#`` before comments.
+    """Read a file: ``[dialect:]id [flaky] [link]`` on each line, ``#`` before comments.
 
     Raises:
-        ExpectedFileWrong: A line names no check or no dialect.
+        ExpectedFileWrong: A line names no check or no dialect, or has an unknown word.
     """
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
-        named = line.partition("#")[0].strip()
+        # An address may have a "#", too, but no space before it.
+        named, *words = re.split(r"(?:^|\s)#", line)[0].split() or [""]
         if not named:
             continue
         dialect, colon, pattern = named.rpartition(":")
@@ -62,7 +90,12 @@ def read_expected(text: str) -> Expected:
             raise ExpectedFileWrong(
                 f"line {number}: no check has the id {unknown[0]!r}; fullstop probe --list has all"
             )
-        entries.append((dialect, pattern))
+        links = [word for word in words if word.startswith(("http://", "https://"))]
+        if strange := [word for word in words if word not in (_FLAKY, *links)]:
+            raise ExpectedFileWrong(
+                f"line {number}: {strange[0]!r} is neither {_FLAKY!r} nor the address of an issue"
+            )
+        entries.append(Expectation(dialect, pattern, _FLAKY in words, "".join(links[:1])))
     return Expected(tuple(entries))
 
 
@@ -74,16 +107,6 @@ def unknown_patterns(patterns: Iterable[str]) -> list[str]:
 
 
 # All reports of one call of the probe, one for each dialect, and their overall verdict.
-
-
-class SuiteVerdict(StrEnum):
-    """The overall verdict of a call of the probe."""
-
-    HELD = "held"
-    FAILED = "failed"
-    INCOMPLETE = "incomplete"
-    UNREACHABLE = "unreachable"
-    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +130,18 @@ class ProbeSuite:
     expected: Expected = field(default_factory=Expected)
 
     @property
-    def verdict(self) -> SuiteVerdict:
+    def verdict(self) -> Verdict:
         """The overall verdict; expected failures count as passes."""
         if self.failures or self.unexpected_passes:
-            return SuiteVerdict.FAILED
+            return Verdict.FAILED
         if self.is_interrupted:
-            return SuiteVerdict.INTERRUPTED
+            return Verdict.INTERRUPTED
         if not self.reports:
-            return SuiteVerdict.UNREACHABLE
-        if self.problems or any(not report.is_complete for report in self.reports):
-            return SuiteVerdict.INCOMPLETE
-        return SuiteVerdict.HELD
+            return Verdict.UNREACHABLE
+        verdicts = {report.verdict_without_failures for report in self.reports}
+        if self.problems or Verdict.INCOMPLETE in verdicts:
+            return Verdict.INCOMPLETE
+        return Verdict.NOT_JUDGED if Verdict.NOT_JUDGED in verdicts else Verdict.HELD
 
     @property
     def failures(self) -> tuple[tuple[Report, CheckResult], ...]:
@@ -126,30 +150,38 @@ class ProbeSuite:
             (report, result)
             for report in self.reports
             for result in report.failed
-            if not self.is_expected(report, result)
+            if self.expectation(report, result) is None
+        )
+
+    @property
+    def known_failures(self) -> tuple[tuple[Report, CheckResult], ...]:
+        """The failures that count and are expected."""
+        return tuple(
+            (report, result)
+            for report in self.reports
+            for result in report.failed
+            if self.expectation(report, result) is not None
         )
 
     @property
     def unexpected_passes(self) -> tuple[tuple[Report, CheckResult], ...]:
-        """The checks that passed although the file says that they fail."""
+        """The checks that passed although the file says that they always fail."""
         return tuple(
             (report, result)
-            for report, result in self._results()
-            if result.outcome is CheckOutcome.HELD and self.is_expected(report, result)
+            for report in self.reports
+            for result in report.results
+            if result.outcome is CheckOutcome.HELD
+            and (line := self.expectation(report, result)) is not None
+            and not line.is_flaky
         )
 
-    def is_expected(self, report: Report, result: CheckResult) -> bool:
-        """Whether a check of a report is in the file of expected failures."""
-        return self.expected.names(report.dialect, result.code)
+    def expectation(self, report: Report, result: CheckResult) -> Expectation | None:
+        """Return the line of the file that expects a check of a report to fail, or None."""
+        return self.expected.of(report.dialect, result.code)
 
     def counts(self, report: Report, result: CheckResult) -> bool:
         """Whether a result is a failure that makes the call fail."""
-        return result in report.failed and not self.is_expected(report, result)
-
-    def _results(self) -> Iterator[tuple[Report, CheckResult]]:
-        for report in self.reports:
-            for result in report.results:
-                yield report, result
+        return result in report.failed and self.expectation(report, result) is None
 
 
 def of_one(report: Report) -> ProbeSuite:
@@ -199,18 +231,26 @@ def fenced(text: str, language: str = "") -> list[str]:
 #
 # It is Markdown that also reads well in a terminal; ``as_markdown`` adds the raw answers, folded.
 
-_SIGNS = {
+WORDS = {
     CheckOutcome.HELD: "Passed",
     CheckOutcome.FAILED: "Failed",
+    CheckOutcome.FLAKY: "Flaky",
     CheckOutcome.UNDECIDED: "Unclear",
     CheckOutcome.SKIPPED: "Skipped",
     CheckOutcome.NOT_ASKED: "Not asked",
 }
+_ORDER = (
+    *(CheckOutcome.FAILED, CheckOutcome.NOT_ASKED, CheckOutcome.FLAKY),
+    *(CheckOutcome.UNDECIDED, CheckOutcome.HELD, CheckOutcome.SKIPPED),
+)
 _SEEN_WIDTH = 90
 _TEXT_WIDTH = 300
 _NAME_WIDTH = 200
-# Shown characters of a raw answer; the JSON report has the whole answer.
+_HEALTH = "server.answers"
+# Shown characters of a raw answer, most of them from its end, where faults are; the JSON report
+# has the whole answer.
 _RAW_CHARS = 4_000
+_DIFF_LINES = 40
 
 
 def as_text(report: Report) -> str:
@@ -224,19 +264,35 @@ def as_markdown(report: Report) -> str:
 
 
 def summary(report: Report) -> str:
-    """Return the result in one sentence."""
+    """Return the result in a sentence or two."""
     held = sum(one.outcome is CheckOutcome.HELD for one in report.results)
     failed, left_out = len(report.failed), len(report.not_asked)
     judged = held + failed
     if failed:
         said = f"{failed} of {judged} checks failed"
-    elif report.is_complete:
-        said = f"All {judged} checks passed"
+    elif report.verdict is Verdict.HELD:
+        said = f"All {judged} checks that could be judged passed"
+    elif report.verdict is Verdict.NOT_JUDGED:
+        said = f"Not judged: only {held} of {len(report.results)} checks say something"
     else:
-        said = f"Incomplete: {judged} checks passed"
+        said = f"Incomplete: {held} checks passed"
     why = f" ({report.cut_short})" if report.cut_short else ""
-    rest = f"; {left_out} were not asked{why}" if left_out else ""
-    return f"{said}{rest}."
+    rest = f"; {left_out} {'was' if left_out == 1 else 'were'} not asked{why}" if left_out else ""
+    return f"{said}{rest}.{advice(report)}"
+
+
+def advice(report: Report) -> str:
+    """Return what to do where most checks of a kind said nothing, after a space; else nothing."""
+    silent = report.unjudged
+    if not silent or report.failed or not report.is_complete:
+        return ""
+    counted = Counter(one.sentence for one in silent if one.sentence)
+    reasons = [f"{on_one_line(why, 120).rstrip('.')} ({n})" for why, n in counted.most_common(3)]
+    kind = "the checks of stops" if all(one.is_of_stops for one in silent) else "the checks"
+    return (
+        f" {len(silent)} of {kind} were not judged: {'; '.join(reasons)}. Try another question "
+        "(--prompt TEXT), another model (--model NAME), or longer answers (--max-tokens N)."
+    )
 
 
 def facts(report: Report) -> Iterator[tuple[str, str]]:
@@ -259,15 +315,40 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
         yield "answers too, not probed", ", ".join(report.other_dialects)
 
 
+def headings(results: Sequence[CheckResult]) -> list[tuple[CheckResult, list[CheckResult]]]:
+    """Return the failures that have a section, each with those that are shown under it."""
+    there = {one.code: one for one in results}
+    under: dict[str, list[CheckResult]] = {
+        one.code: [] for one in results if one.cause not in there
+    }
+    for one in results:
+        if one.cause in there:
+            under.setdefault(one.cause, []).append(one)
+    # What killed the server comes first.
+    first = sorted(under, key=lambda code: code != _HEALTH)
+    return [(there[code], under[code]) for code in first]
+
+
+def grouped(result: CheckResult) -> list[tuple[Fault, str]]:
+    """Return the faults of a check, each sentence once, with the modes in which it showed."""
+    modes: dict[tuple[str, str], list[str]] = {}
+    first: dict[tuple[str, str], Fault] = {}
+    for one in result.faults:
+        key = (one.code, one.sentence)
+        first.setdefault(key, one)
+        modes.setdefault(key, []).extend([one.mode] if one.mode else [])
+    return [(one, ", ".join(dict.fromkeys(modes[key]))) for key, one in first.items()]
+
+
 def faults_as_text(result: CheckResult) -> str:
     """Return the findings of a check as plain lines."""
     lines = [result.rule] if result.rule else []
     if result.reference is not None:
         lines.append(f"{result.reference.sentence} {result.reference.address}")
-    for fault in result.faults:
-        lines.append(f"{fault.code}{f' ({fault.mode})' if fault.mode else ''}: {fault.sentence}")
+    for fault, modes in grouped(result):
+        lines.append(f"{fault.code}{f' ({modes})' if modes else ''}: {fault.sentence}")
         lines += [f"  {name}: {_short(text)}" for name, text in compared(fault)]
-        lines += [f"  {fault.curl}"] if fault.curl else []
+        lines += [f"  {line}" for line in fault.curl.splitlines()]
     return "\n".join(lines)
 
 
@@ -276,43 +357,60 @@ def compared(fault: Fault) -> list[tuple[str, str]]:
     named = []
     if fault.expected or fault.got:
         named += [("expected", fault.expected), ("got", fault.got)]
-    if fault.baseline:
+    if fault.baseline and fault.baseline != fault.expected:
         named.append(("without stops", fault.baseline))
     return named
+
+
+def difference(fault: Fault) -> list[str]:
+    """Return the lines of a diff of the expected and the actual text; [] for short ones."""
+    if "\n" not in fault.expected + fault.got and len(fault.expected + fault.got) < _TEXT_WIDTH:
+        return []
+    expected, got = (
+        [repr(line)[1:-1] for line in text.splitlines(keepends=True)]
+        for text in (fault.expected, fault.got)
+    )
+    lines = [one for one in unified_diff(expected, got, n=1, lineterm="") if one[:3] != "@@ "]
+    shown = [on_one_line(line, _TEXT_WIDTH) for line in lines[2 : 2 + _DIFF_LINES]]
+    left_out = len(lines) - 2 - len(shown)
+    return [
+        "--- expected",
+        "+++ got",
+        *shown,
+        *([f"… {left_out} more lines"] if left_out > 0 else []),
+    ]
 
 
 def _lines(report: Report, *, has_raw: bool) -> Iterator[str]:
     yield f"## Stops at {report.url}"
     yield ""
-    yield from (f"- {name}: {on_one_line(text, _NAME_WIDTH)}" for name, text in facts(report))
-    yield ""
     yield f"**{summary(report)}**"
-    for result in report.failed:
-        yield from _failure(report, result, has_raw=has_raw)
+    for result, under in headings(report.failed):
+        yield from _failure(result, under, has_raw=has_raw)
     if report.remarks:
         yield ""
         yield "### Failed, of levels that do not count"
-        for result in report.remarks:
-            yield from _failure(report, result, has_raw=has_raw)
+        for result, under in headings(report.remarks):
+            yield from _failure(result, under, has_raw=has_raw)
+    yield ""
+    yield from (f"- {name}: {on_one_line(text, _NAME_WIDTH)}" for name, text in facts(report))
     yield ""
     yield from _table(report.results)
 
 
-def _failure(report: Report, result: CheckResult, *, has_raw: bool) -> Iterator[str]:
+def _failure(result: CheckResult, under: Sequence[CheckResult], *, has_raw: bool) -> Iterator[str]:
     yield ""
     yield f"### {result.title} ({result.code})"
+    for fault, modes in grouped(result):
+        yield from _fault(fault, modes, has_diff=has_raw)
     yield ""
     if result.rule:
         yield f"{result.level.capitalize()}: {with_code(result.rule)}"
     if result.reference is not None:
         yield f"{result.reference.sentence} <{result.reference.address}>"
-    for fault in result.faults:
-        yield from _fault(fault)
-    folded = report.consequences_of(result.code)
-    if folded:
+    if under:
         yield ""
-        names = ", ".join(code(one.code) for one in folded)
-        yield f"Checks that fail for the same reason: {names}."
+        yield f"Fails in the same way: {', '.join(code(one.code) for one in under)}."
     if has_raw and result.exchanges:
         yield from _raw(result.exchanges)
 
@@ -324,23 +422,34 @@ def _raw(exchanges: Sequence[Exchange]) -> Iterator[str]:
         yield ""
         yield f"<details><summary>Answer {number}: {one.mode}, {status}{problem}</summary>"
         yield ""
-        asked = one.body.decode("utf-8", "replace") if isinstance(one.body, bytes) else one.body
-        shown = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False)
-        yield from fenced(_cut(shown), "json")
-        yield from fenced(_cut(one.text))
+        yield from fenced(cut(request_text(one), _RAW_CHARS), "json")
+        yield from fenced(cut(one.text, _RAW_CHARS))
         yield ""
         yield "</details>"
 
 
-def _cut(text: str) -> str:
-    if len(text) <= _RAW_CHARS:
+def request_text(exchange: Exchange) -> str:
+    """Return the body of a request as text."""
+    body = exchange.body
+    if isinstance(body, bytes):
+        return body.decode("utf-8", "replace")
+    return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+
+
+def cut(text: str, most: int) -> str:
+    """Return the beginning and the end of a long text; most of it from the end."""
+    if len(text) <= most:
         return text
-    return f"{text[:_RAW_CHARS]}\n… {len(text) - _RAW_CHARS:,} more characters"
+    begin = most // 4
+    left_out = len(text) - most
+    return f"{text[:begin]}\n… {left_out:,} characters …\n{text[-(most - begin) :]}"
 
 
 def _table(results: Sequence[CheckResult]) -> Iterator[str]:
     rows = [("check", "result", "what was seen")]
-    rows += [(one.title, _sign(one), cell(_seen(one), _SEEN_WIDTH)) for one in _ordered(results)]
+    rows += [
+        (one.title, WORDS[one.outcome], cell(seen(one), _SEEN_WIDTH)) for one in ordered(results)
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for number, row in enumerate(rows):
         cells = (row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2])
@@ -349,28 +458,27 @@ def _table(results: Sequence[CheckResult]) -> Iterator[str]:
             yield f"|{'-' * (widths[0] + 2)}|{'-' * (widths[1] + 2)}|---|"
 
 
-def _ordered(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """Return the failures first, then undecided checks, then the rest."""
-    order = (CheckOutcome.FAILED, CheckOutcome.NOT_ASKED, CheckOutcome.UNDECIDED)
-    return sorted(
-        results, key=lambda one: order.index(one.outcome) if one.outcome in order else len(order)
-    )
+def ordered(results: Iterable[CheckResult]) -> list[CheckResult]:
+    """Return the failures first, each before those shown under it, and what does not apply last."""
+    return sorted(results, key=lambda one: _ORDER.index(one.outcome))
 
 
-def _sign(result: CheckResult) -> str:
-    return _SIGNS[result.outcome]
+def seen(result: CheckResult) -> str:
+    """Return what a table says of a check: the sentence of a failure is in its section."""
+    if result.cause:
+        return f"As {result.cause}."
+    return "See above." if result.outcome is CheckOutcome.FAILED else result.sentence
 
 
-def _seen(result: CheckResult) -> str:
-    return f"Follows from {result.cause}." if result.cause else result.sentence
-
-
-def _fault(fault: Fault) -> Iterator[str]:
+def _fault(fault: Fault, modes: str, *, has_diff: bool) -> Iterator[str]:
     yield ""
-    mode = f" ({fault.mode})" if fault.mode else ""
+    mode = f" ({modes})" if modes else ""
     yield f"- **{fault.code}**{mode}: {with_code(fault.sentence)}"
     for name, text in compared(fault):
         yield f"  - {name}: {code(_short(text))}"
+    if has_diff and (lines := difference(fault)):
+        yield ""
+        yield from (f"  {line}" for line in fenced("\n".join(lines), "diff"))
     if fault.curl:
         yield ""
         yield from (f"  {line}" for line in fenced(fault.curl, "sh"))
@@ -378,17 +486,20 @@ def _fault(fault: Fault) -> Iterator[str]:
 
 def _short(text: str) -> str:
     shown = repr(text)
-    return shown if len(shown) <= _TEXT_WIDTH else shown[: _TEXT_WIDTH - 1] + "…"
+    if len(shown) <= _TEXT_WIDTH:
+        return shown
+    return f"{shown[: _TEXT_WIDTH // 2]} … {shown[-_TEXT_WIDTH // 2 :]}"
 
 
 # All reports of a call as text and as Markdown, with their overall verdict.
 
 _SAID = {
-    SuiteVerdict.HELD: "All checks that count passed.",
-    SuiteVerdict.FAILED: "A check that counts failed.",
-    SuiteVerdict.INCOMPLETE: "Incomplete: some checks were not run, or most were undecided.",
-    SuiteVerdict.UNREACHABLE: "There is nothing to judge.",
-    SuiteVerdict.INTERRUPTED: "Interrupted: the results so far are above.",
+    Verdict.HELD: "All checks that count passed.",
+    Verdict.FAILED: "A check that counts failed.",
+    Verdict.INCOMPLETE: "Incomplete: some checks were not run.",
+    Verdict.NOT_JUDGED: "Not judged: most checks of a kind said nothing.",
+    Verdict.UNREACHABLE: "There is nothing to judge.",
+    Verdict.INTERRUPTED: "Interrupted: the results so far are above.",
 }
 
 
@@ -415,19 +526,21 @@ def _closing(suite: ProbeSuite) -> Iterator[str]:
     if suite.problem:
         yield f"{on_one_line(suite.problem)}"
     yield from (f"- {name}: {on_one_line(why)}" for name, why in suite.problems)
-    known = [
-        (report, result)
-        for report in suite.reports
-        for result in report.failed
-        if suite.is_expected(report, result)
-    ]
-    yield from _named("Expected failures", known)
-    yield from _named("Passed, though expected to fail", suite.unexpected_passes)
+    yield from _named(suite, "Expected failures", suite.known_failures)
+    yield from _named(suite, "Passed, though expected to fail", suite.unexpected_passes)
     if suite.expected.entries or len(suite.reports) > 1 or suite.is_interrupted:
         yield f"**{_SAID[suite.verdict]}**"
 
 
-def _named(title: str, pairs: Sequence[tuple[Report, CheckResult]]) -> Iterator[str]:
-    if pairs:
-        yield f"{title}: {', '.join(code(f'{one.dialect}:{two.code}') for one, two in pairs)}."
-        yield ""
+def _named(
+    suite: ProbeSuite, title: str, pairs: Sequence[tuple[Report, CheckResult]]
+) -> Iterator[str]:
+    if not pairs:
+        return
+    names = []
+    for report, result in pairs:
+        line = suite.expectation(report, result)
+        link = f" ({line.link})" if line is not None and line.link else ""
+        names.append(code(f"{report.dialect}:{result.code}") + link)
+    yield f"{title}: {', '.join(names)}."
+    yield ""

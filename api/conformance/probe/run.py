@@ -2,19 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from typing import Any
 
 import aiohttp
 
-from api.conformance.captures.values import Capture, CapturedEnding
+from api.conformance.captures.values import WireDialect
+from api.conformance.probe.baselines import baselines
 from api.conformance.probe.catalogue import CASES, case_of
 from api.conformance.probe.checks.answer_checks import (
     ANSWER_CHECKS,
     ERROR_CHECKS,
-    FEATURE_CHECKS,
     FRAMING_CHECKS,
     PACE_CHECKS,
     REASON_CHECKS,
@@ -24,29 +25,38 @@ from api.conformance.probe.checks.check import (
     Check,
     CheckSetting,
     Seen,
-    ServerGone,
     not_asked,
+    skipped,
     undecided,
 )
-from api.conformance.probe.checks.limit_checks import (
-    HANG_UP_CHECKS,
+from api.conformance.probe.checks.feature_checks import FEATURE_CHECKS
+from api.conformance.probe.checks.limit_checks import HANG_UP_CHECKS, LIMIT_CHECKS, USAGE_CHECKS
+from api.conformance.probe.checks.request_checks import (
     ISOLATION_CHECKS,
-    LIMIT_CHECKS,
-    USAGE_CHECKS,
+    LATE_CHECKS,
+    REQUEST_CHECKS,
 )
 from api.conformance.probe.checks.stop_checks import (
+    EMPTY_CHECKS,
     LIST_CHECKS,
     LITERAL_CHECKS,
     LONG_CHECKS,
     stop_checks,
 )
-from api.conformance.probe.client import TIME_IS_UP, Budget, Client, LimitReached, open_session
+from api.conformance.probe.client import (
+    TIME_IS_UP,
+    Budget,
+    Client,
+    LimitReached,
+    one_after_the_other,
+    open_session,
+)
 from api.conformance.probe.detection import Found, found_server
-from api.conformance.probe.dialects import Ask
 from api.conformance.probe.judgement import cause_of
 from api.conformance.probe.plan import Baseline, Baselines, plan
 from api.conformance.probe.values import (
     Access,
+    CheckOutcome,
     CheckResult,
     Exchange,
     Fault,
@@ -59,180 +69,9 @@ from api.conformance.probe.values import (
 )
 from api.terminal_text import on_one_line
 
-# Asks a server without stops, as the baseline for all other checks.
-
-MAX_TOKENS = 128
-# Limits for a server with a small context, and for a model that thinks long.
-_FEWEST_TOKENS = 16
-_MOST_TOKENS = 2048
-
-_CHAT_PROMPTS = (
-    "Count from 1 to 20, one number per line",
-    "Repeat exactly: The quick brown fox jumps over the lazy dog",
-    "Repeat exactly: Grüße, 数 and 👋 too",
-)
-# Without a template: one prompt that any model continues, two in the most common template.
-_CHATML = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
-_PLAIN_PROMPTS = (
-    "Count from 1 to 20, one number per line\n1\n2\n3\n",
-    *(_CHATML.format(prompt) for prompt in _CHAT_PROMPTS[1:]),
-)
-
-
-async def baselines(client: Client, max_tokens: int | None = None) -> Baselines:
-    """Ask without stops: each prompt twice whole and once streamed."""
-    prompts = _CHAT_PROMPTS if client.driver.has_chat_template else _PLAIN_PROMPTS
-    found: list[Baseline] = []
-    runs: list[Exchange] = []
-    faults: list[Fault] = []
-    opening = await _opening(client, prompts[0], max_tokens)
-    for prompt in prompts:
-        ask = replace(opening.ask, prompt=prompt)
-        first = opening.run if prompt == prompts[0] else await client.ask(ask)
-        if not first.is_answer:
-            runs.append(first)
-            continue
-        again = await client.ask(ask)
-        streamed = await client.ask(replace(ask, is_streamed=True))
-        three = [first, again, streamed]
-        other_text: str | None = None
-        if not streamed.is_answer:
-            faults.append(_not_streamed(client, streamed))
-            three = [first, again]
-        elif _texts(first, again) and not _texts(first, streamed):
-            repeated = await client.ask(replace(ask, is_streamed=True))
-            three.append(repeated)
-            if _texts(streamed, repeated):
-                faults.append(_differs(client, first, streamed))
-                # The stream always has another text, so this is not a lack of determinism.
-                three = [first, again]
-                other_text = streamed.capture.text
-        runs.extend(three)
-        one = _baseline(ask, three, streamed)
-        found.append(replace(one, streamed_text=other_text))
-    return Baselines(
-        usable=tuple(one for one in found if one.is_usable),
-        runs=tuple(runs),
-        faults=tuple(faults),
-        conclusions=opening.conclusions,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Opening:
-    """The parameters of this server's ordinary requests, and the first answer."""
-
-    ask: Ask
-    run: Exchange
-    conclusions: tuple[str, ...] = ()
-
-
-async def _opening(client: Client, prompt: str, max_tokens: int | None) -> _Opening:
-    """Find out whether the model reasons, and how many tokens an answer needs or may have."""
-    ask = Ask(prompt, max_tokens=max_tokens or MAX_TOKENS)
-    run = await client.ask(ask)
-    conclusions: list[str] = []
-    while max_tokens is None and run.is_refusal and ask.max_tokens > _FEWEST_TOKENS:
-        ask = replace(ask, max_tokens=ask.max_tokens // 2)
-        run = await client.ask(ask)
-        if run.is_answer:
-            conclusions.append(f"Answers are limited to {ask.max_tokens} tokens: more is refused.")
-    if run.capture.thinking and client.driver.can_think:
-        # Stops and costs are easier to judge without thinking, which has checks of its own.
-        silent = await client.ask(replace(ask, is_thinking=False))
-        if silent.is_answer and not silent.capture.thinking:
-            return _Opening(replace(ask, is_thinking=False), silent, tuple(conclusions))
-    while max_tokens is None and _thinks_only(run) and ask.max_tokens < _MOST_TOKENS:
-        ask = replace(ask, max_tokens=ask.max_tokens * 4)
-        run = await client.ask(ask)
-        if run.is_answer and not _thinks_only(run):
-            conclusions.append(f"Answers may have {ask.max_tokens} tokens: the model thinks long.")
-    return _Opening(ask, run, tuple(conclusions))
-
-
-def _thinks_only(run: Exchange) -> bool:
-    """Return whether the limit was reached before the answer began."""
-    text = run.capture.text
-    is_inline = text.lstrip().startswith("<think") and "</think" not in text
-    is_cut = run.is_answer and run.capture.ending is CapturedEnding.LIMIT
-    # Not every dialect shows the thinking: an empty answer at the limit means hidden thinking.
-    return is_cut and (is_inline or not text.strip())
-
-
-def _baseline(ask: Ask, runs: Sequence[Exchange], streamed: Exchange) -> Baseline:
-    first = runs[0].capture
-    texts = [run.capture.text for run in runs if run.is_answer]
-    usage = first.usage
-    return Baseline(
-        ask=ask,
-        text=first.text,
-        thinking=first.thinking,
-        stable=_common_start(texts),
-        bounds=_bounds(streamed.capture) if streamed.capture.text == first.text else (),
-        tokens=usage.output_tokens if usage is not None else None,
-        ending=first.ending,
-        is_repeatable=len(set(texts)) == 1,
-        total_s=runs[0].total_s,
-        output_ids=first.output_ids,
-        streamed_tokens=(
-            streamed.capture.usage.output_tokens if streamed.capture.usage is not None else None
-        ),
-    )
-
-
-def _common_start(texts: Sequence[str]) -> str:
-    shortest, longest = min(texts), max(texts)
-    for at, (one, other) in enumerate(zip(shortest, longest, strict=False)):
-        if one != other:
-            return shortest[:at]
-    return shortest
-
-
-def _bounds(capture: Capture) -> tuple[int, ...]:
-    """Return the ends of a stream's pieces; a few large pieces say nothing about tokens."""
-    ends: list[int] = []
-    seen = 0
-    for event in capture.events:
-        if event.text:
-            seen += len(event.text)
-            ends.append(seen)
-    return tuple(ends) if len(ends) >= 4 else ()
-
-
-def _texts(one: Exchange, other: Exchange) -> bool:
-    return one.capture.text == other.capture.text
-
-
-def _not_streamed(client: Client, run: Exchange) -> Fault:
-    return Fault(
-        "no_answer",
-        f"There is no streamed answer: {run.problem or f'status {run.status}'}.",
-        run.mode,
-        got=run.text[:200],
-        curl=client.curl(run.body),
-        exchange=_place(client, run),
-    )
-
-
-def _differs(client: Client, whole: Exchange, streamed: Exchange) -> Fault:
-    return Fault(
-        "stream_differs",
-        "The streamed answer differs from the whole one, each time.",
-        streamed.mode,
-        whole.capture.text,
-        streamed.capture.text,
-        client.curl(streamed.body),
-        baseline=whole.capture.text,
-        exchange=_place(client, streamed),
-    )
-
-
-def _place(client: Client, run: Exchange) -> int | None:
-    return next((at for at, one in enumerate(client.exchanges) if one is run), None)
-
-
 _BEGINNING = "Asking without stops"
 _SIMPLEST = "stop.one_character"
+_HEALTH = "server.answers"
 # With these faults, the effect of a stop in special situations cannot be judged.
 _BREAKING = frozenset(
     {
@@ -246,11 +85,48 @@ _BREAKING = frozenset(
         "refused",
     }
 )
+_NO_STOPS = frozenset({"stop_ignored", "refused"})
+_NEED_STOPS = (
+    *("stop", "limit.held", "limit.stop", "choices.stop", "logprobs.stop", "tools.stop"),
+    *("structured.", "thinking.answer", "thinking.stop", "thinking.both", "usage.stop"),
+)
 _CANCELLED = "the probe was cancelled"
+# How often a request may get no answer, and one when it is repeated, before that is a fault.
+_MOST_SLIPS, _MOST_FAILURES = 2, 1
+# How long a check takes, in ordinary answers; 1.2 for the others.
+_ANSWERS: dict[str, float] = {
+    "stops.late": 16.0,
+    "stops.long": 10.0,
+    "stops.many": 2.0,
+    "stops.short": 0.5,
+    "stops.system": 3.0,
+    "stops.turn": 3.0,
+    "stops.tools": 3.0,
+    "limit": 0.3,
+    "limit.completion_tokens": 0.3,
+    "limit.held": 4.0,
+    "limit.stop_on_last_token": 4.0,
+    "thinking.answer": 10.0,
+    "thinking.both": 3.0,
+    "thinking.stop": 6.0,
+    "stream.pace": 3.0,
+    "choices.count": 4.0,
+    "tools.limit": 1.0,
+    "usage.chunk": 0.3,
+    "usage.counts": 0.0,
+    "usage.streamed": 0.0,
+    "form.streamed": 0.0,
+    "form.whole": 0.0,
+    "stream.framing": 0.0,
+    "reason.natural": 0.0,
+    "stop.very_first": 0.2,
+    "hang_up.streamed": 1.0,
+}
+_SLOWEST_ERROR_S = 0.2
 
 
 async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) -> Report:
-    """Probe a server and report which checks passed and failed.
+    """Probe a server in one dialect and report which checks passed and failed.
 
     Args:
         options: The options of the probe.
@@ -265,33 +141,42 @@ async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) ->
 def selected(code: str, options: ProbeOptions) -> bool:
     """Return whether the options select a case."""
     is_wanted = not options.only or any(fnmatchcase(code, one) for one in options.only)
+    is_wanted &= not options.is_quick or bool(options.only) or case_of(code).is_quick
     return is_wanted and not any(fnmatchcase(code, one) for one in options.skip)
 
 
 def all_checks(usable: Sequence[Baseline]) -> list[Check]:
     """Return the checks in the order in which they run, for the answers that a server gave."""
-    # Form is judged before the checks on which some servers crash.
     return [
         *stop_checks(plan(usable)),
-        *REASON_CHECKS,
         *ISOLATION_CHECKS,
+        *REQUEST_CHECKS,
         *LIMIT_CHECKS,
         *ANSWER_CHECKS,
         *LIST_CHECKS,
         *LONG_CHECKS,
         *LITERAL_CHECKS,
         *FEATURE_CHECKS,
+        *LATE_CHECKS,
         *USAGE_CHECKS,
         *PACE_CHECKS,
-        *HANG_UP_CHECKS,
+        *REASON_CHECKS,
         *FORM_CHECKS,
         *FRAMING_CHECKS,
+        *EMPTY_CHECKS,
+        *HANG_UP_CHECKS,
         *ERROR_CHECKS,
     ]
 
 
+class _ServerGone(Exception):
+    """The server stopped answering during the probe."""
+
+
 class ProbeRun:
-    """One probe; its report is available at any time, even after it was cancelled.
+    """The probe of one dialect; its report is available at any time, even after it was cancelled.
+
+    ``run`` asks everything. ``ask`` and ``ask_what_may_harm`` are its two parts.
 
     Args:
         options: The options of the probe.
@@ -302,13 +187,17 @@ class ProbeRun:
         self._options = options
         self._on_progress = on_progress
         self._began_s = time.monotonic()
+        self._took_s = 0.0
         self._began_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._budget = Budget(options.max_requests, self._began_s + options.time_limit_s)
         self._found: Found | None = None
+        self._setting: CheckSetting | None = None
         self._is_deterministic = True
         self._results: dict[str, CheckResult] = {}
+        self._harm: list[Fault] = []
         self._conclusions: tuple[str, ...] = ()
         self._cut_short = _CANCELLED
+        self._lacks_stops = False
         self._codes = [case.code for case in CASES if selected(case.code, options)]
 
     async def run(self) -> Report:
@@ -317,29 +206,55 @@ class ProbeRun:
         Raises:
             ProbeFailed: Nothing answers there, or the answers allow no choice of stops.
         """
+        await self.ask()
+        await self.ask_what_may_harm()
+        report = self.report()
+        assert report is not None
+        return report
+
+    async def ask(self) -> None:
+        """Find the server, measure it, and run the checks that cannot harm it.
+
+        Raises:
+            ProbeFailed: Nothing answers there, or the answers allow no choice of stops.
+        """
+        await self._within_limits(may_harm=False)
+        if self._found is None:
+            raise ProbeFailed(f"before the first check {self._cut_short}")
+
+    async def ask_what_may_harm(self) -> None:
+        """Run the checks on which some servers crash, unless the probe has been cut short."""
+        if self._setting is not None and not self._cut_short:
+            await self._within_limits(may_harm=True)
+
+    async def _within_limits(self, *, may_harm: bool) -> None:
         # A running request is cancelled, too, because its own time limit may be much later.
         limit = asyncio.timeout(self._budget.ends_at_s - time.monotonic())
+        self._cut_short = _CANCELLED
+        began_s = time.monotonic()
         try:
             async with limit, _session(self._options) as session:
-                self._found = await found_server(session, self._options, self._budget)
-                await self._check_all(self._found)
+                if self._setting is None:
+                    self._found = await found_server(session, self._options, self._budget)
+                    self._setting = await self._measured(self._found)
+                self._setting.client.use(session)
+                await self._check_all(self._setting, may_harm=may_harm)
                 self._cut_short = ""
-        except (LimitReached, ServerGone) as reached:
+        except (LimitReached, _ServerGone) as reached:
             self._cut_short = str(reached)
         except TimeoutError:
             if not limit.expired():
                 raise
             self._cut_short = TIME_IS_UP
-        report = self.report()
-        if report is None:
-            raise ProbeFailed(f"before the first check {self._cut_short}")
-        return report
+        finally:
+            self._took_s += time.monotonic() - began_s
 
     def report(self) -> Report | None:
         """Return the report so far; None before the server has answered."""
         found = self._found
         if found is None:
             return None
+        self._note_health(found.client)
         return Report(
             url=found.client.url,
             dialect=found.client.driver.dialect,
@@ -348,7 +263,7 @@ class ProbeRun:
             is_deterministic=self._is_deterministic,
             results=tuple(self._results.get(code) or self._left_out(code) for code in self._codes),
             requests=self._budget.requests,
-            duration_s=time.monotonic() - self._began_s,
+            duration_s=self._took_s,
             other_dialects=found.others,
             tool=tool_name(),
             began_at=self._began_at,
@@ -359,35 +274,118 @@ class ProbeRun:
             levels=self._options.levels,
         )
 
-    async def _check_all(self, found: Found) -> None:
+    async def _measured(self, found: Found) -> CheckSetting:
+        """Ask without stops."""
         self._tell(0, 0, _BEGINNING)
-        short = await found.client.ask_shortly()
-        before = len(found.client.exchanges)
-        measured = await baselines(found.client, self._options.max_tokens)
+        client = found.client
+        client.repeats = True
+        short = await client.ask_shortly()
+        before = len(client.exchanges)
+        measured = await baselines(client, self._options, short.total_s)
         if not measured.usable:
             raise ProbeFailed(_too_little(measured))
         self._is_deterministic = measured.is_deterministic
         self._conclusions = measured.conclusions
-        setting = CheckSetting(found.client, self._options, measured.usable, short.total_s)
         self._note("baseline", _same(measured), before)
-        checks = [check for check in all_checks(measured.usable) if check.code in self._codes]
+        return CheckSetting(client, self._options, measured.usable, short.total_s)
+
+    async def _check_all(self, setting: CheckSetting, *, may_harm: bool) -> None:
+        checks = [one for one in all_checks(setting.baselines) if one.code in self._codes]
+        done = sum(case_of(one.code).may_harm for one in checks) if may_harm else 0
+        done = len(checks) - done if may_harm else 0
         for number, check in enumerate(checks):
+            if case_of(check.code).may_harm is not may_harm:
+                continue
             title = case_of(check.code).title
-            self._tell(number, len(checks), title)
+            self._tell(done, len(checks), title, left_s=_left_s(setting, checks[number:]))
             result = await self._result(check, setting)
-            if check.code == _SIMPLEST and _stops_are_broken(result):
-                setting.broken_by = check.code
-            self._tell(number + 1, len(checks), title, result)
+            if check.code == _SIMPLEST and result is not None:
+                self._learn_from_simplest(result, setting)
+            done += 1
+            self._tell(done, len(checks), title, result)
+
+    def _learn_from_simplest(self, result: CheckResult, setting: CheckSetting) -> None:
+        """Note whether stops work at all, and whether the server has them in this dialect."""
+        setting.is_thinking_safe = result.outcome is CheckOutcome.HELD
+        codes = {fault.code for fault in result.faults if not fault.is_intermittent}
+        driver = setting.client.driver
+        is_everywhere = {fault.mode for fault in result.faults} == {"whole", "streamed"}
+        if not driver.are_stops_standard and codes and codes <= _NO_STOPS and is_everywhere:
+            self._lacks_stops = True
+            seen = _no_stops_here()
+            self._results[result.code] = seen.result(
+                case_of(result.code), driver.dialect, result.exchanges
+            )
+            self._conclusions += ("The server has no stops in this API, nor has its vendor.",)
+        elif codes & _BREAKING:
+            setting.broken_by = result.code
 
     async def _result(self, check: Check, setting: CheckSetting) -> CheckResult | None:
         """Run a check and record its result."""
-        before = len(setting.client.exchanges)
-        try:
-            seen = await check.run(setting)
-        except ServerGone as gone:
-            self._note(check.code, gone.seen, before)
-            raise
+        client = setting.client
+        before, broken = len(client.exchanges), len(client.broken)
+        if self._lacks_stops and check.code.startswith(_NEED_STOPS):
+            return self._note(check.code, _no_stops_here(), before)
+        seen = await check.run(setting)
+        unanswered = client.broken[broken:]
+        case = case_of(check.code)
+        if unanswered or (case.may_harm and len(client.exchanges) > before):
+            blamed = unanswered[0] if unanswered else client.exchanges[-1]
+            if not await self._lives(setting, blamed):
+                seen = undecided(f"The server stopped answering: {self._harm[-1].sentence}")
+                self._note(check.code, replace(seen, cause=_HEALTH), before)
+                raise _ServerGone(f"the server no longer answers after {case.title!r}")
         return self._note(check.code, seen, before)
+
+    async def _lives(self, setting: CheckSetting, blamed: Exchange) -> bool:
+        """Return whether the server answers a plain question, if need be after some time."""
+        client = setting.client
+        timeout_s = min(self._options.timeout_s, 4 * setting.short_s + 10)
+        began_s = time.monotonic()
+        client.repeats, pause_s = False, 0.25
+        try:
+            first = after = await client.ask_shortly(timeout_s)
+            while not after.is_answer:
+                if time.monotonic() - began_s + pause_s > self._options.recovery_s:
+                    break
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, 4.0)
+                after = await client.ask_shortly(timeout_s)
+        finally:
+            client.repeats = True
+        # A server that is slow, or busy for a while, has not crashed.
+        if after.is_answer and (first.is_answer or first.status != 0 or "within" in first.problem):
+            return True
+        commands = one_after_the_other(client.curl(blamed.body), client.curl(after.body))
+        code, sentence = _death(first if after.is_answer else after, is_back=after.is_answer)
+        place = next(at for at, one in enumerate(client.exchanges) if one is blamed)
+        harm = Fault(code, sentence, blamed.mode, "an answer", _said(after), commands)
+        self._harm.append(replace(harm, exchange=place, got=_said(first)))
+        return after.is_answer
+
+    def _note_health(self, client: Client) -> None:
+        """Record whether all requests were answered."""
+        if _HEALTH not in self._codes:
+            return
+        faults, slips = list(self._harm), client.slips
+        failures = [one for one in slips if one.status >= 500]
+        asked = f"{self._budget.requests} requests"
+        if not faults and (len(failures) > _MOST_FAILURES or len(slips) > _MOST_SLIPS):
+            lost = slips[0]
+            sentence = (
+                f"{len(slips)} of {asked} got no answer at first ({_said(lost)}), and one when "
+                "they were repeated."
+            )
+            place = next(at for at, one in enumerate(client.exchanges) if one is lost)
+            curl = client.curl(lost.body)
+            fault = Fault("answers_lost", sentence, lost.mode, "an answer", _said(lost), curl)
+            faults.append(replace(fault, exchange=place, is_intermittent=True))
+        seen = Seen(f"{asked} were answered", tuple(faults))
+        if self._cut_short and not faults:
+            return
+        if slips and not faults:
+            seen = _flaky(f"{len(slips)} of {asked} got an answer only when repeated.")
+        self._note(_HEALTH, seen, len(client.exchanges))
 
     def _note(self, code: str, seen: Seen, before: int) -> CheckResult | None:
         """Keep a result with the exchanges since ``before``, and note broken stops."""
@@ -406,22 +404,60 @@ class ProbeRun:
             case_of(code), found.client.driver.dialect, [asked[at] for at in places]
         )
         if not result.cause:
-            result = replace(result, cause=cause_of(result, self._results.values()))
+            earlier = (self._results[one] for one in self._codes if one in self._results)
+            result = replace(result, cause=cause_of(result, _before(earlier, code)))
         self._results[code] = result
         return result
 
     def _left_out(self, code: str) -> CheckResult:
         assert self._found is not None
-        seen = not_asked(f"Not asked: {self._cut_short}.")
+        seen = not_asked(f"Not asked: {self._cut_short or 'the probe has not come to it'}.")
         return seen.result(case_of(code), self._found.client.driver.dialect)
 
-    def _tell(self, done: int, total: int, title: str, result: CheckResult | None = None) -> None:
+    def _tell(
+        self,
+        done: int,
+        total: int,
+        title: str,
+        result: CheckResult | None = None,
+        left_s: float | None = None,
+    ) -> None:
         if self._on_progress is not None:
-            self._on_progress(Progress(done, total, title, result))
+            self._on_progress(Progress(done, total, title, result, left_s))
 
 
-def _stops_are_broken(result: CheckResult | None) -> bool:
-    return result is not None and any(fault.code in _BREAKING for fault in result.faults)
+def _before(results: Iterator[CheckResult], code: str) -> Iterator[CheckResult]:
+    """Yield the results of other checks; a failure is shown under one of these."""
+    return (one for one in results if one.code != code)
+
+
+def _left_s(setting: CheckSetting, checks: Sequence[Check]) -> float:
+    """Return how long checks will take, by the time that an ordinary answer took."""
+    answer_s = setting.main.total_s
+    errors = sum(check.code.startswith("errors.") for check in checks)
+    answers = sum(
+        _ANSWERS.get(check.code, 1.2) for check in checks if not check.code.startswith("errors.")
+    )
+    return answers * answer_s + errors * (_SLOWEST_ERROR_S + setting.short_s)
+
+
+def _no_stops_here() -> Seen:
+    return skipped("The server has no stops in this API, nor has its vendor.")
+
+
+def _flaky(sentence: str) -> Seen:
+    return Seen(sentence, outcome=CheckOutcome.FLAKY)
+
+
+def _death(run: Exchange, *, is_back: bool) -> tuple[str, str]:
+    """Return the code and the sentence of a server that answers a plain question no longer."""
+    if is_back:
+        return "server_restarted", "After this request the server was gone for a while."
+    if run.status in (401, 403):
+        return "key_refused", f"After this request the server refuses access: {_said(run)}."
+    if run.status >= 500:
+        return "server_broken", f"After this request the server only fails: {_said(run)}."
+    return "server_died", f"After this request the server no longer answers: {_said(run)}."
 
 
 def _session(access: Access) -> aiohttp.ClientSession:
@@ -441,6 +477,8 @@ def _same(measured: Baselines) -> Seen:
             "The server is not deterministic: at temperature 0 the same question got different "
             "answers. Texts are compared as far as they agree."
         )
+    if measured.odd:
+        return _flaky(f"At temperature 0 {'; '.join(dict.fromkeys(measured.odd))}.")
     return Seen(f"{len(measured.usable)} prompts got the same answer each time")
 
 
@@ -450,8 +488,72 @@ def _too_little(measured: Baselines) -> str:
         return f"the server gives no answer to a plain question: {_said(failed)}"
     if not measured.is_deterministic:
         return "the answers to the same question share too little text to choose stops from"
-    return "the answers are too short to choose stops from; try another model"
+    return "the answers are too short to choose stops from; try another model, or --prompt TEXT"
 
 
 def _said(run: Exchange) -> str:
     return run.problem or f"status {run.status}, {on_one_line(run.text, 200)}"
+
+
+# Probes one dialect of a server, or all that it answers; what may harm it comes after all of them.
+
+
+class Probing:
+    """The runs of one call; its reports are available at any time."""
+
+    def __init__(self, options: ProbeOptions, on_progress: OnProgress | None = None) -> None:
+        self.problems: list[tuple[str, str]] = []
+        self.problem = ""
+        self.is_interrupted = False
+        self._options = options
+        self._on_progress = on_progress
+        self._ends_at_s = time.monotonic() + options.time_limit_s
+        self._runs: list[ProbeRun] = []
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """The reports so far, one for each dialect."""
+        reports = [report for run in self._runs if (report := run.report()) is not None]
+        if len(reports) + len(self.problems) > 1:
+            # Dialects that a report lists as not probed have a report of their own now.
+            reports[:1] = [replace(reports[0], other_dialects=())]
+        return tuple(reports)
+
+    async def run(self, *, is_all: bool) -> None:
+        """Probe the first dialect, and all others that answered if requested."""
+        await self._ask(self._options)
+        reports = self.reports
+        for dialect in reports[0].other_dialects if is_all and reports else ():
+            left_s = self._ends_at_s - time.monotonic()
+            if self.is_interrupted or left_s <= 0:
+                why = "Ctrl-C" if self.is_interrupted else "the time limit was reached"
+                self.problems.append((dialect, f"not asked: {why}"))
+                continue
+            await self._ask(replace(self._options, dialect=dialect, time_limit_s=left_s))
+        for run in self._runs:
+            if not self.is_interrupted:
+                await self._guarded(run.ask_what_may_harm())
+
+    async def _ask(self, options: ProbeOptions) -> None:
+        run = ProbeRun(options, self._told(options.dialect))
+        self._runs.append(run)
+        try:
+            await self._guarded(run.ask())
+        except ProbeFailed as failed:
+            self._runs.remove(run)
+            self.problem = str(failed)
+            if options.dialect is not None and self._runs:
+                self.problems.append((options.dialect, str(failed)))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            # Ctrl-C: the results so far still make a report.
+            self.is_interrupted = True
+
+    def _told(self, dialect: WireDialect | None) -> OnProgress | None:
+        tell = self._on_progress
+        if tell is None or dialect is None:
+            return tell
+        return lambda one: tell(replace(one, title=f"{dialect}: {one.title}"))

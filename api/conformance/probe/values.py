@@ -14,9 +14,7 @@ from typing import Any
 from api.conformance.captures.values import Capture, WireDialect
 from api.conformance.probe.references import Reference, Topic, reference
 
-# The name of the probing program in reports.
-
-# Installed as a part of the application, or by itself.
+# The name of the probing program in reports. Installed as a part of the application, or by itself.
 _DISTRIBUTIONS = ("fullstop-chat", "fullstop-probe")
 
 
@@ -47,18 +45,31 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing that a probe checks."""
+    """One thing that a probe checks.
+
+    Attributes:
+        code: A stable id for programs.
+        title: What is checked.
+        rule: What a server must do, in our words.
+        topic: What the vendor's sentence is about; None if no vendor states the rule.
+        level: How binding it is where the vendor states it.
+        weaker_in: The dialects in which it is an opinion.
+        is_quick: Whether ``--quick`` runs it.
+        may_harm: Whether its requests may harm a server; these run last, after all dialects.
+    """
 
     code: str
     title: str
     rule: str
-    topic: Topic
+    topic: Topic | None
     level: Level = Level.SPECIFICATION
     weaker_in: frozenset[WireDialect] = frozenset()
+    is_quick: bool = False
+    may_harm: bool = False
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
         """Return the reference of the dialect's vendor, or None."""
-        return reference(dialect, self.topic)
+        return None if self.topic is None else reference(dialect, self.topic)
 
     def level_in(self, dialect: WireDialect) -> Level:
         """Return the level in a dialect; a rule that its vendor does not state is an extension."""
@@ -151,23 +162,32 @@ class ProbeFailed(Exception):
 class CheckOutcome(StrEnum):
     """The outcome of one check.
 
-    "Undecided" ran but allowed no judgement. "Not asked" was left out because the probe was cut
-    short. "Skipped" does not apply to the server or its dialect.
+    "Flaky" failed once and held when it was repeated. "Undecided" ran but allowed no judgement.
+    "Not asked" was left out because the probe was cut short. "Skipped" does not apply to the
+    server or its dialect.
     """
 
     HELD = "held"
     FAILED = "failed"
+    FLAKY = "flaky"
     SKIPPED = "skipped"
     UNDECIDED = "undecided"
     NOT_ASKED = "not asked"
 
 
-class ProbeVerdict(StrEnum):
-    """The verdict of a whole probe."""
+class Verdict(StrEnum):
+    """The verdict of a probe of one dialect, or of all reports of a call."""
 
     HELD = "held"
     FAILED = "failed"
     INCOMPLETE = "incomplete"
+    NOT_JUDGED = "not judged"
+    UNREACHABLE = "unreachable"
+    INTERRUPTED = "interrupted"
+
+
+# What fails unless it is asked otherwise: what a vendor states, and what servers have in common.
+COUNTING = frozenset({Level.SPECIFICATION, Level.EXTENSION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +201,10 @@ class ProbeOptions(Access):
         time_limit_s: How long the whole probe may take.
         max_requests: How many requests it may send.
         patience_s: How much longer than usual the next answer may take after a client hung up.
+        recovery_s: How long a server that no longer answers may take to answer again.
         max_tokens: The limit of ordinary answers; None lets the probe choose.
+        prompts: Questions to ask before the probe's own.
+        is_quick: Whether to run the most telling checks only, with short answers.
         only: Patterns of the cases to run, as in ``stop.*``; empty runs all.
         skip: Patterns of the cases to leave out.
         levels: The levels whose failures count.
@@ -191,17 +214,32 @@ class ProbeOptions(Access):
     dialect: WireDialect | None = None
     model: str | None = None
     time_limit_s: float = 900.0
-    max_requests: int = 300
+    max_requests: int = 400
     patience_s: float = 2.0
+    recovery_s: float = 30.0
     max_tokens: int | None = None
+    prompts: tuple[str, ...] = ()
+    is_quick: bool = False
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
-    levels: frozenset[Level] = frozenset({Level.SPECIFICATION})
+    levels: frozenset[Level] = COUNTING
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that a server did wrong in one check."""
+    """One thing that a server did wrong in one check.
+
+    Attributes:
+        code: A stable code for programs.
+        sentence: What is wrong, for a person.
+        mode: How the answer was requested; empty if that does not matter.
+        expected: The expected text.
+        got: The actual text.
+        curl: Commands that repeat what the probe did.
+        baseline: The text without stops, if known.
+        exchange: Which exchange of its result shows it.
+        is_intermittent: Whether the same request was answered correctly, too.
+    """
 
     code: str
     sentence: str
@@ -211,6 +249,7 @@ class Fault:
     curl: str = ""
     baseline: str = ""
     exchange: int | None = None
+    is_intermittent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +265,7 @@ class CheckResult:
         level: How binding it is in this dialect.
         rule: What a server must do, in our words.
         reference: Where the dialect's vendor states it; None if it does not.
-        cause: The id of the check whose failure caused this one; empty if it is independent.
+        cause: The id of the check under which reports show this one; empty if it stands alone.
         exchanges: The raw requests and answers.
     """
 
@@ -241,10 +280,22 @@ class CheckResult:
     cause: str = ""
     exchanges: tuple[Exchange, ...] = ()
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether the check held or failed."""
+        return self.outcome in (CheckOutcome.HELD, CheckOutcome.FAILED)
+
+    @property
+    def is_of_stops(self) -> bool:
+        """Whether the check is about the effect of stops."""
+        return self.code.startswith(("stop.", "stops."))
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The report of a probe.
+
+    Every failure counts by its own level. ``cause`` only says where a report shows it.
 
     Attributes:
         url: The address probed.
@@ -280,38 +331,50 @@ class Report:
     cut_short: str = ""
     waits: int = 0
     waited_s: float = 0.0
-    levels: frozenset[Level] = frozenset({Level.SPECIFICATION})
+    levels: frozenset[Level] = COUNTING
 
     @property
     def has_passed(self) -> bool:
-        """Whether no check failed that counts, and the probe is complete."""
-        return self.verdict is ProbeVerdict.HELD
+        """Whether no check failed that counts, and the probe is complete and says enough."""
+        return self.verdict is Verdict.HELD
 
     @property
     def is_complete(self) -> bool:
-        """Whether all checks ran and more than half could be decided."""
-        decided = sum(one.outcome in _DECIDED for one in self.results)
-        undecided = sum(
-            one.outcome is CheckOutcome.UNDECIDED and not one.cause for one in self.results
-        )
-        return not self.not_asked and not self.cut_short and decided > undecided
+        """Whether all checks were asked."""
+        return not self.not_asked and not self.cut_short
 
     @property
-    def verdict(self) -> ProbeVerdict:
+    def unjudged(self) -> tuple[CheckResult, ...]:
+        """The checks that said nothing, if these are most of those of stops, or most of all."""
+        for results in ([one for one in self.results if one.is_of_stops], self.results):
+            silent = tuple(one for one in results if not one.is_decided)
+            if 2 * len(silent) > len(results):
+                return silent
+        return ()
+
+    @property
+    def verdict(self) -> Verdict:
         """The verdict."""
         if self.failed:
-            return ProbeVerdict.FAILED
-        return ProbeVerdict.HELD if self.is_complete else ProbeVerdict.INCOMPLETE
+            return Verdict.FAILED
+        return self.verdict_without_failures
+
+    @property
+    def verdict_without_failures(self) -> Verdict:
+        """The verdict if every failure were expected."""
+        if not self.is_complete:
+            return Verdict.INCOMPLETE
+        return Verdict.NOT_JUDGED if self.unjudged or not self.results else Verdict.HELD
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        """The failures that count, without consequences of others."""
-        return tuple(one for one in self._own_failures() if one.level in self.levels)
+        """The failures that count."""
+        return tuple(one for one in self._failures() if one.level in self.levels)
 
     @property
     def remarks(self) -> tuple[CheckResult, ...]:
-        """The failures of levels that do not count, without consequences of others."""
-        return tuple(one for one in self._own_failures() if one.level not in self.levels)
+        """The failures of levels that do not count."""
+        return tuple(one for one in self._failures() if one.level not in self.levels)
 
     @property
     def not_asked(self) -> tuple[CheckResult, ...]:
@@ -320,17 +383,17 @@ class Report:
 
     @property
     def fault_codes(self) -> frozenset[str]:
-        """The codes of all faults of all levels, without consequences of others."""
-        return frozenset(fault.code for result in self._own_failures() for fault in result.faults)
+        """The codes of all faults of all levels, without those shown under others."""
+        return frozenset(
+            fault.code for one in self._failures() if not one.cause for fault in one.faults
+        )
 
-    def consequences_of(self, code: str) -> tuple[CheckResult, ...]:
-        """Return the results that another check's failure caused."""
+    def shown_under(self, code: str) -> tuple[CheckResult, ...]:
+        """Return the results that reports show under another check's failure."""
         return tuple(one for one in self.results if one.cause == code)
 
-    def _own_failures(self) -> tuple[CheckResult, ...]:
-        return tuple(
-            one for one in self.results if one.outcome is CheckOutcome.FAILED and not one.cause
-        )
+    def _failures(self) -> tuple[CheckResult, ...]:
+        return tuple(one for one in self.results if one.outcome is CheckOutcome.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +405,14 @@ class Progress:
         total: All checks, as far as known.
         title: The title of the current check.
         result: The latest result, if there is one.
+        left_s: How much longer it will take, as far as known.
     """
 
     done: int
     total: int
     title: str
     result: CheckResult | None = field(default=None)
+    left_s: float | None = None
 
 
-_DECIDED = (CheckOutcome.HELD, CheckOutcome.FAILED)
 OnProgress = Callable[[Progress], None]

@@ -1,41 +1,28 @@
-"""Checks of whole answers, streams, errors and single features."""
+"""Checks of whole answers, streams, thinking and errors."""
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.draft import items, mapping
-from api.conformance.captures.frames import parsed
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import (
+    VARIES,
     Check,
     CheckSetting,
+    Findings,
     Seen,
-    ServerGone,
-    confirmed,
     fault,
-    make_sure_it_lives,
     skipped,
     undecided,
     without_premise,
-    working_case,
 )
 from api.conformance.probe.client import Client
-from api.conformance.probe.dialects import (
-    STRUCTURE_PROMPT,
-    TOOL_PROMPT,
-    Ask,
-    Body,
-    with_choices,
-    with_logprobs,
-    with_structure,
-    with_tool,
-)
-from api.conformance.probe.judgement import Judgement, judge, no_answer
-from api.conformance.probe.plan import Baseline, StopCase, simple_case
+from api.conformance.probe.dialects import Ask, Body
+from api.conformance.probe.judgement import Judgement, no_answer
+from api.conformance.probe.plan import Baseline, StopCase, is_first, simple_case
 from api.conformance.probe.values import Exchange, Fault
 
 # Checks the reason of a natural end, and thinking.
@@ -49,46 +36,117 @@ async def _thinking_off(setting: CheckSetting) -> Seen:
     driver, given = setting.client.driver, setting.main
     if not driver.can_think:
         return skipped("The dialect cannot switch thinking off.")
-    run = await setting.client.ask(replace(given.ask, is_thinking=False))
+    found = Findings(setting)
+    body = setting.body(replace(given.ask, is_thinking=False))
+    run = await found.ask(body, _thinks, may_refuse=True)
     if run.is_refusal:
         return skipped(f"Switching thinking off is refused with status {run.status}.")
-    broken = no_answer(run)
-    tag = next((tag for tag in _TAGS if tag in run.capture.text), None)
-    if broken is None and not tag and run.capture.thinking.strip() and given.thinking.strip():
+    has_tag = any(tag in run.capture.text for tag in _TAGS)
+    if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
         return skipped("The model always thinks.")
-    if broken is None and (run.capture.thinking.strip() or tag):
-        broken = Judgement(
-            "thinking_shown",
-            "Thinking is switched off, but the model thinks.",
-            "none",
-            run.capture.thinking or run.capture.text,
-        )
-    return Seen("no thinking", (fault(setting.client, run, broken),) if broken is not None else ())
+    return found.seen("no thinking")
+
+
+def _thinks(run: Exchange) -> list[Judgement]:
+    broken, capture = no_answer(run), run.capture
+    if broken is None and (capture.thinking.strip() or any(tag in capture.text for tag in _TAGS)):
+        said = "Thinking is switched off, but the model thinks."
+        broken = Judgement("thinking_shown", said, "none", capture.thinking or capture.text)
+    return [broken] if broken is not None else []
+
+
+async def _thought(setting: CheckSetting) -> Baseline | Seen:
+    """Return an answer with thinking before it; else why nothing can be decided."""
+    if "thought" not in setting.shared:
+        setting.shared["thought"] = await _first_thought(setting)
+    thought: Baseline | Seen = setting.shared["thought"]
+    return thought
+
+
+async def _first_thought(setting: CheckSetting) -> Baseline | Seen:
+    if not setting.client.driver.can_think:
+        return skipped("The dialect does not separate thinking from the answer.")
+    ask = replace(setting.main.ask, is_thinking=True)
+    ask = replace(ask, max_tokens=max(_THINKING_TOKENS, ask.max_tokens))
+    plain, again = await setting.client.ask(ask), await setting.client.ask(ask)
+    capture, other = plain.capture, again.capture
+    if not plain.is_answer:
+        return skipped("Thinking cannot be switched on.")
+    if not capture.thinking.strip():
+        return skipped("The model does not think.")
+    if (capture.text, capture.thinking) != (other.text, other.thinking):
+        return undecided(VARIES)
+    if not capture.text.strip():
+        return undecided("The model thinks longer than the limit allows.")
+    text, usage = capture.text, capture.usage
+    tokens = usage.output_tokens if usage is not None else None
+    return Baseline(ask, text, text, capture.thinking, (), tokens, capture.ending)
+
+
+async def _stop_in_answer(setting: CheckSetting) -> Seen:
+    """A stop that occurs in the answer alone ends it, also after thinking."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    given = await _thought(setting)
+    if isinstance(given, Seen):
+        return given
+    case = simple_case(given)
+    if case is None:
+        return undecided("Every part of the answer occurs in the thinking too.")
+    found = Findings(setting)
+    for is_streamed in _modes(setting):
+        await found.judge(case, is_streamed=is_streamed)
+    return found.seen(repr(case.stops[0]))
+
+
+def _modes(setting: CheckSetting) -> tuple[bool, ...]:
+    """Return in which modes answers are compared: not in streams that have another text anyway."""
+    return (False, True) if setting.main.streamed_text is None else (False,)
 
 
 async def _stop_in_thinking(setting: CheckSetting) -> Seen:
     """A stop that occurs only in the thinking must not end the answer."""
-    driver = setting.client.driver
-    if not driver.can_think:
-        return skipped("The dialect does not separate thinking from the answer.")
-    ask = replace(setting.main.ask, is_thinking=True, max_tokens=_THINKING_TOKENS)
-    plain = await setting.client.ask(ask)
-    if not plain.is_answer:
-        return skipped("Thinking cannot be switched on.")
-    answer, thinking = plain.capture.text, plain.capture.thinking
-    if not thinking.strip():
-        return skipped("The model does not think.")
-    stops = _only_thought(thinking, answer) if answer.strip() else []
+    given = await _thought(setting)
+    if isinstance(given, Seen):
+        return given
+    stops = _only_thought(given.thinking, given.text)
     if not stops:
-        return skipped("Every word of the thinking is in the answer too.")
-    faults: list[Fault] = []
+        return undecided("Every word of the thinking is in the answer too.")
+    found = Findings(setting)
     for stop in stops:
-        run = await setting.client.ask(replace(ask, stops=(stop,)))
-        broken = _changed(stop, answer, run)
-        if broken is not None and broken.code == "text_differs" and not setting.main.is_repeatable:
-            return undecided("The server answers differently each time.")
-        faults.extend([fault(setting.client, run, broken)] if broken is not None else [])
-    return Seen(", ".join(map(repr, stops)), tuple(faults))
+        for is_streamed in _modes(setting):
+            ask = replace(given.ask, stops=(stop,), is_streamed=is_streamed)
+            where = "occurs in the thinking only"
+            await found.ask(setting.body(ask), partial(_kept, given, given.text, stop, where))
+    return found.seen(", ".join(map(repr, stops)))
+
+
+async def _stop_in_both(setting: CheckSetting) -> Seen:
+    """A stop that occurs in thinking and answer leaves the thinking whole and ends the answer."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    given = await _thought(setting)
+    if isinstance(given, Seen):
+        return given
+    case = _in_both(given)
+    if case is None:
+        return undecided("Thinking and answer have no text in common.")
+    found = Findings(setting)
+    stop, where = case.stops[0], "occurs in the thinking, too"
+    for is_streamed in _modes(setting):
+        ask = replace(given.ask, stops=case.stops, is_streamed=is_streamed)
+        await found.ask(setting.body(ask), partial(_kept, given, case.text, stop, where))
+    return found.seen(repr(stop))
+
+
+def _in_both(given: Baseline) -> StopCase | None:
+    for length in (3, 2, 1):
+        for at in range(1, len(given.text) - length + 1):
+            stop = given.text[at : at + length]
+            is_plain = stop[0].isalnum() and stop[-1].isalnum()
+            if is_plain and stop in given.thinking and is_first(given, at, at + length):
+                return StopCase("both", given, (stop,), given.text[:at], stop)
+    return None
 
 
 def _only_thought(thinking: str, answer: str) -> list[str]:
@@ -99,23 +157,22 @@ def _only_thought(thinking: str, answer: str) -> list[str]:
     return [stop for stop in chosen if stop is not None]
 
 
-def _changed(stop: str, answer: str, run: Exchange) -> Judgement | None:
-    broken = no_answer(run)
-    if broken is not None or run.capture.text == answer:
-        return broken
-    if not run.capture.text.strip():
-        return Judgement(
-            "thinking_empties_answer",
-            f"The stop {stop!r} occurs in the thinking only, but there is no answer.",
-            answer,
-            run.capture.text,
-        )
-    return Judgement(
-        "text_differs",
-        f"The stop {stop!r} occurs in the thinking only, but the answer changes.",
-        answer,
-        run.capture.text,
-    )
+def _kept(given: Baseline, expected: str, stop: str, where: str, run: Exchange) -> list[Judgement]:
+    broken, got = no_answer(run), run.capture.text
+    if broken is not None:
+        return [broken]
+    if got != expected and not got.strip() and expected.strip():
+        said = f"The stop {stop!r} {where}, but there is no answer."
+        return [Judgement("thinking_empties_answer", said, expected, got)]
+    if got != expected:
+        said = f"The stop {stop!r} {where}, but the answer is not what it should be."
+        code = "stop_ignored" if stop in got and stop not in expected else "text_differs"
+        return [Judgement(code, said, expected, got)]
+    thought, whole = run.capture.thinking.strip(), given.thinking.strip()
+    if thought != whole and whole.startswith(thought):
+        said = f"The stop {stop!r} {where}, and the thinking is cut at it."
+        return [Judgement("thinking_cut", said, whole, thought)]
+    return []
 
 
 async def _natural_end(setting: CheckSetting) -> Seen:
@@ -146,7 +203,9 @@ async def _natural_end(setting: CheckSetting) -> Seen:
 REASON_CHECKS = (Check("reason.natural", _natural_end),)
 ANSWER_CHECKS = (
     Check("thinking.off", _thinking_off),
+    Check("thinking.answer", _stop_in_answer),
     Check("thinking.stop", _stop_in_thinking),
+    Check("thinking.both", _stop_in_both),
 )
 
 
@@ -210,9 +269,12 @@ async def _pace(setting: CheckSetting) -> Seen:
         run = await setting.client.ask(ask)
         if no_answer(run) is not None or run.first_s is None or not run.capture.is_streamed:
             return skipped("There was no long stream.")
-        if run.total_s < _LEAST_S:
+        # A queue before the first token is no fault: only what is generated can be held back.
+        short = await setting.client.ask_shortly()
+        wait_s = max(setting.short_s, short.total_s)
+        if run.total_s - wait_s < _LEAST_S:
             return skipped("The server is too quick for a stream that is held back to show.")
-        if run.first_s < _LATE * run.total_s:
+        if run.first_s - wait_s < _LATE * (run.total_s - wait_s):
             return Seen(f"the first piece after {run.first_s:.2f} of {run.total_s:.2f} s")
     verdict = Judgement(
         "stream_buffered",
@@ -235,18 +297,12 @@ _ASK = Ask("Hi", max_tokens=8)
 _Spoil = Callable[[Client, Body], Any]
 
 
-def _refused(spoil: _Spoil) -> Callable[[CheckSetting], Awaitable[Seen]]:
-    async def run(setting: CheckSetting) -> Seen:
-        client = setting.client
-        run = await client.send(spoil(client, client.driver.body(_ASK, client.model)))
-        verdicts = _judge(client, run)
-        faults = [fault(client, run, verdict) for verdict in verdicts]
-        died = await make_sure_it_lives(setting, run)
-        if died is not None:
-            raise ServerGone(Seen("", (*faults, died)))
-        return Seen(f"refused with status {run.status}", tuple(faults))
-
-    return run
+async def _refused(spoil: _Spoil, setting: CheckSetting) -> Seen:
+    client = setting.client
+    run = await client.send(spoil(client, setting.body(_ASK)))
+    found = Findings(setting)
+    found.note(run, _judge(client, run))
+    return found.seen(f"refused with status {run.status}")
 
 
 def _judge(client: Client, run: Exchange) -> list[Judgement]:
@@ -307,213 +363,4 @@ _SPOILED: tuple[tuple[str, _Spoil], ...] = (
     ("stop_item", lambda c, b: c.driver.with_stop(b, ["END", 1])),
 )
 
-ERROR_CHECKS = tuple(Check(f"errors.{code}", _refused(spoil)) for code, spoil in _SPOILED)
-
-
-# Checks stops together with other features: several choices, tools, structure, logprobs.
-
-_CHOICES = 2
-_TOKENS = 256
-
-
-async def _choices(setting: CheckSetting) -> Seen:
-    """Each of several choices ends at the stop."""
-    client, case = setting.client, working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    faults: list[Fault] = []
-    for is_streamed in (False, True):
-        ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
-        body = with_choices(client.driver.dialect, client.driver.body(ask, client.model), _CHOICES)
-        if body is None:
-            return skipped("The dialect has one choice only.")
-        run, found = await confirmed(client, body, partial(_unstopped, case.stops[0]))
-        if run.is_refusal:
-            return skipped(f"Several choices are refused with status {run.status}.")
-        if run.is_answer and len(_texts_of_choices(run)) < _CHOICES:
-            return skipped("The server gives one choice only.")
-        faults.extend(found)
-    return Seen(f"{_CHOICES} choices with {case.stops[0]!r}", tuple(faults))
-
-
-def _unstopped(stop: str, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    for index, text in sorted(_texts_of_choices(run).items()):
-        if stop in text:
-            sentence = f"The stop {stop!r} was ignored in choice {index}."
-            return [Judgement("choice_not_stopped", sentence, "the text before the stop", text)]
-    return []
-
-
-def _texts_of_choices(run: Exchange) -> dict[int, str]:
-    """Return the text of each choice by its index."""
-    texts: dict[int, str] = {}
-    raws = [event.raw for event in run.capture.events] if run.capture.is_streamed else [run.text]
-    for choice in (choice for raw in raws for choice in _choices_in(raw)):
-        part = mapping(choice.get("message")) or mapping(choice.get("delta"))
-        text = choice.get("text", part.get("content"))
-        index = choice.get("index", 0)
-        if isinstance(index, int):
-            texts[index] = texts.get(index, "") + (text if isinstance(text, str) else "")
-    return texts
-
-
-def _choices_in(raw: str) -> list[dict[str, Any]]:
-    try:
-        return [mapping(one) for one in items(mapping(parsed(raw)).get("choices"))]
-    except ValueError:
-        return []
-
-
-async def _logprobs(setting: CheckSetting) -> Seen:
-    """Logprobs are listed only for tokens of the text."""
-    client, case = setting.client, working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    ask = replace(case.baseline.ask, stops=case.stops)
-    body = with_logprobs(client.driver.dialect, client.driver.body(ask, client.model))
-    if body is None:
-        return skipped("The probe knows no logprobs of this dialect.")
-    run = await client.send(body)
-    if run.is_refusal:
-        return skipped(f"Logprobs are refused with status {run.status}.")
-    broken_run = no_answer(run)
-    if broken_run is not None:
-        return Seen(faults=(fault(client, run, broken_run),))
-    tokens = _logged(run)
-    if not tokens:
-        return skipped("The answer has no logprobs with tokens in words.")
-    text = run.capture.text
-    before_last = "".join(tokens[:-1])
-    # The last token may extend beyond the cut, but no token may begin there.
-    if len(before_last) >= len(text) and tokens[-1] and len(tokens) > 1:
-        verdict = Judgement(
-            "logprobs_of_dropped_tokens",
-            "Logprobs are listed for tokens behind the end of the text.",
-            text,
-            "".join(tokens),
-        )
-        return Seen(faults=(fault(client, run, verdict),))
-    return Seen(f"{len(tokens)} tokens with {case.stops[0]!r}")
-
-
-def _logged(run: Exchange) -> list[str]:
-    choice = next(iter(_choices_in(run.text)), {})
-    listed = mapping(choice.get("logprobs"))
-    names = [mapping(one).get("token") for one in items(listed.get("content"))]
-    names = names or items(listed.get("tokens"))
-    # Some servers list ids, or nothing, in place of the token's text; these prove nothing here.
-    return [str(one) for one in names] if all(isinstance(one, str) for one in names) else []
-
-
-async def _tools(setting: CheckSetting) -> Seen:
-    """A stop inside the arguments of a call does not leave half a call."""
-    client = setting.client
-    plain_body = _tool_body(setting, (), is_streamed=False)
-    if plain_body is None:
-        return skipped("The probe knows no tools of this dialect.")
-    plain = await client.send(plain_body)
-    if not plain.is_answer or not plain.capture.tool_calls:
-        return skipped("The model calls no tool.")
-    arguments = plain.capture.tool_calls[0].arguments
-    words = [word for word in re.findall(r"[a-z]{4,}", arguments) if word != "text"]
-    if not words:
-        return skipped("The arguments of the call have no word for a stop.")
-    stop = words[-1][1:3]
-    faults: list[Fault] = []
-    for is_streamed in (False, True):
-        body = _tool_body(setting, (stop,), is_streamed=is_streamed)
-        run, found = await confirmed(client, body, partial(_half_call, stop, arguments))
-        if run.is_refusal:
-            return skipped("Stops beside tools are refused.")
-        faults.extend(found)
-    return Seen(f"{stop!r} in {arguments}", tuple(faults))
-
-
-def _tool_body(setting: CheckSetting, stops: tuple[str, ...], *, is_streamed: bool) -> Body | None:
-    client = setting.client
-    tokens = max(_TOKENS, setting.main.ask.max_tokens)
-    is_thinking = setting.main.ask.is_thinking
-    ask = Ask(TOOL_PROMPT, stops, tokens, is_streamed=is_streamed, is_thinking=is_thinking)
-    return with_tool(client.driver.dialect, client.driver.body(ask, client.model))
-
-
-def _half_call(stop: str, arguments: str, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    capture = run.capture
-    calls = capture.tool_calls
-    if not calls and capture.ending is not CapturedEnding.TOOL:
-        return []  # the stop ended the answer, and no call is reported
-    got = calls[0].arguments if calls else ""
-    if _is_whole(got) and stop in got:
-        return []
-    return [
-        Judgement(
-            "call_cut_by_stop",
-            f"The stop {stop!r} cut the arguments of a call, which is reported as a call.",
-            f"{arguments}, or no call at all",
-            got or "a call without arguments",
-        )
-    ]
-
-
-def _is_whole(arguments: str) -> bool:
-    try:
-        return isinstance(parsed(arguments), dict)
-    except ValueError:
-        return False
-
-
-async def _structure(setting: CheckSetting) -> Seen:
-    """A stop ends an answer of a given structure like any other."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    client = setting.client
-    tokens = max(_TOKENS, setting.main.ask.max_tokens)
-    ask = Ask(STRUCTURE_PROMPT, max_tokens=tokens, is_thinking=setting.main.ask.is_thinking)
-    body = _structured(setting, ask)
-    if body is None:
-        return skipped("The probe knows no structured output of this dialect.")
-    plain, again = await client.send(body), await client.send(body)
-    text = plain.capture.text
-    if not plain.is_answer or text != again.capture.text or not _is_whole(text):
-        return skipped("The server gives no JSON that repeats itself.")
-    given = Baseline(ask, text, text, thinking=plain.capture.thinking, ending=plain.capture.ending)
-    case = simple_case(given)
-    if case is None:
-        return skipped("The JSON has no text for a stop.")
-    faults: list[Fault] = []
-    for is_streamed in (False, True):
-        if is_streamed and setting.main.streamed_text is not None:
-            continue
-        stopping = replace(ask, stops=case.stops, is_streamed=is_streamed)
-        stopped = _structured(setting, stopping)
-        run, found = await confirmed(client, stopped, partial(_judge_structured, case, client))
-        if run.is_refusal:
-            return skipped("Stops beside structured output are refused.")
-        faults.extend(found)
-    return Seen(f"{case.stops[0]!r} in {text}", tuple(faults))
-
-
-def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
-    client = setting.client
-    return with_structure(client.driver.dialect, client.driver.body(ask, client.model))
-
-
-def _judge_structured(case: StopCase, client: Client, run: Exchange) -> list[Judgement]:
-    return [
-        replace(one, code="structured_stop_ignored") if one.code == "stop_ignored" else one
-        for one in judge(case, run, client.driver)
-    ]
-
-
-FEATURE_CHECKS = (
-    Check("choices.stop", _choices),
-    Check("logprobs.stop", _logprobs),
-    Check("tools.stop", _tools),
-    Check("structured.stop", _structure),
-)
+ERROR_CHECKS = tuple(Check(f"errors.{code}", partial(_refused, spoil)) for code, spoil in _SPOILED)

@@ -1,14 +1,17 @@
-"""What every check is: a question, its plan and its judgement."""
+"""What every check is: its knowledge of the server, its requests, and the form of its results."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from api.conformance.captures.diagnosis import unknown_reason
 from api.conformance.captures.values import Severity, WireDialect
 from api.conformance.probe.catalogue import case_of
-from api.conformance.probe.client import Client
-from api.conformance.probe.judgement import Judgement
-from api.conformance.probe.plan import Baseline, StopCase, simplest_case
+from api.conformance.probe.client import Client, again_and_again
+from api.conformance.probe.dialects import Ask
+from api.conformance.probe.judgement import Judgement, invariants, judge
+from api.conformance.probe.plan import Baseline, StopCase, simple_case
 from api.conformance.probe.values import (
     Case,
     CheckOutcome,
@@ -18,34 +21,53 @@ from api.conformance.probe.values import (
     ProbeOptions,
 )
 
-# What checks have in common: their knowledge of the server, and the form of their results.
-
 # Why a check is undecided if the server answered none of its requests.
 NO_ANSWER = "There is no answer to compare."
+VARIES = "The server answers differently each time."
+NO_TEXT = "The answers contain no text for such a stop."
+_FLAKY = "It failed once, and held when the same request was repeated."
+# Reports are for people, so very long texts of a server are shortened.
+_SHOWN_CHARS = 20_000
+_REPEATS = 2
 
-
-class ServerGone(Exception):
-    """The server stopped answering during the probe."""
-
-    def __init__(self, seen: "Seen") -> None:
-        super().__init__("the server no longer answers")
-        self.seen = seen
+Judge = Callable[[Exchange], Sequence[Judgement]]
 
 
 @dataclass(slots=True)
 class CheckSetting:
-    """What is known of the server while it is being checked."""
+    """What is known of the server while it is being checked.
+
+    Attributes:
+        client: Sends the requests.
+        options: The options of the probe.
+        baselines: The answers without stops.
+        short_s: How long an answer of one token takes.
+        broken_by: The check that showed that stops do not work at all; empty if they do.
+        is_thinking_safe: Whether a stop that occurs in the thinking, too, ends the answer alone.
+        shared: What several checks ask for, by its name.
+    """
 
     client: Client
     options: ProbeOptions
     baselines: Sequence[Baseline]
     short_s: float
     broken_by: str = ""
+    is_thinking_safe: bool = False
+    shared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def main(self) -> Baseline:
         """The first baseline."""
         return self.baselines[0]
+
+    def simple(self, *baselines: Baseline) -> StopCase | None:
+        """Return the simplest case of the first answer that has one."""
+        cases = (simple_case(one, is_thinking_safe=self.is_thinking_safe) for one in baselines)
+        return next(filter(None, cases), None)
+
+    def body(self, ask: Ask) -> dict[str, Any]:
+        """Return the body of a request."""
+        return self.client.driver.body(ask, self.client.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,41 +110,6 @@ class Seen:
         )
 
 
-# Reports are for people, so very long texts of a server are shortened.
-_SHOWN_CHARS = 20_000
-
-
-def faults_of(client: Client, run: Exchange, verdicts: Iterable[Judgement]) -> list[Fault]:
-    """Return verdicts as faults with their evidence."""
-    return [fault(client, run, verdict) for verdict in verdicts]
-
-
-async def confirmed(
-    client: Client, body: Any, judge: Callable[[Exchange], Sequence[Judgement]]
-) -> tuple[Exchange, list[Fault]]:
-    """Send a request, and again if the answer has faults; only a repeated fault counts."""
-    run = await client.send(body)
-    verdicts = judge(run)
-    if verdicts and not run.problem and not run.is_refusal:
-        run = await client.send(body)
-        verdicts = judge(run)
-    return run, faults_of(client, run, verdicts)
-
-
-def fault(client: Client, run: Exchange, verdict: Judgement) -> Fault:
-    """Return a verdict as a fault with its evidence."""
-    return Fault(
-        verdict.code,
-        verdict.sentence,
-        run.mode,
-        verdict.expected[:_SHOWN_CHARS],
-        verdict.got[:_SHOWN_CHARS],
-        client.curl(run.body),
-        verdict.baseline[:_SHOWN_CHARS],
-        next((at for at, one in enumerate(client.exchanges) if one is run), None),
-    )
-
-
 def skipped(sentence: str) -> Seen:
     """Return the result of a check that does not apply."""
     return Seen(sentence, outcome=CheckOutcome.SKIPPED)
@@ -131,6 +118,11 @@ def skipped(sentence: str) -> Seen:
 def undecided(sentence: str) -> Seen:
     """Return the result of a check that could not be decided."""
     return Seen(sentence, outcome=CheckOutcome.UNDECIDED)
+
+
+def not_asked(sentence: str) -> Seen:
+    """Return the result of a check that was not run because the probe was cut short."""
+    return Seen(sentence, outcome=CheckOutcome.NOT_ASKED)
 
 
 def without_premise(setting: CheckSetting) -> Seen | None:
@@ -148,71 +140,130 @@ def working_case(setting: CheckSetting) -> StopCase | Seen:
     """Return the simplest stop that works on this server; else why nothing can be decided."""
     if (broken := without_premise(setting)) is not None:
         return broken
-    return simplest_case(setting.baselines) or undecided(NO_ANSWER)
+    return setting.simple(*setting.baselines) or undecided(NO_ANSWER)
 
 
-def not_asked(sentence: str) -> Seen:
-    """Return the result of a check that was not run because the probe was cut short."""
-    return Seen(sentence, outcome=CheckOutcome.NOT_ASKED)
-
-
-async def make_sure_it_lives(setting: CheckSetting, cause: Exchange) -> Fault | None:
-    """Return a fault if the server no longer answers after the last request."""
-    timeout_s = min(setting.options.timeout_s, 4 * setting.short_s + 10)
-    after = await setting.client.ask_shortly(timeout_s)
-    if after.is_answer:
-        return None
-    why = after.problem or f"status {after.status}"
-    return fault(
-        setting.client,
-        cause,
-        Judgement("server_died", f"After this request the server no longer answers: {why}."),
+def fault(client: Client, run: Exchange, verdict: Judgement, curl: str = "") -> Fault:
+    """Return a verdict as a fault with its evidence."""
+    return Fault(
+        verdict.code,
+        verdict.sentence,
+        run.mode,
+        verdict.expected[:_SHOWN_CHARS],
+        verdict.got[:_SHOWN_CHARS],
+        curl or client.curl(run.body),
+        verdict.baseline[:_SHOWN_CHARS],
+        next((at for at, one in enumerate(client.exchanges) if one is run), None),
     )
+
+
+class Findings:
+    """Asks a check's questions and collects what is wrong with the answers.
+
+    A faulty answer is asked for again, and only a fault that both answers show counts; of a
+    single one only what no correct server ever sends.
+    """
+
+    def __init__(self, setting: CheckSetting) -> None:
+        self.faults: list[Fault] = []
+        self._setting = setting
+        self._doubts: list[str] = []
+        self._is_flaky = False
+
+    def note(self, run: Exchange, verdicts: Iterable[Judgement], curl: str = "") -> None:
+        """Record faults of one answer."""
+        self.faults += [fault(self._setting.client, run, one, curl) for one in verdicts]
+
+    def doubt(self, sentence: str) -> None:
+        """Record why something could not be decided."""
+        self._doubts.append(sentence)
+
+    async def ask(self, body: Any, judged: Judge, *, may_refuse: bool = False) -> Exchange:
+        """Send a request, and again if the answer has faults; record those that count."""
+        client = self._setting.client
+        run = await client.send(body)
+        if may_refuse and run.is_refusal:
+            return run
+        verdicts = judged(run)
+        if not verdicts or run.problem or run.is_refusal:
+            self.note(run, verdicts)
+            return run
+        again = await client.send(body)
+        repeated = judged(again)
+        if repeated:
+            self.note(again, repeated)
+            return again
+        if certain := [one for one in verdicts if one.is_certain]:
+            self.note(run, certain, again_and_again(client.curl(body)))
+            for at in range(-len(certain), 0):
+                said = f"{self.faults[at].sentence} The same request was also answered correctly."
+                self.faults[at] = replace(self.faults[at], sentence=said, is_intermittent=True)
+        else:
+            self._is_flaky = True
+        return again
+
+    async def judge(self, case: StopCase, ask: Ask | None = None, *, is_streamed: bool) -> None:
+        """Ask with the stops of a case and judge the answer; ``ask`` replaces its request."""
+        in_mode = case.in_mode(is_streamed=is_streamed)
+        if in_mode is None:
+            self.doubt("Streams have another text, in which this stop says nothing.")
+            return
+        ask = replace(ask or case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
+        body = self._setting.body(ask)
+        if case.baseline.is_repeatable:
+            await self.ask(body, partial(self._verdicts, in_mode))
+            return
+        for _ in range(_REPEATS + 1):
+            run = await self._setting.client.send(body)
+            if not self._verdicts(in_mode, run):
+                return
+            if certain := invariants(in_mode, run):
+                self.note(run, certain)
+                return
+        self.doubt("The server answers differently each time, so the text cannot be compared.")
+
+    def _verdicts(self, case: StopCase, run: Exchange) -> list[Judgement]:
+        verdicts = judge(case, run, self._setting.client.driver)
+        thought, given = run.capture.thinking.strip(), case.baseline.thinking.strip()
+        if verdicts and case.is_thought and len(thought) < len(given):
+            self.doubt("The stop occurs in the thinking, too, and this server stops there.")
+            return []
+        return verdicts
+
+    def seen(self, sentence: str) -> Seen:
+        """Return the result; ``sentence`` says what held."""
+        if self.faults:
+            return Seen(sentence, tuple(self.faults))
+        if self._is_flaky:
+            return Seen(_FLAKY, outcome=CheckOutcome.FLAKY)
+        return undecided(self._doubts[0]) if self._doubts else Seen(sentence)
 
 
 # Checks the form of all answers of a probe, streamed and whole ones separately.
 #
 # Sends no requests.
 
-# Reported by the checks of stops, each with its own evidence.
+# Reported by the checks of stops and calls, each with its own evidence.
 _JUDGED_ELSEWHERE = frozenset({"reason_missing", "empty"})
 
 
-def faults_of_form(client: Client, runs: Sequence[Exchange], *, is_streamed: bool) -> Seen:
+async def _form(setting: CheckSetting, *, is_streamed: bool) -> Seen:
     """Return each fault of form once, with the first answer that shows it."""
-    answers = [run for run in runs if run.is_answer and run.is_streamed is is_streamed]
+    client = setting.client
+    answers = [run for run in client.exchanges if run.is_answer and run.is_streamed is is_streamed]
     if not answers:
         return skipped("There were no such answers.")
-    found: dict[str, tuple[Exchange, Judgement]] = {}
+    found: dict[str, Fault] = {}
     for run in answers:
-        for verdict in _verdicts(run):
-            found.setdefault(verdict.code, (run, verdict))
-    faults = tuple(fault(client, run, verdict) for run, verdict in found.values())
-    return Seen(f"{len(answers)} answers were read", faults)
-
-
-def _verdicts(run: Exchange) -> list[Judgement]:
-    capture = run.capture
-    found = [
-        Judgement(finding.code, finding.sentence, got=finding.excerpt)
-        for finding in capture.findings
-        if finding.severity is not Severity.NOTE and finding.code not in _JUDGED_ELSEWHERE
-    ]
-    is_uncounted = capture.usage is None or capture.usage.output_tokens is None
-    if is_uncounted and all(verdict.code != "usage_missing" for verdict in found):
-        found.append(Judgement("usage_missing", "The answer has no count of output tokens."))
-    return found
-
-
-async def _streamed(setting: CheckSetting) -> Seen:
-    return faults_of_form(setting.client, setting.client.exchanges, is_streamed=True)
-
-
-async def _whole(setting: CheckSetting) -> Seen:
-    return faults_of_form(setting.client, setting.client.exchanges, is_streamed=False)
+        for finding in (*run.capture.findings, *unknown_reason(run.capture)):
+            is_fault = finding.severity is Severity.ERROR
+            if is_fault and finding.code not in {*_JUDGED_ELSEWHERE, *found}:
+                verdict = Judgement(finding.code, finding.sentence, got=finding.excerpt)
+                found[finding.code] = fault(client, run, verdict)
+    return Seen(f"{len(answers)} answers were read", tuple(found.values()))
 
 
 FORM_CHECKS = (
-    Check("form.streamed", _streamed),
-    Check("form.whole", _whole),
+    Check("form.streamed", partial(_form, is_streamed=True)),
+    Check("form.whole", partial(_form, is_streamed=False)),
 )

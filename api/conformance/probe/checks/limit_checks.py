@@ -1,30 +1,31 @@
-"""Checks of token limits and counts, and of what a request may do to others."""
+"""Checks of token limits and counts, and of clients that leave."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from api.conformance.captures.draft import count, mapping
+from api.conformance.captures.draft import count, items, mapping
 from api.conformance.captures.frames import parsed
-from api.conformance.captures.values import CapturedEnding
+from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import (
     NO_ANSWER,
+    VARIES,
     Check,
     CheckSetting,
+    Findings,
     Seen,
-    confirmed,
     fault,
-    faults_of,
+    skipped,
     undecided,
     without_premise,
     working_case,
 )
-from api.conformance.probe.client import Client
-from api.conformance.probe.dialects import Ask
+from api.conformance.probe.client import at_the_same_time, one_after_the_other
+from api.conformance.probe.dialects import Ask, Driver
 from api.conformance.probe.judgement import Judgement, judge, no_answer
-from api.conformance.probe.plan import NEVER, Baseline, StopCase, simplest_case
+from api.conformance.probe.plan import NEVER, Baseline, StopCase
 from api.conformance.probe.values import Exchange, Fault
 
 # Checks stops at the token limit: held-back text, and a stop that the last token completes.
@@ -35,29 +36,40 @@ _HELD_CHARS = 2
 _STEPS = 3
 
 
-async def _plain(setting: CheckSetting) -> Seen:
+async def _plain(setting: CheckSetting, driver: Driver | None = None) -> Seen:
     """A limit ends the answer after that many tokens, and is named as the reason."""
-    given = setting.main
-    limit = max(_SMALL, setting.client.driver.least_tokens)
+    given, client = setting.main, setting.client
+    driver = driver or client.driver
+    limit = max(_SMALL, driver.least_tokens)
     if given.tokens is not None and given.tokens <= limit:
         return undecided("The answers are too short for a limit.")
-    faults: list[Fault] = []
+    found = Findings(setting)
     for is_streamed in (False, True):
         ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
-        run = await setting.client.ask(ask)
-        broken = no_answer(run)
-        verdicts = (
-            [broken]
-            if broken is not None
-            else _limited(given, run, limit, setting.client.driver.words)
-        )
-        faults.extend(fault(setting.client, run, verdict) for verdict in verdicts)
-    return Seen(f"{limit} tokens", tuple(faults))
+        body = driver.body(ask, client.model)
+        judged = partial(_limited, given, limit, driver.words)
+        run = await found.ask(body, judged, may_refuse=driver is not client.driver)
+        if run.is_refusal and driver is not client.driver:
+            return skipped(f"{driver.limit_name} is refused with status {run.status}.")
+    return found.seen(f"{limit} tokens")
+
+
+async def _newer(setting: CheckSetting) -> Seen:
+    """The limit's newer name means the same."""
+    driver = setting.client.driver
+    if driver.dialect is not WireDialect.CHAT:
+        return skipped("The dialect has one name for the limit.")
+    if driver.limit_name:
+        return skipped("Every request uses it: the server refuses max_tokens.")
+    return await _plain(setting, replace(driver, limit_name="max_completion_tokens"))
 
 
 def _limited(
-    given: Baseline, run: Exchange, limit: int, words: Mapping[CapturedEnding, str]
+    given: Baseline, limit: int, words: Mapping[CapturedEnding, str], run: Exchange
 ) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
     found = []
     capture = run.capture
     usage = capture.usage
@@ -113,25 +125,26 @@ async def _held(setting: CheckSetting) -> Seen:
     """Text that could have become a stop is part of an answer that the limit ends."""
     given, client = setting.main, setting.client
     if not given.is_repeatable:
-        return undecided("The server answers differently each time.")
+        return undecided(VARIES)
     ask = replace(given.ask, max_tokens=_limit(given, client.driver.least_tokens))
-    faults: list[Fault] = []
+    found = Findings(setting)
     shown: list[str] = []
     for is_streamed in (False, True):
-        plain = await client.ask(replace(ask, is_streamed=is_streamed))
+        body = setting.body(replace(ask, is_streamed=is_streamed))
+        plain, again = await client.send(body), await client.send(body)
         text = plain.capture.text
         if not plain.is_answer or plain.capture.ending is not CapturedEnding.LIMIT:
             return undecided("The answer without stops does not end at the limit.")
+        if text != again.capture.text:
+            return undecided(VARIES)
         end = text[-_HELD_CHARS:]
         if len(end) < _HELD_CHARS or "\ufffd" in end:
             return undecided("The limited answer has no text that could be held.")
         stop = end + NEVER
         holding = replace(ask, is_streamed=is_streamed, stops=(stop,))
-        body = client.driver.body(holding, client.model)
-        _, found = await confirmed(client, body, partial(_released, setting, text))
+        await found.ask(setting.body(holding), partial(_released, setting, text))
         shown.append(repr(stop))
-        faults.extend(found)
-    return Seen(", ".join(dict.fromkeys(shown)), tuple(faults))
+    return found.seen(", ".join(dict.fromkeys(shown)))
 
 
 def _limit(given: Baseline, least: int) -> int:
@@ -171,7 +184,7 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
     limit = await _completing(setting, case, guess)
     if limit is None:
         return undecided("The token that completes the stop could not be found.")
-    faults: list[Fault] = []
+    found = Findings(setting)
     for is_streamed in (False, True):
         in_mode = case.in_mode(is_streamed=is_streamed)
         if in_mode is None:
@@ -179,14 +192,12 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
         ask = replace(
             case.baseline.ask, stops=case.stops, max_tokens=limit, is_streamed=is_streamed
         )
-        body = client.driver.body(ask, client.model)
-        _, found = await confirmed(client, body, partial(_judge_last, in_mode, client))
-        faults.extend(found)
-    return Seen(f"{case.stops[0]!r} with a limit of {limit} tokens", tuple(faults))
+        await found.ask(setting.body(ask), partial(_judge_last, in_mode, client.driver))
+    return found.seen(f"{case.stops[0]!r} with a limit of {limit} tokens")
 
 
-def _judge_last(case: StopCase, client: Client, run: Exchange) -> list[Judgement]:
-    return [_as_lost(one, run) for one in judge(case, run, client.driver)]
+def _judge_last(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
+    return [_as_lost(one, run) for one in judge(case, run, driver)]
 
 
 def _as_lost(verdict: Judgement, run: Exchange) -> Judgement:
@@ -219,6 +230,7 @@ async def _completing(setting: CheckSetting, case: StopCase, guess: int) -> int 
 
 LIMIT_CHECKS = (
     Check("limit", _plain),
+    Check("limit.completion_tokens", _newer),
     Check("limit.held", _held),
     Check("limit.stop_on_last_token", _on_last_token),
 )
@@ -280,11 +292,15 @@ def _last_raw(run: Exchange) -> list[str]:
 
 
 def _usage_in(raw: str) -> dict[str, Any]:
+    body = _object(raw)
+    return mapping(body.get("usage")) or mapping(mapping(body.get("response")).get("usage"))
+
+
+def _object(raw: str) -> dict[str, Any]:
     try:
-        body = mapping(parsed(raw))
+        return mapping(parsed(raw))
     except ValueError:
         return {}
-    return mapping(body.get("usage")) or mapping(mapping(body.get("response")).get("usage"))
 
 
 async def _same_when_streamed(setting: CheckSetting) -> Seen:
@@ -322,16 +338,54 @@ def _sent(setting: CheckSetting, body: dict[str, Any]) -> Exchange:
     return next((run for run in streamed if run.body == wanted), streamed[0])
 
 
+async def _chunk(setting: CheckSetting) -> Seen:
+    """Streams have counts where they are asked for: once, in a chunk without choices."""
+    driver, given = setting.client.driver, setting.main
+    if driver.dialect not in (WireDialect.CHAT, WireDialect.COMPLETIONS):
+        return skipped("The counts of this dialect's streams have no chunk of their own.")
+    if given.tokens is None and given.streamed_tokens is None:
+        return skipped("The server counts no tokens.")
+    found = Findings(setting)
+    ask = replace(given.ask, max_tokens=max(_SMALL, driver.least_tokens), is_streamed=True)
+    if "stream_options" not in driver.left_out:
+        await found.ask(setting.body(ask), partial(_misplaced_counts, True))
+    await found.ask(setting.body(replace(ask, counts=False)), partial(_misplaced_counts, False))
+    return found.seen("counts where they were asked for, and nowhere else")
+
+
+def _misplaced_counts(is_asked: bool, run: Exchange) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None or not run.capture.is_streamed:
+        return [broken] if broken is not None else []
+    chunks = [_object(event.raw) for event in run.capture.events]
+    counted = [chunk for chunk in chunks if isinstance(chunk.get("usage"), dict)]
+    shown = f"usage in {len(counted)} of {len(chunks)} chunks"
+    if not is_asked:
+        said = "The stream has counts although include_usage was not sent."
+        return [Judgement("usage_unasked", said, "no usage", shown)] if counted else []
+    if not counted:
+        said = "The stream has no counts although include_usage was sent."
+        return [Judgement("usage_missing", said, "usage in the last chunk", "none")]
+    if any(items(chunk.get("choices")) for chunk in counted):
+        said = "The counts of a stream come in a chunk with choices."
+        return [Judgement("usage_with_choices", said, "a chunk without choices", shown)]
+    if len(counted) > 1:
+        said = "The counts of a stream come more than once."
+        return [Judgement("usage_repeated", said, "usage in one chunk", shown)]
+    return []
+
+
 async def _all_generated(setting: CheckSetting) -> Seen:
     """The tokens of a stop are counted even though its text is not shown."""
     if (broken := without_premise(setting)) is not None:
         return broken
-    client, case = setting.client, simplest_case(setting.baselines)
+    client, case = setting.client, setting.simple(*setting.baselines)
     given = case.baseline if case is not None else None
     start = len(given.stable) // 4 if given is not None else 0
     stop = given.stable[start : start + _STOP_CHARS] if given is not None else ""
     if given is None or len(stop) < _FEWEST_CHARS or stop in given.thinking:
         return undecided(NO_ANSWER)
+    start = given.stable.find(stop)
     run = await client.ask(replace(given.ask, stops=(stop,)))
     usage = run.capture.usage
     tokens = usage.output_tokens if usage is not None else None
@@ -354,90 +408,8 @@ async def _all_generated(setting: CheckSetting) -> Seen:
 USAGE_CHECKS = (
     Check("usage.counts", _counts),
     Check("usage.streamed", _same_when_streamed),
+    Check("usage.chunk", _chunk),
     Check("usage.stop", _all_generated),
-)
-
-
-# Checks that the stops of one request do not affect other requests.
-
-_DIFFERS = "The same question got another answer, which no stop explains."
-
-
-async def _sticky(setting: CheckSetting) -> Seen:
-    """A request without stops has none, whatever the request before it had."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    client, given = setting.client, case.baseline
-    faults: list[Fault] = []
-    for is_streamed in (False, True):
-        in_mode = case.in_mode(is_streamed=is_streamed)
-        if in_mode is None:
-            continue
-        await client.ask(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
-        after = await client.ask(replace(given.ask, is_streamed=is_streamed))
-        sentence = f"The stop {case.stops[0]!r} of one request ended the answer to the next."
-        verdicts = _cut(in_mode, after, "stop_sticks", sentence)
-        if verdicts is None:
-            return undecided(_DIFFERS)
-        faults.extend(faults_of(client, after, verdicts))
-    return Seen(f"without {case.stops[0]!r} the answer is whole again", tuple(faults))
-
-
-async def _concurrent(setting: CheckSetting) -> Seen:
-    """Requests at the same time each have their own stops."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    client, given = setting.client, case.baseline
-    with_stop = replace(given.ask, stops=case.stops)
-    asks = [with_stop, given.ask, with_stop, given.ask]
-    runs = await asyncio.gather(*map(client.ask, asks))
-    sentence = f"The stop {case.stops[0]!r} of one request ended another at the same time."
-    faults: list[Fault] = []
-    # Answers computed at the same time may differ slightly, so only a cut right before the stop
-    # counts.
-    doubts = 0
-    for run in runs[1::2]:
-        verdicts = _cut(case, run, "stop_leaks", sentence)
-        doubts += verdicts is None
-        faults.extend(faults_of(client, run, verdicts or []))
-    for run in runs[::2]:
-        faults.extend(faults_of(client, run, _kept(case, run)))
-    if doubts and not faults:
-        return undecided(_DIFFERS)
-    return Seen(f"{len(asks)} requests at the same time", _one_of_each(faults))
-
-
-def _cut(case: StopCase, run: Exchange, code: str, sentence: str) -> list[Judgement] | None:
-    """Judge an answer that no stop should have ended; None if it is a different answer."""
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    got, full = run.capture.text, case.baseline.text
-    if got == full:
-        return []
-    return [Judgement(code, sentence, full, got, full)] if got == case.text else None
-
-
-def _kept(case: StopCase, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    if case.stops[0] not in run.capture.text:
-        return []
-    sentence = f"The stop {case.stops[0]!r} was lost beside requests without stops."
-    full = case.baseline.text
-    return [Judgement("stop_leaks", sentence, case.text, run.capture.text, full)]
-
-
-def _one_of_each(faults: Sequence[Fault]) -> tuple[Fault, ...]:
-    return tuple({fault.code: fault for fault in reversed(faults)}.values())
-
-
-ISOLATION_CHECKS = (
-    Check("stops.sticky", _sticky),
-    Check("stops.concurrent", _concurrent),
 )
 
 
@@ -457,40 +429,40 @@ _WAIT_S = 0.3
 _USUAL = 4
 
 
-def _hang_up(is_streamed: bool) -> Callable[[CheckSetting], Awaitable[Seen]]:
-    async def run(setting: CheckSetting) -> Seen:
-        client = setting.client
-        prompts = _LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN
-        asks = [Ask(text, max_tokens=_MAX_TOKENS, is_streamed=is_streamed) for text in prompts]
-        wait_s = min(_WAIT_S, setting.main.total_s / 2)
+async def _hang_up(setting: CheckSetting, *, is_streamed: bool) -> Seen:
+    client = setting.client
+    prompts = _LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN
+    asks = [Ask(text, max_tokens=_MAX_TOKENS, is_streamed=is_streamed) for text in prompts]
+    wait_s = min(_WAIT_S, setting.main.total_s / 2)
+    for attempt in range(2):
         left = await asyncio.gather(*(client.hang_up_on(ask, wait_s) for ask in asks))
         allowed_s = setting.options.patience_s + _USUAL * setting.short_s
         after = await client.ask_shortly()
-        if not after.is_answer or after.total_s > allowed_s:
-            why = after.problem or (
-                f"the next request took {after.total_s:.1f} s"
-                if after.is_answer
-                else f"the next request got status {after.status}"
-            )
-            body = client.driver.body(asks[0], client.model)
-            fault = Fault(
-                "not_freed",
-                f"After {len(asks)} clients hung up {why}.",
-                # Streamed or not, the fault is the same: the server does not free the client's
-                # slot.
-                expected=f"an answer within {allowed_s:.1f} s",
-                got=why,
-                curl=client.curl(body, is_cut=True),
-            )
-            return Seen(faults=(fault,))
-        if not any(left):
-            return undecided("The answers ended before a client could hang up.")
-        return Seen(f"the next request took {after.total_s:.2f} s")
-
-    return run
+        if after.is_answer and after.total_s <= allowed_s:
+            if not any(left):
+                return undecided("The answers ended before a client could hang up.")
+            return Seen(f"the next request took {after.total_s:.2f} s")
+        if attempt == 0:
+            # What still runs must not be blamed on the second attempt.
+            await client.ask_shortly()
+    why = after.problem or (
+        f"the next request took {after.total_s:.1f} s"
+        if after.is_answer
+        else f"the next request got status {after.status}"
+    )
+    leaving = [client.curl(setting.body(ask), is_cut=True) for ask in asks]
+    fault = Fault(
+        "not_freed",
+        f"After {len(asks)} clients hung up {why}.",
+        # Streamed or not, the fault is the same: the server does not free the client's slot.
+        expected=f"an answer within {allowed_s:.1f} s",
+        got=why,
+        curl=one_after_the_other(at_the_same_time(*leaving), client.curl(after.body)),
+    )
+    return Seen(faults=(fault,))
 
 
 HANG_UP_CHECKS = (
-    Check("hang_up.streamed", _hang_up(is_streamed=True)),
-    Check("hang_up.whole", _hang_up(is_streamed=False)),
+    Check("hang_up.streamed", partial(_hang_up, is_streamed=True)),
+    Check("hang_up.whole", partial(_hang_up, is_streamed=False)),
 )

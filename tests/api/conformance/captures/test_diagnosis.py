@@ -159,7 +159,7 @@ def test_a_line_that_is_not_json_is_found() -> None:
 def test_missing_usage_is_found_if_clients_read_it() -> None:
     start = {"type": "message_start", "message": {}}
     last = {key: value for key, value in delta("end_turn").items() if key != "usage"}
-    assert found(stream(start, OPEN, CLOSE, last, STOP)) == {"usage_missing": Severity.WARNING}
+    assert found(stream(start, OPEN, CLOSE, last, STOP)) == {"usage_missing": Severity.ERROR}
 
 
 def test_event_names_are_checked() -> None:
@@ -171,7 +171,7 @@ def test_event_names_are_checked() -> None:
         "event_name_differs": Severity.ERROR
     }
     assert found(stream(START, {"type": "status"}, OPEN, CLOSE, delta("end_turn"), STOP)) == {
-        "unknown_event": Severity.WARNING
+        "unknown_event": Severity.NOTE
     }
 
 

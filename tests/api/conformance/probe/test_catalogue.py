@@ -3,17 +3,33 @@
 import pytest
 
 from api.conformance.captures.values import WireDialect
-from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.catalogue import CASES, case_of
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.references import Topic
 from api.conformance.probe.run import all_checks
 from api.conformance.probe.values import Case, Level
 
 
-def test_every_check_is_in_the_catalogue_in_its_order_and_nothing_else_is() -> None:
+def test_every_check_is_in_the_catalogue_and_nothing_else_is() -> None:
     codes = [case.code for case in CASES]
     assert len(codes) == len(set(codes))
-    assert ["baseline", *(check.code for check in all_checks(()))] == codes
+    assert sorted(codes) == sorted(
+        ["server.answers", "baseline", *(check.code for check in all_checks(()))]
+    )
+
+
+def test_what_may_harm_a_server_comes_last() -> None:
+    harms = [case_of(check.code).may_harm for check in all_checks(())]
+    assert harms == sorted(harms)
+    assert harms.count(True) == 9
+
+
+@pytest.mark.parametrize(
+    "code", ["baseline", "limit.held", "stop.held_at_the_end", "stops.blank", "usage.streamed"]
+)
+@pytest.mark.parametrize("dialect", DRIVERS)
+def test_what_no_vendor_states_is_an_extension(code: str, dialect: WireDialect) -> None:
+    assert case_of(code).level_in(dialect) is Level.EXTENSION
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)

@@ -6,7 +6,7 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.reports import as_text
-from api.conformance.probe.values import CheckOutcome, Level, ProbeVerdict, Report
+from api.conformance.probe.values import CheckOutcome, Level, Report, Verdict
 from tests.api.conformance.probe.family.faulty.every import FAULTY
 from tests.api.conformance.probe.family.faulty.fault import Faulty
 from tests.api.conformance.probe.family.probing import report_on
@@ -61,7 +61,7 @@ def test_the_fault_is_named_and_nothing_else(make: type[Faulty]) -> None:
     assert own_faults(report) == make.finds, as_text(report)
     evidence_is_sound(report)
     counts = any(one.level is Level.SPECIFICATION for one in (*report.failed, *report.remarks))
-    assert report.verdict is (ProbeVerdict.FAILED if counts else ProbeVerdict.HELD)
+    assert report.verdict is (Verdict.FAILED if counts else Verdict.HELD)
 
 
 @pytest.mark.parametrize(

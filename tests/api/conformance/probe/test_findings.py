@@ -15,10 +15,10 @@ from api.conformance.probe.values import (
     CheckOutcome,
     Level,
     ProbeOptions,
-    ProbeVerdict,
     Progress,
+    Verdict,
 )
-from tests.api.conformance.probe.family.faulty import streams, texts
+from tests.api.conformance.probe.family.faulty import requests, streams, texts
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said
@@ -37,31 +37,47 @@ class LeaksBesideOtherText(streams.ThinksAloudInStreams):
 
 def test_a_leak_keeps_its_name_if_streams_have_another_text() -> None:
     report = report_on(LeaksBesideOtherText(CHAT))
-    assert [one.code for one in report.failed] == ["baseline", "stop.across_tokens"]
-    leak = report.failed[1].faults[0]
+    own = [one for one in report.failed if not one.cause]
+    assert [one.code for one in own] == ["baseline", "stop.across_tokens"]
+    leak = own[1].faults[0]
     assert (leak.code, leak.mode) == ("prefix_leaked", "streamed")
     assert leak.baseline.startswith("<think>")
 
 
-def test_the_consequences_of_a_failure_are_folded_under_it() -> None:
+def test_failures_of_one_kind_are_shown_under_the_first_and_still_count() -> None:
     report = report_on(texts.IgnoresStops(CHAT))
-    [failed] = report.failed
-    assert failed.code == "stop.one_character"
-    folded = {one.code: one.outcome for one in report.consequences_of(failed.code)}
-    assert folded["stop.among_others"] is CheckOutcome.FAILED
-    assert folded["choices.stop"] is CheckOutcome.UNDECIDED
-    assert len(folded) > 15
+    [first] = [one for one in report.failed if not one.cause]
+    assert first.code == "stop.one_character"
+    under = {one.code: one.outcome for one in report.shown_under(first.code)}
+    assert under["stop.among_others"] is CheckOutcome.FAILED
+    assert under["choices.stop"] is CheckOutcome.UNDECIDED
+    assert len(under) > 15
+    counted = {one.code for one in report.failed}
+    assert counted > {one.code for one in report.results if one.cause and one.faults} != set()
 
 
-def test_an_extension_fails_only_on_request() -> None:
+def test_stops_that_are_lost_now_and_then_are_found_though_a_second_look_is_right() -> None:
+    report = report_on(requests.LosesStopsNowAndThen(CHAT), only=("stop.*", "stops.*"))
+    assert report.verdict is Verdict.FAILED
+    faults = [fault for one in report.failed for fault in one.faults]
+    assert {fault.code for fault in faults} <= {"stop_ignored", "stop_leaks", "stops_dropped"}
+    assert any(fault.is_intermittent and fault.curl.startswith("for n in") for fault in faults)
+
+
+def test_stops_that_an_api_does_not_have_are_not_asked_for_in_vain() -> None:
     report = report_on(texts.IgnoresStops(RESPONSES))
-    assert report.verdict is ProbeVerdict.HELD
-    assert [(one.code, one.level) for one in report.remarks] == [
-        ("stop.one_character", Level.EXTENSION)
-    ]
-    asked = report_on(texts.IgnoresStops(RESPONSES), levels=frozenset(Level))
-    assert asked.verdict is ProbeVerdict.FAILED
-    assert [one.code for one in asked.failed] == ["stop.one_character"]
+    assert report.failed == ()
+    assert report.verdict is Verdict.NOT_JUDGED
+    assert "The server has no stops in this API, nor has its vendor." in report.conclusions
+
+
+def test_an_extension_fails_unless_only_specifications_count() -> None:
+    found = texts.IncludesStops(RESPONSES)
+    only = {"only": ("stop.*", "limit", "form.*")}
+    assert report_on(found, **only).verdict is Verdict.FAILED
+    strict = report_on(found, levels=frozenset({Level.SPECIFICATION}), **only)
+    assert strict.failed == ()
+    assert {one.level for one in strict.remarks} == {Level.EXTENSION, Level.OPINION}
 
 
 @pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)
@@ -103,7 +119,7 @@ def test_a_cancelled_probe_reports_what_it_found() -> None:
             report = probing.report()
             assert report is not None
             assert report.cut_short == "the probe was cancelled"
-            assert [one.code for one in report.failed] == ["stop.one_character"]
+            assert report.failed[0].code == "stop.one_character"
             assert [one.code for one in report.results] == [one.code for one in CASES]
             assert len(report.not_asked) > 20
 
@@ -116,7 +132,7 @@ def test_only_the_chosen_checks_send_requests() -> None:
     assert codes[0] == "stop.one_character"
     assert codes[-1] == "errors.json"
     assert "stop.unicode" not in codes
-    assert report.verdict is ProbeVerdict.HELD
+    assert report.verdict is Verdict.HELD
 
 
 def test_the_values_of_headers_are_never_in_a_command() -> None:

@@ -7,7 +7,7 @@ import pytest
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.reports import as_text
-from api.conformance.probe.values import ProbeVerdict
+from api.conformance.probe.values import Verdict
 from tests.api.conformance.probe.family.named_wires import NAMED_WIRES, NamedServer
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.talk import Query, Said
@@ -39,7 +39,7 @@ def test_a_correct_server_has_no_fault(dialect: WireDialect) -> None:
     report = report_on(NamedServer(dialect), model="small")
     assert report.failed == (), as_text(report)
     assert report.remarks == (), as_text(report)
-    assert report.verdict is ProbeVerdict.HELD
+    assert report.verdict is Verdict.HELD
     assert report.is_deterministic
 
 

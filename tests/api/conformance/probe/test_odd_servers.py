@@ -9,7 +9,7 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.reports import as_text
-from api.conformance.probe.values import CheckOutcome, ProbeFailed, ProbeVerdict, Report
+from api.conformance.probe.values import CheckOutcome, ProbeFailed, Report, Verdict
 from tests.api.conformance.probe.family import odd
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
@@ -22,7 +22,7 @@ CHAT, MESSAGES = WireDialect.CHAT, WireDialect.MESSAGES
 def nothing_is_wrong(report: Report) -> None:
     assert report.failed == (), as_text(report)
     assert report.remarks == (), as_text(report)
-    assert report.verdict is ProbeVerdict.HELD
+    assert report.verdict is Verdict.HELD
 
 
 @pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)
@@ -115,16 +115,16 @@ def test_a_probe_of_a_server_that_stays_busy_is_incomplete() -> None:
             return self.refusal("later", 429) if self.asked > 40 else None
 
     report = report_on(GetsBusy(MESSAGES))
-    assert report.verdict is ProbeVerdict.INCOMPLETE
+    assert report.verdict is Verdict.INCOMPLETE
     assert report.failed == ()
     assert report.cut_short == "the server stays busy: status 429 after 6 waits"
     assert len(report.not_asked) > 10
 
 
-def test_a_probe_with_few_decided_checks_is_incomplete() -> None:
+def test_a_probe_with_few_decided_checks_is_not_judged() -> None:
     report = report_on(odd.Varies(MESSAGES), only=("stops.*", "limit.*", "usage.*"))
     assert report.failed == ()
-    assert report.verdict is ProbeVerdict.INCOMPLETE
+    assert report.verdict is Verdict.NOT_JUDGED
     assert report.not_asked == ()
 
 

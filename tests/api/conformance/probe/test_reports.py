@@ -49,7 +49,8 @@ def test_the_table_has_a_row_for_each_check_and_as_many_cells_in_each_row() -> N
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + len(REPORT.results)
     assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
-    assert rows[2] == "| Stop: b | Failed  | It was ignored. |", "failures come first"
+    assert rows[2] == "| Stop: b | Failed  | See above. |", "failures come first"
+    assert as_text(REPORT).count('The stop `"|"` was ignored.') == 1
     assert "1 of 2 checks failed." in as_text(REPORT)
     assert "curl x" in as_text(REPORT)
 

@@ -236,18 +236,127 @@ class LogsIds(FamilyServer):
 
 
 class KnowsStopsOnly(FamilyServer):
-    """Ignores choices, tools, structured output and logprobs."""
+    """Ignores tools, structured output and logprobs, and refuses more than one choice."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse several choices."""
+        return self.refusal("n must be 1") if query.choices > 1 else None
 
     def called(self, query: Query) -> Said:
         """Answer with text, whatever tool is offered."""
         return self.answer(replace(query, has_tool=False))
 
     def answers(self, query: Query) -> list[Said]:
-        """Return one answer, however many are asked for."""
-        return super().answers(replace(query, choices=1, has_schema=False, has_logprobs=False))
+        """Return a plain answer."""
+        return super().answers(replace(query, has_schema=False, has_logprobs=False))
+
+
+class DraftsItsAnswer(AlwaysThinks):
+    """Always thinks, and writes the whole answer down while it does."""
+
+    def thought(self, query: Query) -> str:
+        """Return the answer as a draft."""
+        return "" if query.has_schema else f"I might say: {self.script(query)}. Yes, so I do. "
+
+
+class SendsUnknownEvents(FamilyServer):
+    """Sends an event that the vendor has added since."""
+
+    dialects = (WireDialect.MESSAGES,)
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        """Return the frames with another one among them."""
+        frames = super().frames(said, query)
+        extra = b'event: mood\ndata: {"type": "mood", "is": "fine"}\n\n'
+        return [*frames[:2], extra, *frames[2:]]
+
+
+class CountsNoWholeAnswers(FamilyServer):
+    """Sends no usage with whole answers."""
+
+    dialects = (WireDialect.CHAT, WireDialect.COMPLETIONS)
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        """Return an answer without usage."""
+        whole = super().body(said, query)
+        del whole["usage"]
+        return whole
+
+
+class LogsReasoning(FamilyServer):
+    """Lists the tokens of the reasoning before those of the text."""
+
+    dialects = (WireDialect.CHAT,)
+
+    def logged(self, said: Said, full: str) -> tuple[str, ...]:
+        """Return the tokens of a thought, and those of the text."""
+        return ("Let", " me", " see", *super().logged(said, full))
+
+
+class HangsUpOnce(FamilyServer):
+    """Closes one connection without an answer."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer all requests but one."""
+        if self.asked == 30:
+            self.asked += 1
+            assert request.transport is not None
+            request.transport.close()
+        return await super().handle(request)
+
+
+class IsOddOnce(FamilyServer):
+    """Gives one answer another text."""
+
+    at = 3
+
+    def script(self, query: Query) -> str:
+        """Return the answer, and once another one."""
+        full = super().script(query)
+        return full.replace("1", "one") if self.asked == self.at else full
+
+
+class IsOddOnceInBetween(IsOddOnce):
+    """Gives one answer another text, in the middle of the checks."""
+
+    at = 25
+
+
+class Queues(FamilyServer):
+    """Lets every request wait, and then answers quickly."""
+
+    only = ("stream.*", "stop.one_character", "stop.among_others", "limit")
+    wait_s = 0.7
+
+    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
+        """Wait before the first token."""
+        await asyncio.sleep(self.wait_s)
+        return await super().respond(request, query)
+
+
+class SaysStopOfForcedCalls(FamilyServer):
+    """Says "stop" where a request names the tool, as the vendor itself does."""
+
+    dialects = (WireDialect.CHAT,)
+
+    def called(self, query: Query) -> Said:
+        """Call the tool only where it has to."""
+        if "tool_choice" not in query.body:
+            return self.answer(replace(query, has_tool=False))
+        said = super().called(query)
+        return replace(said, ending="natural") if said.ending == "tool" else said
 
 
 RIGHT: Sequence[type[FamilyServer]] = (
+    DraftsItsAnswer,
+    SendsUnknownEvents,
+    CountsNoWholeAnswers,
+    LogsReasoning,
+    HangsUpOnce,
+    IsOddOnce,
+    IsOddOnceInBetween,
+    Queues,
+    SaysStopOfForcedCalls,
     EndsLinesWithTwo,
     Comments,
     SendsBytes,

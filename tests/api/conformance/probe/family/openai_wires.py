@@ -127,8 +127,13 @@ class ChatWire:
                 call = {"index": 0, "id": "t1", "type": "function", "function": function}
                 yield self._chunk(index, {"tool_calls": [call]})
             yield self._chunk(index, {}, **self.end(one))
-        yield sse({"id": "c1", "model": "small", "choices": [], "usage": _usage(said)})
+        if self.counts(query):
+            yield sse({"id": "c1", "model": "small", "choices": [], "usage": _usage(said)})
         yield sse("[DONE]")
+
+    def counts(self, query: Query) -> bool:
+        """Return whether a stream ends with counts."""
+        return bool((query.body.get("stream_options") or {}).get("include_usage"))
 
     def _chunk(self, index: int, delta: dict[str, Any], **more: Any) -> bytes:
         choice = {"index": index, "delta": delta, "finish_reason": None, **more}
@@ -170,7 +175,8 @@ class CompletionsWire(ChatWire):
             for piece in pieces(one.text):
                 yield self._piece(index, piece)
             yield self._piece(index, "", **self.end(one))
-        yield sse({"id": "c1", "model": "small", "choices": [], "usage": _usage(said)})
+        if self.counts(query):
+            yield sse({"id": "c1", "model": "small", "choices": [], "usage": _usage(said)})
         yield sse("[DONE]")
 
     def _piece(self, index: int, text: str, **more: Any) -> bytes:

@@ -90,7 +90,7 @@ class FamilyServer:
 
     def answer(self, query: Query) -> Said:
         """Return one answer."""
-        if query.has_tool:
+        if query.has_tool and "Call the tool" in query.prompt:
             return self.called(query)
         thought = self.thought(query)
         spent = len(pieces(thought))
@@ -116,7 +116,11 @@ class FamilyServer:
 
     def called(self, query: Query) -> Said:
         """Return the answer to a request that offers a tool."""
-        return Said("", "tool", None, 9, call='{"text": "red green blue"}')
+        call = '{"text": "red green blue"}'
+        tokens = len(pieces(call))
+        if query.limit < tokens:
+            return Said(call[: query.limit * PIECE], "limit", None, query.limit)
+        return Said("", "tool", None, tokens, call=call)
 
     def limited(self, said: Said, query: Query) -> Said:
         """Return the answer that the limit ended."""
