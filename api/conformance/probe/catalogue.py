@@ -6,7 +6,6 @@ Pure; any thread.
 
 from dataclasses import replace
 
-from api.conformance.captures.values import WireDialect
 from api.conformance.probe.references import Topic
 from api.conformance.probe.values import Case, Level
 
@@ -14,8 +13,6 @@ _EXACT = "The answer ends right before the stop, whole and streamed"
 _ENDS = "ends the answer right before it, whole and streamed"
 _REFUSED = "is refused with status 400 and the dialect's error object."
 _OPINION, _EXTENSION = Level.OPINION, Level.EXTENSION
-# Two vendors allow no more than four stops.
-_OF_FOUR = frozenset({WireDialect.CHAT, WireDialect.COMPLETIONS})
 
 
 def _stop(code: str, title: str, rule: str, level: Level = Level.SPECIFICATION) -> Case:
@@ -212,8 +209,7 @@ _CASES: tuple[Case, ...] = (
         "stops.many",
         "More stops than four",
         "Every stop of a list counts, or the list is refused.",
-        Topic.STOPS,
-        weaker_in=_OF_FOUR,
+        None,
     ),
     _among(
         "long", "A long stop", "A long stop ends the answer where it is complete, and only there."

@@ -271,7 +271,7 @@ def summary(report: Report) -> str:
     if failed:
         said = f"{failed} of {judged} checks failed"
     elif report.verdict is Verdict.HELD:
-        said = f"All {judged} checks that could be judged passed"
+        said = f"All {judged} checks passed"
     elif report.verdict is Verdict.NOT_JUDGED:
         said = f"Not judged: only {held} of {len(report.results)} checks say something"
     else:

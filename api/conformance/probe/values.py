@@ -53,7 +53,6 @@ class Case:
         rule: What a server must do, in our words.
         topic: What the vendor's sentence is about; None if no vendor states the rule.
         level: How binding it is where the vendor states it.
-        weaker_in: The dialects in which it is an opinion.
         is_quick: Whether ``--quick`` runs it.
         may_harm: Whether its requests may harm a server; these run last, after all dialects.
     """
@@ -63,7 +62,6 @@ class Case:
     rule: str
     topic: Topic | None
     level: Level = Level.SPECIFICATION
-    weaker_in: frozenset[WireDialect] = frozenset()
     is_quick: bool = False
     may_harm: bool = False
 
@@ -73,8 +71,6 @@ class Case:
 
     def level_in(self, dialect: WireDialect) -> Level:
         """Return the level in a dialect; a rule that its vendor does not state is an extension."""
-        if dialect in self.weaker_in:
-            return Level.OPINION
         if self.level is Level.SPECIFICATION and self.reference_in(dialect) is None:
             return Level.EXTENSION
         return self.level

@@ -258,7 +258,8 @@ async def _form(setting: CheckSetting, *, is_streamed: bool) -> Seen:
         for finding in (*run.capture.findings, *unknown_reason(run.capture)):
             is_fault = finding.severity is Severity.ERROR
             if is_fault and finding.code not in {*_JUDGED_ELSEWHERE, *found}:
-                verdict = Judgement(finding.code, finding.sentence, got=finding.excerpt)
+                got = finding.excerpt or finding.sentence
+                verdict = Judgement(finding.code, finding.sentence, "the dialect's form", got)
                 found[finding.code] = fault(client, run, verdict)
     return Seen(f"{len(answers)} answers were read", tuple(found.values()))
 

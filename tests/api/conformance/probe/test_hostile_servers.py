@@ -126,8 +126,18 @@ TALKS: dict[str, Talk] = {
 }
 
 
-@pytest.mark.parametrize("model", [None, "m"])
-@pytest.mark.parametrize("name", TALKS)
+# With a model's name the server is asked for no list of models.
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        *((name, None if "models" in name else "m") for name in TALKS),
+        *(
+            pytest.param(name, None, marks=pytest.mark.slow)
+            for name in TALKS
+            if "models" not in name
+        ),
+    ],
+)
 def test_the_probe_ends_with_a_report_whatever_a_server_sends(name: str, model: str | None) -> None:
     async def work() -> str:
         async with talking(TALKS[name]) as url:

@@ -10,8 +10,7 @@ from tests.api.conformance.probe.own_server.everything_holds import check_everyt
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize(
-    "dialect", [WireDialect.MESSAGES, pytest.param(WireDialect.GENERATE, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", [WireDialect.MESSAGES, WireDialect.GENERATE])
 def test_every_check_passes(site: Any, dialect: WireDialect) -> None:
     check_everything(site, dialect)

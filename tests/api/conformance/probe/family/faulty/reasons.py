@@ -13,7 +13,11 @@ from tests.api.conformance.probe.family.talk import Query, Said, pieces
 class NamesTheFirstStop(Faulty):
     """Names the first stop of the list, whichever matched."""
 
-    finds: ClassVar = {"stop.overlapping": {"wrong_sequence"}}
+    # The one is an opinion, the other is not.
+    finds: ClassVar = {
+        "stop.overlapping": {"wrong_sequence"},
+        "stop.among_others": {"wrong_sequence"},
+    }
     dialects: ClassVar = (*NAMING, *OPENAI)
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
