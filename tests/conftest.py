@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import itertools
 import logging
 import os
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from app.desktop.application import collect_if_due
 from engine.scheduling.service import Engine
+from tests.support.random_cases import cases
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,7 +47,12 @@ if Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf").exists():
     os.environ["FONTCONFIG_FILE"] = str(ROOT / "tests" / "support" / "fonts.conf")
 
 # By default Hypothesis fails a test on a slow machine, which says nothing about the program.
-settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any speed",
+    max_examples=cases(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("any speed")
 
 
@@ -105,6 +112,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     counts = Counter(item.path for item in items)
     long = {item.path for item in items if item.get_closest_marker("long")}
     items.sort(key=lambda item: (item.path not in long, -counts[item.path]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on a loop of its own; a hang fails it."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    asyncio.run(asyncio.wait_for(test, 300))
+    return True
 
 
 def pytest_collection_finish() -> None:

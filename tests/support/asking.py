@@ -1,12 +1,14 @@
 """Functions that ask an engine for an answer in a test."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.scheduling.generation import Answer
+from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import STOP_OPTIONS, StopOption, StopOptions, StopRules
 from engine.values.chat import Message
@@ -24,6 +26,19 @@ def run(work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
         return await asyncio.wait_for(work, timeout_s)
 
     return asyncio.run(limited())
+
+
+@asynccontextmanager
+async def loaded_engine(
+    folder: Path, limits: Limits | None = None, *loader: Any, **options: Any
+) -> AsyncIterator[Engine]:
+    """Yield an engine that has loaded a model, and end it; the rest is as for ``Engine``."""
+    engine = Engine(limits, *loader, **options)
+    try:
+        await engine.load(folder)
+        yield engine
+    finally:
+        await engine.aclose()
 
 
 def request(text: str, *stops: str, **values: Any) -> GenerationRequest:
@@ -49,12 +64,8 @@ def scripted_answer(stage: Stage, text: str, *stops: str, **values: Any) -> Answ
     """Play one script on an engine of its own and return the answer."""
 
     async def play() -> Answer:
-        engine = Engine(loader=stage.load)
-        try:
-            await engine.load(Path("scripted"))
+        async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
             return await ask(engine, text, *stops, **values)
-        finally:
-            await engine.aclose()
 
     return run(play())
 

@@ -8,7 +8,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
@@ -125,17 +124,14 @@ def test_free_rows_beside_constrained_ones_answer_as_usual(engine: Engine) -> No
         jsonschema.validate(json.loads(answer.text), POINT)
 
 
-def test_a_row_that_joins_from_a_cached_prefix_is_constrained_from_its_first_token(
+async def test_a_row_that_joins_from_a_cached_prefix_is_constrained_from_its_first_token(
     engine: Engine,
 ) -> None:
-    async def play() -> Answer:
-        first = (Message("user", "Say: cached prefix of a conversation"),)
-        answer = await (await engine.generate(GenerationRequest(first, max_tokens=8))).collect()
-        turns = (*first, Message("assistant", answer.text), Message("user", "And now?"))
-        wanted = GenerationRequest(turns, constraint=held(POINT), max_tokens=60)
-        return await (await engine.generate(wanted)).collect()
-
-    answer = run(play())
+    first = (Message("user", "Say: cached prefix of a conversation"),)
+    answer = await (await engine.generate(GenerationRequest(first, max_tokens=8))).collect()
+    turns = (*first, Message("assistant", answer.text), Message("user", "And now?"))
+    wanted = GenerationRequest(turns, constraint=held(POINT), max_tokens=60)
+    answer = await (await engine.generate(wanted)).collect()
     assert answer.finished.usage.cached_tokens > 0
     jsonschema.validate(json.loads(answer.text), POINT)
 

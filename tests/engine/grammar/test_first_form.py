@@ -16,9 +16,8 @@ from engine.grammar import masks
 from engine.grammar.masks import ConstraintTokens, GrammarVocabulary, new_tokenizer
 from engine.output.families import PLAIN
 from engine.output.vocabulary import read_vocabulary
-from engine.scheduling.service import Engine
 from engine.values.request import OutputConstraint
-from tests.support.asking import ask, run
+from tests.support.asking import ask, loaded_engine
 from tests.support.scripted import Stage
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +51,7 @@ def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None
     assert done.stdout.split() == ["set()", "False", "True"]
 
 
-def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
+async def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
@@ -65,19 +64,14 @@ def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
     monkeypatch.setattr(masks, "new_tokenizer", noted)
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         assert threads == []
         for constraint in (EMPTY, EMPTY, OutputConstraint({"type": "object"})):
             assert (await ask(engine, "{}", constraint=constraint)).text == "{}"
-        await engine.aclose()
-
-    run(play(), 120)
     assert threads == ["fullstop-grammars"]
 
 
-def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
+async def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
@@ -91,14 +85,9 @@ def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
     monkeypatch.setattr(masks, "_LARGE", 10)
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         assert threads == ["fullstop-engine"]
         assert (await ask(engine, "{}", constraint=EMPTY)).text == "{}"
-        await engine.aclose()
-
-    run(play(), 120)
     assert len(threads) == 1
 
 
@@ -142,7 +131,7 @@ def sentence_pieces(folder: Path) -> Path:
     return folder
 
 
-def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_request(
+async def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unusable(*_: Any) -> Any:
@@ -151,13 +140,8 @@ def test_a_tokenizer_that_the_library_cannot_use_refuses_each_constrained_reques
     monkeypatch.setattr(masks, "new_tokenizer", unusable)
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         for _ in range(2):
             with pytest.raises(InvalidRequest, match="constrained to a form: no such kind"):
                 await ask(engine, "{}", constraint=EMPTY)
         assert (await ask(engine, "{}")).text == "{}"
-        await engine.aclose()
-
-    run(play())

@@ -15,7 +15,6 @@ import pytest
 from engine.errors import EngineClosed, InvalidRequest, QueueFull
 from engine.grammar import form_compiler, forms
 from engine.grammar.compilation import new_matcher
-from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice
@@ -125,63 +124,54 @@ async def stopped_helper(engine: Engine) -> int:
     return pid
 
 
-def test_a_caller_can_leave_while_a_schema_compiles_and_no_other_request_waits_for_it(
+async def test_a_caller_can_leave_while_a_schema_compiles_and_no_other_request_waits_for_it(
     demo_model_path: Path,
 ) -> None:
-    async def play() -> tuple[Answer, Answer, Answer]:
-        engine = await loaded(demo_model_path)
-        pid = await stopped_helper(engine)
-        leaving = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
-        free = await ask(engine, "Say: x", max_tokens=3)
-        known = await ask(engine, "Say: x", constraint=held({"const": 1}))
-        assert not leaving.done()
-        leaving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await leaving
-        os.kill(pid, signal.SIGCONT)
-        after = await ask(engine, "Say: x", constraint=held({"const": 3}))
-        await engine.aclose()
-        return free, known, after
-
-    free, known, after = run(play())
+    engine = await loaded(demo_model_path)
+    pid = await stopped_helper(engine)
+    leaving = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
+    free = await ask(engine, "Say: x", max_tokens=3)
+    known = await ask(engine, "Say: x", constraint=held({"const": 1}))
+    assert not leaving.done()
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    os.kill(pid, signal.SIGCONT)
+    after = await ask(engine, "Say: x", constraint=held({"const": 3}))
+    await engine.aclose()
+    (free, known, after) = free, known, after
     assert free.finished.usage.output_tokens > 0
     assert (known.text, after.text) == ("1", "3")
 
 
-def test_closing_the_engine_ends_the_wait(demo_model_path: Path) -> None:
-    async def play() -> None:
-        engine = await loaded(demo_model_path)
-        await stopped_helper(engine)
-        waiting = [
-            asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": number})))
-            for number in (2, 3)
-        ]
-        await asyncio.sleep(0)
-        await engine.aclose()
-        for task in waiting:
-            with pytest.raises(EngineClosed):
-                await task
-
-    run(play())
+async def test_closing_the_engine_ends_the_wait(demo_model_path: Path) -> None:
+    engine = await loaded(demo_model_path)
+    await stopped_helper(engine)
+    waiting = [
+        asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": number})))
+        for number in (2, 3)
+    ]
+    await asyncio.sleep(0)
+    await engine.aclose()
+    for task in waiting:
+        with pytest.raises(EngineClosed):
+            await task
 
 
-def test_too_many_schemas_at_once_are_refused_for_now(
+async def test_too_many_schemas_at_once_are_refused_for_now(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forms, "MOST_WAITING", 1)
 
-    async def play() -> None:
-        engine = await loaded(demo_model_path)
-        pid = await stopped_helper(engine)
-        waiting = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
-        await asyncio.sleep(0)
-        with pytest.raises(QueueFull):
-            await ask(engine, "Say: x", constraint=held({"const": 3}))
-        os.kill(pid, signal.SIGCONT)
-        assert (await waiting).text == "2"
-        await engine.aclose()
-
-    run(play())
+    engine = await loaded(demo_model_path)
+    pid = await stopped_helper(engine)
+    waiting = asyncio.create_task(ask(engine, "Say: x", constraint=held({"const": 2})))
+    await asyncio.sleep(0)
+    with pytest.raises(QueueFull):
+        await ask(engine, "Say: x", constraint=held({"const": 3}))
+    os.kill(pid, signal.SIGCONT)
+    assert (await waiting).text == "2"
+    await engine.aclose()
 
 
 def test_a_form_is_made_again_for_another_model_and_after_unloading(demo_model_path: Path) -> None:

@@ -10,13 +10,12 @@ from engine.errors import InvalidRequest
 from engine.grammar import form_compiler
 from engine.grammar.form_compiler import new_matcher
 from engine.grammar.masks import ConstraintPhase, TokenConstraint, settle
-from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
 from engine.values.request import OutputConstraint, TextForm
 from tests.engine.grammar.forms import POINT, ask_all, closed, held
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request, run
 from tests.support.scripted import Stage
 
 
@@ -29,7 +28,7 @@ def engine(demo_model_path: Path) -> Iterator[Engine]:
     engine.close()
 
 
-def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_others(
+async def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path, {"go": ['{"x":', "7", "}"], "free": ["a", "b", "c", "d", "e"]})
@@ -44,15 +43,10 @@ def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_other
 
     monkeypatch.setattr(TokenConstraint, "allowed", allowed)
 
-    async def play() -> tuple[Answer, Answer, Answer]:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         bad, free = await ask_all(engine, [request("go", constraint=held(POINT)), request("free")])
         again = await ask(engine, "go", constraint=held(POINT))
-        await engine.aclose()
-        return bad, free, again
-
-    bad, free, again = run(play())
+        (bad, free, again) = bad, free, again
     assert bad.finished.stop.kind is StopKind.ERROR
     assert "could not be constrained" in (bad.finished.error or "")
     assert free.text == "abcde"
@@ -63,20 +57,15 @@ def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the_other
 AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
 
 
-def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares_the_others(
+async def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares_the_others(
     tmp_path: Path,
 ) -> None:
     stage = Stage(tmp_path, {"go": ["a"] * 400, "free": ["b"] * 80})
     own = OutputConstraint(text_form=TextForm(grammar=AMBIGUOUS))
 
-    async def play() -> list[Answer]:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         answers = await ask_all(engine, [request("go", constraint=own)] * 2 + [request("free")])
-        await engine.aclose()
-        return answers
-
-    *bad, free = run(play())
+        (*bad, free) = answers
     for answer in bad:
         assert answer.finished.stop.kind is StopKind.ERROR
         assert "the same text in too many ways" in (answer.finished.error or "")

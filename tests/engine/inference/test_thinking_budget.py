@@ -17,7 +17,7 @@ from engine.values.request import Effort, GenerationRequest, Sampling, ToolChoic
 from engine.values.tokens import TokenOrigin
 from tests.engine.grammar.forms import OPENED, POINT, TAGS, held
 from tests.engine.grammar.test_harmony_forms import harmony
-from tests.support.asking import request, run, scripted_answer
+from tests.support.asking import loaded_engine, request, run, scripted_answer
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.scripted import TEMPLATE, Stage
 
@@ -281,19 +281,14 @@ def test_guesses_change_no_token_of_a_constrained_answer_with_a_budget(tmp_path:
     assert "".join(one.piece for one in found[0][8:]).strip().startswith("{")
 
 
-def test_each_answer_of_a_batch_keeps_to_its_own_budget(tmp_path: Path) -> None:
+async def test_each_answer_of_a_batch_keeps_to_its_own_budget(tmp_path: Path) -> None:
     stage = thoughtful(tmp_path)
 
-    async def play() -> list[Answer]:
-        engine = Engine(loader=stage.load)
-        await engine.load(Path("scripted"))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
         asked = [request("go", thinking_budget=most, max_tokens=20) for most in (2, 7, None, 4)]
         handles = await engine.generate_together(asked)
         answers = await asyncio.gather(*(one.collect() for one in handles))
-        await engine.aclose()
-        return list(answers)
-
-    answers = run(play())
+        answers = list(answers)
     assert [len(one.thinking.split()) for one in answers] == [2, 7, 19, 4]
     assert [one.finished.budget_end for one in answers] == [
         BudgetEnd(3, 1, 2),
@@ -370,12 +365,9 @@ def test_an_impossible_budget_is_refused(
     assert refusal.value.field == "thinking_budget"
 
 
-def test_the_demo_model_answers_after_its_budget(engine: Engine) -> None:
-    async def play() -> Answer:
-        asked = request("Count from 1 to 5", thinking=True, thinking_budget=6, max_tokens=80)
-        return await (await engine.generate(asked)).collect()
-
-    answer = run(play())
+async def test_the_demo_model_answers_after_its_budget(engine: Engine) -> None:
+    asked = request("Count from 1 to 5", thinking=True, thinking_budget=6, max_tokens=80)
+    answer = await (await engine.generate(asked)).collect()
     end = answer.finished.budget_end
     assert end is not None
     assert end.budget == 6

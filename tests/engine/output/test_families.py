@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from mlx_lm.models.cache import KVCache
 
-from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Message, Tool
 from engine.values.request import GenerationRequest
-from tests.support.asking import run, scripted_answer
+from tests.support.asking import loaded_engine, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
 # -- Harmony -----------------------------------------------------------------------------------
@@ -185,7 +184,7 @@ def test_stops_in_scope_all_fire_inside_a_call(tmp_path: Path) -> None:
 # -- caches that cannot be trimmed ---------------------------------------------------------------
 
 
-def test_a_cache_that_cannot_be_trimmed_still_spares_the_next_turn(tmp_path: Path) -> None:
+async def test_a_cache_that_cannot_be_trimmed_still_spares_the_next_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"one": ["a", "END", "b"], "two": ["c"]}, pieces=["a", "END", "b", "c"])
 
     class Untrimmable(KVCache):
@@ -194,9 +193,7 @@ def test_a_cache_that_cannot_be_trimmed_still_spares_the_next_turn(tmp_path: Pat
 
     stage.model.make_cache = lambda: [Untrimmable()]
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         first = await engine.generate(
             GenerationRequest((Message("user", "one"),), stops=StopRules.of("END"))
         )
@@ -207,9 +204,6 @@ def test_a_cache_that_cannot_be_trimmed_still_spares_the_next_turn(tmp_path: Pat
         assert second.text == "c"
         # "…<|end|><|go|>" ends the first prompt; the second repeats all but the last of it.
         assert second.finished.usage.cached_tokens >= first.prompt_tokens - 2
-        await engine.aclose()
-
-    run(play())
 
 
 # -- one module each ---------------------------------------------------------------------------

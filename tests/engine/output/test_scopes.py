@@ -15,7 +15,7 @@ from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import TokenTrace
 from engine.values.request import TraceLevel
-from tests.support.asking import events_of, request, run, scripted_answer
+from tests.support.asking import events_of, loaded_engine, request, run, scripted_answer
 from tests.support.scripted import Stage
 
 WORDS = ["<think>", "one ", "two ", "</think>", "three ", "one ", "two ", "end"]
@@ -87,13 +87,11 @@ def test_the_trace_tells_the_progress_of_each_under_its_own_number(tmp_path: Pat
     assert any(token.progress[1] == 4 for token in tokens if token.channel is Channel.TEXT)
 
 
-def test_a_replay_and_a_saved_run_keep_where_stops_count(tmp_path: Path) -> None:
+async def test_a_replay_and_a_saved_run_keep_where_stops_count(tmp_path: Path) -> None:
     made = stage(tmp_path)
     wanted = rules("one", "two", two=BOTH)
 
-    async def play() -> None:
-        engine = Engine(loader=made.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=made.load) as engine:
         generation = await engine.generate(request("go", rules=wanted, trace=TraceLevel.STOPS))
         recorder = Recorder(generation)
         async for event in generation.events():
@@ -102,9 +100,6 @@ def test_a_replay_and_a_saved_run_keep_where_stops_count(tmp_path: Path) -> None
         again = from_json(to_json(recording))
         assert again.rules == wanted
         assert replay(again).stop == recording.stop
-        await engine.aclose()
-
-    run(play())
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ab"]), unique=True, max_size=3), st.data())

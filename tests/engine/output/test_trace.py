@@ -106,20 +106,14 @@ def test_full_traces_agree_with_the_models_log_probabilities(
         )
 
 
-def test_rows_of_one_batch_may_ask_for_different_traces(engine: Engine) -> None:
+async def test_rows_of_one_batch_may_ask_for_different_traces(engine: Engine) -> None:
     import asyncio
 
-    async def play() -> list[list[Event]]:
-        wanted = [(TraceLevel.FULL, 5), (TraceLevel.OFF, 0), (TraceLevel.FULL, 1),
-                  (TraceLevel.STOPS, 0)]  # fmt: skip
-        return await asyncio.gather(
-            *(
-                events_of(engine, COUNT, "6", trace=level, top_logprobs=count)
-                for level, count in wanted
-            )
-        )
-
-    full, off, one, stops = run(play())
+    wanted = [(TraceLevel.FULL, 5), (TraceLevel.OFF, 0), (TraceLevel.FULL, 1),
+              (TraceLevel.STOPS, 0)]  # fmt: skip
+    (full, off, one, stops) = await asyncio.gather(
+        *(events_of(engine, COUNT, "6", trace=level, top_logprobs=count) for level, count in wanted)
+    )
     assert [len(t.stats.top) for t in traces(full) if t.stats] == [5] * len(traces(full))
     assert [len(t.stats.top) for t in traces(one) if t.stats] == [1] * len(traces(one))
     assert traces(off) == []

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from engine.errors import InvalidRequest
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
-from tests.support.asking import run, scripted_answer
+from tests.support.asking import loaded_engine, scripted_answer
 from tests.support.scripted import Stage
 
 FAR, AT = "<|far|>", 300
@@ -41,18 +40,13 @@ def test_an_id_beyond_a_gap_is_a_stop(
     assert answer.finished.stop.token_text == FAR
 
 
-def test_a_prompt_may_hold_every_id_of_the_vocabulary_and_no_other(tmp_path: Path) -> None:
+async def test_a_prompt_may_hold_every_id_of_the_vocabulary_and_no_other(tmp_path: Path) -> None:
     stage = stage_with_a_gap(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         ids = (AT, *(token_id for token_id, _ in await engine.tokenize(RAW)))
         assert (await (await engine.generate(GenerationRequest((), prompt=ids))).collect()).text
         assert await engine.detokenize((AT,)) == FAR
         for token_id in (AT + 1, -1):
             with pytest.raises(InvalidRequest, match=r"prompt\[1\].* the vocabulary of 301"):
                 await engine.generate(GenerationRequest((), prompt=(AT, token_id)))
-        await engine.aclose()
-
-    run(play())

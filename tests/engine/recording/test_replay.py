@@ -21,7 +21,7 @@ from engine.values.chat import Message
 from engine.values.events import Speculation
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import TokenOrigin
-from tests.support.asking import request, run
+from tests.support.asking import loaded_engine, request, run
 from tests.support.random_cases import cases
 from tests.support.scripted import END, TEMPLATE, Stage
 
@@ -51,7 +51,7 @@ async def recorded(engine: Engine, asked: GenerationRequest) -> Recording:
     return recorder.recording()
 
 
-def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -> None:
+async def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -> None:
     script: list[str | int] = ["<think>", "x END", "</think>", "one ", "EN", "D two", " 🚀 three"]
     stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"], pieces=["x END"])
     lists: list[StopRules] = [
@@ -66,9 +66,7 @@ def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -
         StopRules.of(END),
     ]
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         whole = await recorded(engine, request("go"))
         for rules in lists:
             generation = await engine.generate(request("go", rules=rules))
@@ -77,9 +75,6 @@ def test_other_stops_on_a_recording_give_what_a_real_run_gives(tmp_path: Path) -
             assert again.stop == real.finished.stop, rules
             assert (again.text, again.thinking) == (real.text, real.thinking)
             assert again.output_tokens == real.finished.usage.output_tokens
-        await engine.aclose()
-
-    run(play())
 
 
 @settings(deadline=None, max_examples=cases(12), suppress_health_check=[HealthCheck.too_slow])
@@ -121,45 +116,34 @@ def test_any_script_any_stops_any_limit_replays_as_it_ran(
     run(play())
 
 
-def test_a_recording_that_ends_too_early_reports_no_stop(engine: Engine) -> None:
-    async def play() -> None:
-        stopped = await recorded(engine, request("Count from 1 to 10, one number per line", "3"))
-        again = replay(stopped, StopRules.of("9"))
-        assert again.stop is None
-        assert again.text.endswith("3")
-
-    run(play())
+async def test_a_recording_that_ends_too_early_reports_no_stop(engine: Engine) -> None:
+    stopped = await recorded(engine, request("Count from 1 to 10, one number per line", "3"))
+    again = replay(stopped, StopRules.of("9"))
+    assert again.stop is None
+    assert again.text.endswith("3")
 
 
-def test_a_recording_that_ends_in_thinking_shows_what_is_held_as_thinking(tmp_path: Path) -> None:
+async def test_a_recording_that_ends_in_thinking_shows_what_is_held_as_thinking(
+    tmp_path: Path,
+) -> None:
     script = ["<think>", "hm END", "</think>", "yes"]
     stage = Stage(tmp_path, {"go": script}, plain=["<think>", "</think>"])
     scope = StopScope.TEXT_AND_THINKING
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         stopped = await recorded(engine, request("go", rules=StopRules.of("END", scope=scope)))
         again = replay(stopped, StopRules.of("ENDE", scope=scope))
         assert again.stop is None
         assert (again.thinking, again.text) == ("hm END", "")
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
+async def test_a_saved_run_keeps_where_its_answer_began(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["<|message|>", "hm", "<|end|>", "yes"]}, **IN_A_HEADER)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         recording = await recorded(engine, request("go"))
         again = replay(from_json(to_json(recording)))
         assert (again.thinking, again.text, again.stop) == ("hm", "yes", recording.stop)
-        await engine.aclose()
-
-    run(play())
 
 
 CALL = '{"name": "add", "arguments": {"a": 1}}'
@@ -205,18 +189,15 @@ def replayed(stage: Stage) -> Replayed:
     return run(play())
 
 
-def test_a_saved_run_survives_its_file(engine: Engine) -> None:
-    async def play() -> None:
-        asked = GenerationRequest(
-            (Message("user", "Count from 1 to 10, one number per line"),),
-            stops=StopRules.of("6"),
-            thinking=True,
-        )
-        recording = await recorded(engine, asked)
-        assert from_json(to_json(recording, "Count")) == recording
-        assert replay(from_json(to_json(recording))).stop == recording.stop
-
-    run(play())
+async def test_a_saved_run_survives_its_file(engine: Engine) -> None:
+    asked = GenerationRequest(
+        (Message("user", "Count from 1 to 10, one number per line"),),
+        stops=StopRules.of("6"),
+        thinking=True,
+    )
+    recording = await recorded(engine, asked)
+    assert from_json(to_json(recording, "Count")) == recording
+    assert replay(from_json(to_json(recording))).stop == recording.stop
 
 
 def saved() -> dict[str, object]:
@@ -271,17 +252,12 @@ def test_stops_in_a_file_are_checked_like_any_others() -> None:
         from_json(json.dumps(values))
 
 
-def test_a_saved_run_keeps_which_tokens_were_guessed(tmp_path: Path) -> None:
+async def test_a_saved_run_keeps_which_tokens_were_guessed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["one", " two"]})
 
-    async def play() -> Recording:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         whole = await recorded(engine, request("go"))
-        await engine.aclose()
-        return whole
-
-    plain = run(play())
+        plain = whole
     first, *others = plain.tokens
     guessed = dataclasses.replace(
         plain,

@@ -11,7 +11,7 @@ from engine.values.chat import Message
 from engine.values.events import Finished, PromptProgress, TextDelta, ThinkingDelta
 from engine.values.request import GenerationRequest, Sampling
 from tests.engine.scheduling.stages import stage_of
-from tests.support.asking import ask, events_of, request, run
+from tests.support.asking import ask, events_of, loaded_engine, request, run
 
 COUNT = "Count from 1 to 10, one number per line"
 
@@ -23,72 +23,55 @@ def test_events_begin_with_progress_and_end_with_one_finished(engine: Engine) ->
     assert isinstance(events[-1], Finished)
 
 
-def test_the_second_turn_reads_only_what_is_new(engine: Engine) -> None:
-    async def play() -> None:
-        first = await ask(engine, COUNT, "6")
-        turns = (
-            Message("user", COUNT),
-            Message("assistant", first.text),
-            Message("user", "Count from 1 to 3"),
-        )
-        generation = await engine.generate(
-            GenerationRequest(messages=turns, sampling=Sampling(temperature=0))
-        )
-        usage = (await generation.collect()).finished.usage
-        kept = first.finished.usage.prompt_tokens + first.finished.usage.output_tokens - 2
-        assert usage.cached_tokens >= kept
-        assert usage.cached_tokens < usage.prompt_tokens
-
-    run(play())
+async def test_the_second_turn_reads_only_what_is_new(engine: Engine) -> None:
+    first = await ask(engine, COUNT, "6")
+    turns = (
+        Message("user", COUNT),
+        Message("assistant", first.text),
+        Message("user", "Count from 1 to 3"),
+    )
+    generation = await engine.generate(
+        GenerationRequest(messages=turns, sampling=Sampling(temperature=0))
+    )
+    usage = (await generation.collect()).finished.usage
+    kept = first.finished.usage.prompt_tokens + first.finished.usage.output_tokens - 2
+    assert usage.cached_tokens >= kept
+    assert usage.cached_tokens < usage.prompt_tokens
 
 
-def test_a_cached_prompt_gives_the_same_answer_as_a_fresh_one(engine: Engine) -> None:
-    async def play() -> None:
-        prompt = "Repeat exactly: alpha beta gamma"
-        answers = [await ask(engine, prompt) for _ in range(3)]
-        assert len({answer.text for answer in answers}) == 1
-        assert answers[-1].finished.usage.cached_tokens > 0
-
-    run(play())
+async def test_a_cached_prompt_gives_the_same_answer_as_a_fresh_one(engine: Engine) -> None:
+    prompt = "Repeat exactly: alpha beta gamma"
+    answers = [await ask(engine, prompt) for _ in range(3)]
+    assert len({answer.text for answer in answers}) == 1
+    assert answers[-1].finished.usage.cached_tokens > 0
 
 
-def test_rows_in_a_batch_answer_as_they_do_alone(engine: Engine) -> None:
+async def test_rows_in_a_batch_answer_as_they_do_alone(engine: Engine) -> None:
     prompts = [COUNT, "List letters A through F, separated by spaces.", "Repeat exactly: x y z"]
 
-    async def play() -> None:
-        alone = [(await ask(engine, prompt)).text for prompt in prompts]
-        together = await asyncio.gather(*(ask(engine, prompt) for prompt in prompts * 4))
-        assert [answer.text for answer in together] == alone * 4
-
-    run(play())
+    alone = [(await ask(engine, prompt)).text for prompt in prompts]
+    together = await asyncio.gather(*(ask(engine, prompt) for prompt in prompts * 4))
+    assert [answer.text for answer in together] == alone * 4
 
 
-def test_a_seed_gives_the_same_draw_again(engine: Engine) -> None:
-    async def play() -> None:
-        hot = Sampling(temperature=1.5, seed=7)
-        texts = {(await ask(engine, "Hello", max_tokens=20, sampling=hot)).text for _ in range(3)}
-        assert len(texts) == 1
-
-    run(play())
+async def test_a_seed_gives_the_same_draw_again(engine: Engine) -> None:
+    hot = Sampling(temperature=1.5, seed=7)
+    texts = {(await ask(engine, "Hello", max_tokens=20, sampling=hot)).text for _ in range(3)}
+    assert len(texts) == 1
 
 
-def test_the_least_temperatures_draw_what_temperature_zero_draws(engine: Engine) -> None:
-    async def play() -> None:
-        texts = {
-            (await ask(engine, "Hello", max_tokens=12, sampling=Sampling(temperature=one))).text
-            for one in (0.0, 5e-324, 1e-40)
-        }
-        assert len(texts) == 1
-
-    run(play())
+async def test_the_least_temperatures_draw_what_temperature_zero_draws(engine: Engine) -> None:
+    texts = {
+        (await ask(engine, "Hello", max_tokens=12, sampling=Sampling(temperature=one))).text
+        for one in (0.0, 5e-324, 1e-40)
+    }
+    assert len(texts) == 1
 
 
-def test_a_slow_reader_gets_merged_deltas_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_slow_reader_gets_merged_deltas_and_loses_nothing(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         generation = await engine.generate(request("long"))
         ends_at = time.monotonic() + 60
         while len(stage.model.calls) < 400 and time.monotonic() < ends_at:
@@ -97,35 +80,26 @@ def test_a_slow_reader_gets_merged_deltas_and_loses_nothing(tmp_path: Path) -> N
         texts = [event for event in events if isinstance(event, TextDelta)]
         assert "".join(event.text for event in texts) == "".join(f"w{n} " for n in range(400))
         assert len(texts) < 100
-        await engine.aclose()
-
-    run(play())
 
 
-def test_the_model_thinks_only_when_asked_to(engine: Engine) -> None:
-    async def play() -> None:
-        without = await events_of(engine, COUNT, thinking=False)
-        assert not any(isinstance(event, ThinkingDelta) for event in without)
-        answer = await ask(engine, COUNT, thinking=True)
-        assert answer.thinking.strip()
-
-    run(play())
+async def test_the_model_thinks_only_when_asked_to(engine: Engine) -> None:
+    without = await events_of(engine, COUNT, thinking=False)
+    assert not any(isinstance(event, ThinkingDelta) for event in without)
+    answer = await ask(engine, COUNT, thinking=True)
+    assert answer.thinking.strip()
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.2])
-def test_a_seed_gives_the_same_answer_alone_and_in_a_batch(
+async def test_a_seed_gives_the_same_answer_alone_and_in_a_batch(
     engine: Engine, temperature: float
 ) -> None:
-    async def play() -> None:
-        drawn = Sampling(temperature=temperature, seed=11)
-        alone = (await ask(engine, "Hello there", max_tokens=16, sampling=drawn)).text
-        others = [ask(engine, f"Repeat exactly: a {n}", max_tokens=16) for n in range(5)]
-        answers = await asyncio.gather(
-            ask(engine, "Hello there", max_tokens=16, sampling=drawn), *others
-        )
-        assert answers[0].text == alone
-
-    run(play())
+    drawn = Sampling(temperature=temperature, seed=11)
+    alone = (await ask(engine, "Hello there", max_tokens=16, sampling=drawn)).text
+    others = [ask(engine, f"Repeat exactly: a {n}", max_tokens=16) for n in range(5)]
+    answers = await asyncio.gather(
+        ask(engine, "Hello there", max_tokens=16, sampling=drawn), *others
+    )
+    assert answers[0].text == alone
 
 
 def test_negative_seeds_are_seeds(engine: Engine) -> None:
@@ -133,13 +107,10 @@ def test_negative_seeds_are_seeds(engine: Engine) -> None:
     assert run(ask(engine, "hi", max_tokens=4, sampling=hot)).finished.error is None
 
 
-def test_the_whole_prompt_can_be_seen_token_by_token(engine: Engine) -> None:
+async def test_the_whole_prompt_can_be_seen_token_by_token(engine: Engine) -> None:
     request = GenerationRequest((Message("system", "Be brief."), Message("user", "Hi")))
 
-    async def look() -> tuple[tuple[tuple[int, str], ...], int]:
-        return await engine.prompt_pieces(request), await engine.count_tokens(request)
-
-    pieces, count = run(look())
+    (pieces, count) = await engine.prompt_pieces(request), await engine.count_tokens(request)
     assert len(pieces) == count
     text = "".join(piece for _, piece in pieces)
     assert text.startswith(

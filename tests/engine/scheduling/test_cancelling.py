@@ -10,21 +10,18 @@ from engine.errors import (
     NoModel,
 )
 from engine.scheduling.limits import Limits
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta
 from tests.engine.scheduling.stages import stage_of, until
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
 
-def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
+async def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path), threading.Event()
     stage.hold_at(20, goes_on)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         generation = await engine.generate(request("long"))
         await until(lambda: len(stage.model.calls) == 20)
         generation.cancel()
@@ -35,18 +32,13 @@ def test_a_cancel_while_decoding_ends_within_a_step(tmp_path: Path) -> None:
         assert isinstance(finished, Finished)
         assert finished.stop.kind is StopKind.CANCELLED
         assert len(stage.model.calls) <= 22
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path: Path) -> None:
+async def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path, context=100_000), threading.Event()
     stage.hold_at(5, goes_on)
 
-    async def play() -> None:
-        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(prefill_chunk=16), loader=stage.load) as engine:
         generation = await engine.generate(request("x" * 2000))
         await until(lambda: len(stage.model.calls) == 5)
         generation.cancel()
@@ -56,17 +48,12 @@ def test_a_cancel_during_a_long_prefill_does_not_wait_for_its_end(tmp_path: Path
         assert answer.finished.usage.output_tokens == 0
         assert len(stage.model.calls) <= 7
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_cancelled_task_cancels_its_generation(tmp_path: Path) -> None:
+async def test_a_cancelled_task_cancels_its_generation(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.01)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         task = asyncio.ensure_future(ask(engine, "long"))
         await until(lambda: engine.status.running == 1)
         task.cancel()
@@ -74,17 +61,12 @@ def test_a_cancelled_task_cancels_its_generation(tmp_path: Path) -> None:
             await task
         await until(lambda: engine.status.running == 0)
         assert len(stage.model.calls) < 400
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) -> None:
+async def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.02)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         generation = await engine.generate(request("long", max_tokens=10))
         _, answer = await asyncio.gather(engine.load(tmp_path), generation.collect())
         assert answer.finished.stop.kind is StopKind.MAX_TOKENS
@@ -96,18 +78,13 @@ def test_a_change_of_model_waits_for_running_work_or_cancels_it(tmp_path: Path) 
         assert engine.model is None
         with pytest.raises(NoModel):
             await engine.generate(request("short"))
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
+async def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
     stage, is_cancelled = stage_of(tmp_path), threading.Event()
     stage.slow_until(is_cancelled)
 
-    async def play() -> None:
-        engine = Engine(Limits(max_rows=1), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(max_rows=1), loader=stage.load) as engine:
         first = await engine.generate(request("long", max_tokens=200))
         queued = await engine.generate(request("short"))
         queued.cancel()
@@ -116,52 +93,37 @@ def test_a_cancel_while_queued_takes_no_row(tmp_path: Path) -> None:
         assert answer.finished.stop.kind is StopKind.CANCELLED
         assert answer.finished.usage.output_tokens == 0
         assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_cancel_releases_text_that_was_held_back(tmp_path: Path) -> None:
+async def test_a_cancel_releases_text_that_was_held_back(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["a", "EN", *["é"] * 500]}, step_s=0.02)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         generation = await engine.generate(request("go", "EN" + "é" * 600))
         await until(lambda: generation.written_tokens >= 3)
         generation.cancel()
         answer = await generation.collect()
         assert answer.text.startswith("aENé")
         assert answer.finished.stop.held == answer.text[1:]
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_change_of_model_happens_after_the_last_row_was_cancelled(tmp_path: Path) -> None:
+async def test_a_change_of_model_happens_after_the_last_row_was_cancelled(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.005)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         generation = await engine.generate(request("long"))
         loading = asyncio.ensure_future(engine.load(tmp_path))
         await asyncio.sleep(0.05)
         generation.cancel()
         await loading
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) -> None:
+async def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) -> None:
     stage, goes_on = stage_of(tmp_path), threading.Event()
     stage.hold_at(20, goes_on)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         first = await engine.generate(request("long", max_tokens=40))
         loading = asyncio.ensure_future(engine.load(tmp_path))
         await asyncio.sleep(0.02)
@@ -173,6 +135,3 @@ def test_a_request_given_up_before_a_change_of_model_never_runs(tmp_path: Path) 
         await until(lambda: engine.status.running + engine.status.waiting == 0)
         # The model was not asked for the other's 400 words.
         assert len(stage.model.calls) < 100
-        await engine.aclose()
-
-    run(play())

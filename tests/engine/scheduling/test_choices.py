@@ -11,49 +11,38 @@ import pytest
 from engine.errors import InvalidRequest, QueueFull
 from engine.scheduling.inbox import Submit
 from engine.scheduling.limits import Limits
-from engine.scheduling.service import Engine
 from engine.scheduling.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import GenerationRequest, OutputConstraint
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request
 
 
-def test_the_prompt_of_several_choices_is_rendered_once(tmp_path: Path) -> None:
+async def test_the_prompt_of_several_choices_is_rendered_once(tmp_path: Path) -> None:
     rendered: list[str] = []
     load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         asked = request("short")
         choices = [replace(asked, max_tokens=5 + n) for n in range(8)]
         for generation in await engine.generate_together(choices):
             assert (await generation.collect()).text == "yes"
-        await engine.aclose()
-
-    run(play())
     assert rendered == ["short"]
 
 
-def test_the_choices_of_two_prompts_render_each_prompt_once(tmp_path: Path) -> None:
+async def test_the_choices_of_two_prompts_render_each_prompt_once(tmp_path: Path) -> None:
     rendered: list[str] = []
     load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         one, other = request("short"), request("long", max_tokens=2)
         generations = await engine.generate_together([one, one, one, other, other])
         texts = [(await generation.collect()).text for generation in generations]
         assert texts == ["yes", "yes", "yes", "w0 w1 ", "w0 w1 "]
-        await engine.aclose()
-
-    run(play())
     assert rendered == ["short", "long"]
 
 
-def test_choices_are_admitted_by_one_command_and_decoded_in_the_same_steps(
+async def test_choices_are_admitted_by_one_command_and_decoded_in_the_same_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = stage_of(tmp_path)
@@ -67,42 +56,32 @@ def test_choices_are_admitted_by_one_command_and_decoded_in_the_same_steps(
 
     monkeypatch.setattr(EngineThread, "send", spy)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         generations = await engine.generate_together([request("long", max_tokens=50)] * 4)
         await asyncio.gather(*(one.collect() for one in generations))
-        await engine.aclose()
-
-    run(play())
     assert [len(command.generations) for command in sent] == [4]
     # All four are read and decoded together: no step has fewer rows.
     assert {rows for rows, _ in stage.model.calls} == {4}
 
 
-def test_all_choices_are_refused_if_one_is_invalid(tmp_path: Path) -> None:
+async def test_all_choices_are_refused_if_one_is_invalid(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         asked = request("short")
         with pytest.raises(InvalidRequest, match="max_tokens"):
             await engine.generate_together([asked, asked, replace(asked, max_tokens=-1)])
         assert engine.status.running == engine.status.waiting == 0
         assert stage.model.calls == []
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Path) -> None:
+async def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(Limits(max_rows=2, max_waiting=2), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(max_rows=2, max_waiting=2), loader=stage.load
+    ) as engine:
         asked = request("long")
         running = await engine.generate_together([asked, asked])
         with pytest.raises(QueueFull, match="no room for 3 more together"):
@@ -111,26 +90,24 @@ def test_all_choices_are_refused_if_there_is_no_room_for_them(tmp_path: Path) ->
         for generation in (*running, *waiting):
             generation.cancel()
             await generation.collect()
-        await engine.aclose()
-
-    run(play())
 
 
-def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_named(tmp_path: Path) -> None:
+async def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_named(
+    tmp_path: Path,
+) -> None:
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(Limits(max_rows=2, max_waiting=2), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(max_rows=2, max_waiting=2), loader=stage.load
+    ) as engine:
         with pytest.raises(InvalidRequest, match="n: at most 4 answers") as caught:
             await engine.generate_together([request("short")] * 5)
         assert caught.value.field == "n"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(tmp_path: Path) -> None:
+async def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(
+    tmp_path: Path,
+) -> None:
     goes_on, begun = threading.Event(), threading.Event()
 
     def before(asked: GenerationRequest) -> None:
@@ -140,9 +117,7 @@ def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(tmp_pat
 
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(loader=rendering(stage, before))
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=rendering(stage, before)) as engine:
         task = asyncio.ensure_future(engine.generate_together([request("long")] * 3))
         await asyncio.to_thread(begun.wait, 60)
         assert engine.status.waiting == 3
@@ -154,12 +129,9 @@ def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(tmp_pat
         goes_on.set()
         assert (await ask(engine, "short")).text == "yes"
         assert {rows for rows, _ in stage.model.calls} == {1}
-        await engine.aclose()
-
-    run(play())
 
 
-def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(
+async def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from engine.stopping.matcher import Automaton
@@ -176,31 +148,21 @@ def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(
     stops = ("never-in-this-test-1", "never-in-this-test-2")
     rules = StopRules.of(*stops, scope=StopScope.ALL)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         generations = await engine.generate_together([request("short", rules=rules)] * 8)
         await asyncio.gather(*(one.collect() for one in generations))
-        await engine.aclose()
-
-    run(play())
     assert made.count(stops) == 1
     assert [one for one in made if one and one != stops] == []
 
 
-def test_the_prompt_of_the_first_constrained_request_is_rendered_once(tmp_path: Path) -> None:
+async def test_the_prompt_of_the_first_constrained_request_is_rendered_once(tmp_path: Path) -> None:
     rendered: list[str] = []
     load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         free = OutputConstraint({"type": "object", "properties": {}})
         assert (await ask(engine, "{}", constraint=free)).text == "{}"
         assert rendered == ["{}"]
         await engine.load(tmp_path)
         assert (await ask(engine, "{}", constraint=free)).text == "{}"
         assert rendered == ["{}", "{}"]
-        await engine.aclose()
-
-    run(play())

@@ -125,7 +125,7 @@ def test_an_answer_gets_an_end_even_if_ending_it_fails_again(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("place", ["step", "parser"])
-def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice(
+async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice(
     tmp_path: Path, place: str
 ) -> None:
     script = ["Look. ", "<tool_call>", "{}", "</tool_call>", *LONG]
@@ -148,27 +148,24 @@ def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice(
             stage.model.fault = lambda number: wait() if number == 8 else None
         return backend
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(Path("scripted"))
-        thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
-                      and t is engine._thread._thread._thread)  # type: ignore[union-attr]  # fmt: skip
-        running = await engine.generate(request("go"))
-        await asyncio.to_thread(is_stuck.wait, 60)
-        await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
-        answer = await running.collect()
-        assert answer.finished.stop.kind is StopKind.ERROR
-        assert answer.finished.error == "rank 1 is lost"
-        goes_on.set()
-        await asyncio.to_thread(thread.join, 60)
-        assert not thread.is_alive()
-        assert running._pending == []
-        assert (engine.status.state, engine.status.message) == ("failed", "rank 1 is lost")
-
-    run(play(), timeout_s=180)
+    engine = Engine(loader=load)
+    await engine.load(Path("scripted"))
+    thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
+                  and t is engine._thread._thread._thread)  # type: ignore[union-attr]  # fmt: skip
+    running = await engine.generate(request("go"))
+    await asyncio.to_thread(is_stuck.wait, 60)
+    await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
+    answer = await running.collect()
+    assert answer.finished.stop.kind is StopKind.ERROR
+    assert answer.finished.error == "rank 1 is lost"
+    goes_on.set()
+    await asyncio.to_thread(thread.join, 60)
+    assert not thread.is_alive()
+    assert running._pending == []
+    assert (engine.status.state, engine.status.message) == ("failed", "rank 1 is lost")
 
 
-def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_path: Path) -> None:
+async def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": LONG})
     goes_on, is_rendering = threading.Event(), threading.Event()
 
@@ -184,24 +181,21 @@ def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_path: Pa
         backend.render = slow  # type: ignore[method-assign]
         return backend
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(Path("scripted"))
-        inbox = engine._thread._thread._inbox  # type: ignore[union-attr]
-        rendered = asyncio.create_task(engine.generate(request("go")))
-        await asyncio.to_thread(is_rendering.wait, 60)
-        # The thread takes no more, and has not told anybody yet, when the prompt is rendered.
-        inbox.close(EngineClosed("rank 1 is lost"))
-        goes_on.set()
+    engine = Engine(loader=load)
+    await engine.load(Path("scripted"))
+    inbox = engine._thread._thread._inbox  # type: ignore[union-attr]
+    rendered = asyncio.create_task(engine.generate(request("go")))
+    await asyncio.to_thread(is_rendering.wait, 60)
+    # The thread takes no more, and has not told anybody yet, when the prompt is rendered.
+    inbox.close(EngineClosed("rank 1 is lost"))
+    goes_on.set()
+    with pytest.raises(EngineClosed, match="rank 1 is lost"):
+        await asyncio.wait_for(rendered, 60)
+    await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
+    late = (request("go"), request("go", constraint=OutputConstraint({"const": 1})))
+    for one in late:
         with pytest.raises(EngineClosed, match="rank 1 is lost"):
-            await asyncio.wait_for(rendered, 60)
-        await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
-        late = (request("go"), request("go", constraint=OutputConstraint({"const": 1})))
-        for one in late:
-            with pytest.raises(EngineClosed, match="rank 1 is lost"):
-                await engine.generate(one)
-
-    run(play(), timeout_s=180)
+            await engine.generate(one)
 
 
 # -- arguments ----------------------------------------------------------------------------------

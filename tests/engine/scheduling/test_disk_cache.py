@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import functools
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,16 +25,6 @@ FIRST = GenerationRequest(
     max_tokens=12,
     cache_owner=CacheOwner("me", "a conversation"),
 )
-
-
-def played(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run a test on a loop of its own."""
-
-    @functools.wraps(test)
-    def play(*args: object, **fixtures: object) -> None:
-        asyncio.run(test(*args, **fixtures))  # type: ignore[arg-type]
-
-    return play
 
 
 @contextlib.asynccontextmanager
@@ -81,7 +70,6 @@ async def written(engine: Engine) -> None:
     await asyncio.wrap_future(engine.disk.writer.do(lambda: None))
 
 
-@played
 async def test_after_a_restart_the_next_turn_reads_only_what_is_new(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -97,7 +85,6 @@ async def test_after_a_restart_the_next_turn_reads_only_what_is_new(
     assert again == anew
 
 
-@played
 async def test_after_unloading_while_idle_the_next_turn_comes_from_disk(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -112,7 +99,6 @@ async def test_after_unloading_while_idle_the_next_turn_comes_from_disk(
     assert usage.disk_tokens > 0
 
 
-@played
 async def test_after_another_model_the_next_turn_comes_from_disk(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -127,7 +113,6 @@ async def test_after_another_model_the_next_turn_comes_from_disk(
     assert usage.disk_tokens > 0
 
 
-@played
 async def test_memory_is_used_before_disk(tmp_path: Path, demo_model_path: Path) -> None:
     async with running(tmp_path, demo_model_path) as engine:
         text, _ = await asked(engine, FIRST)
@@ -137,7 +122,6 @@ async def test_memory_is_used_before_disk(tmp_path: Path, demo_model_path: Path)
     assert usage.disk_tokens == 0
 
 
-@played
 async def test_disk_serves_where_memory_has_no_room(tmp_path: Path, demo_model_path: Path) -> None:
     async with running(tmp_path, demo_model_path, Limits(prompt_cache_bytes=0)) as engine:
         text, _ = await asked(engine, FIRST)
@@ -149,7 +133,6 @@ async def test_disk_serves_where_memory_has_no_room(tmp_path: Path, demo_model_p
     assert first == second
 
 
-@played
 async def test_requests_that_are_kept_with_nothing_neither_write_nor_read_caches_on_disk(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -165,7 +148,6 @@ async def test_requests_that_are_kept_with_nothing_neither_write_nor_read_caches
     assert usage.cached_tokens == 0
 
 
-@played
 async def test_choices_of_one_request_read_the_disk_once(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -179,7 +161,6 @@ async def test_choices_of_one_request_read_the_disk_once(
     assert sum(one.finished.usage.disk_tokens > 0 for one in answers) == 1
 
 
-@played
 async def test_an_answer_that_is_cancelled_while_the_disk_is_read_ends(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -202,7 +183,6 @@ async def test_an_answer_that_is_cancelled_while_the_disk_is_read_ends(
     assert usage.disk_tokens > 0
 
 
-@played
 async def test_a_damaged_folder_only_costs_time(tmp_path: Path, demo_model_path: Path) -> None:
     async with running(tmp_path, demo_model_path) as engine:
         text, _ = await asked(engine, FIRST)
@@ -215,7 +195,6 @@ async def test_a_damaged_folder_only_costs_time(tmp_path: Path, demo_model_path:
     assert damaged == anew
 
 
-@played
 async def test_the_prompt_of_a_forgotten_owner_is_read_again(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -228,7 +207,6 @@ async def test_the_prompt_of_a_forgotten_owner_is_read_again(
     assert usage.cached_tokens == 0
 
 
-@played
 async def test_few_caches_are_held_for_answers_that_wait(
     tmp_path: Path, demo_model_path: Path
 ) -> None:

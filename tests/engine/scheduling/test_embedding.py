@@ -25,7 +25,7 @@ from engine.values.request import EmbeddingRequest, Embeddings, GenerationReques
 from tests.engine.scheduling.stages import until
 from tests.support.asking import run
 
-TEXTS = ("Paris", "The weather in Oslo is fine today. " * 9, "x", "Count from 1 to 3")
+TEXTS = ("Paris", "The weather in Oslo is fine today. " * 5, "x", "Count from 1 to 3")
 
 
 def embedded(engine: Engine, *inputs: Any, **wanted: Any) -> Embeddings:
@@ -157,14 +157,14 @@ def test_a_model_with_layers_after_the_pooling_is_refused(tmp_path: Path) -> Non
 def test_an_answer_goes_on_while_texts_are_read(small_chunks: Engine) -> None:
     async def beside() -> int:
         asked = GenerationRequest(
-            messages=(Message("user", "Count from 1 to 60, one number per line"),), max_tokens=120
+            messages=(Message("user", "Count from 1 to 60, one number per line"),), max_tokens=60
         )
         answer = await small_chunks.generate(asked)
-        reading = asyncio.create_task(small_chunks.embed(EmbeddingRequest((TEXTS[1],) * 6)))
+        reading = asyncio.create_task(small_chunks.embed(EmbeddingRequest((TEXTS[1],) * 4)))
         meanwhile = 0
         async for batch in answer.batches():
             meanwhile += sum(isinstance(one, TextDelta) for one in batch) * (not reading.done())
-        assert len((await reading).vectors) == 6
+        assert len((await reading).vectors) == 4
         return meanwhile
 
     assert run(beside()) > 3

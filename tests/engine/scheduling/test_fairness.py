@@ -12,9 +12,8 @@ import pytest
 from engine.inference.prefill import PrefillBudget
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
-from engine.scheduling.service import Engine
 from engine.values.events import PromptProgress, TextDelta
-from tests.support.asking import request, run
+from tests.support.asking import loaded_engine, request
 from tests.support.scripted import ScriptedModel, Stage
 
 LONG = [f"w{n} " for n in range(3000)]
@@ -104,13 +103,11 @@ def test_the_last_few_tokens_of_a_prompt_do_not_count_as_its_speed() -> None:
     assert pace.chunk(0, 1) == before
 
 
-def test_a_stream_continues_while_6_000_tokens_are_read(tmp_path: Path) -> None:
+async def test_a_stream_continues_while_6_000_tokens_are_read(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     costs(stage.model, 0.00005)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         stream = await engine.generate(request("long", max_tokens=100_000))
         reading = asyncio.ensure_future(stream.collect())
         long = await engine.generate(request("x" * 6_000, max_tokens=1))
@@ -126,19 +123,14 @@ def test_a_stream_continues_while_6_000_tokens_are_read(tmp_path: Path) -> None:
         assert sum(read) > 4_000
         # Without a budget of time there is one decoding step to each chunk.
         assert len(calls) - len(read) > 1.5 * len(read)
-        await engine.aclose()
-
-    run(play(), 120)
 
 
-def test_a_short_request_overtakes_a_long_prompt_that_is_being_read(tmp_path: Path) -> None:
+async def test_a_short_request_overtakes_a_long_prompt_that_is_being_read(tmp_path: Path) -> None:
     stage, is_asked = stage_of(tmp_path), threading.Event()
     stage.slow_until(is_asked)
     stage.scripts = asked = Asked(stage)
 
-    async def play() -> None:
-        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(prefill_chunk=16), loader=stage.load) as engine:
         stream = await engine.generate(request("long"))
         long = await engine.generate(request("x" * 20_000, max_tokens=1))
         short = await engine.generate(request("short"))
@@ -148,21 +140,16 @@ def test_a_short_request_overtakes_a_long_prompt_that_is_being_read(tmp_path: Pa
         for generation in (stream, long):
             generation.cancel()
             await generation.collect()
-        await engine.aclose()
-
-    run(play(), 120)
 
 
-def test_a_short_request_overtakes_long_prompts_that_take_all_places_for_reading(
+async def test_a_short_request_overtakes_long_prompts_that_take_all_places_for_reading(
     tmp_path: Path,
 ) -> None:
     stage, is_asked = stage_of(tmp_path), threading.Event()
     stage.slow_until(is_asked)
     stage.scripts = asked = Asked(stage)
 
-    async def play() -> None:
-        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(prefill_chunk=16), loader=stage.load) as engine:
         stream = await engine.generate(request("long"))
         long = [await engine.generate(request("x" * 20_000, max_tokens=1)) for _ in range(6)]
         short = await engine.generate(request("short"))
@@ -172,12 +159,9 @@ def test_a_short_request_overtakes_long_prompts_that_take_all_places_for_reading
         for generation in (stream, *long):
             generation.cancel()
             await generation.collect()
-        await engine.aclose()
-
-    run(play(), 120)
 
 
-def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> None:
+async def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     steps: list[int] = []
 
@@ -193,9 +177,7 @@ def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> Non
         backend.join = slow  # type: ignore[method-assign]
         return backend
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         stream = await engine.generate(request("long"))
         await first_text(stream)
         short = [engine.generate(request("short")) for _ in range(20)]
@@ -204,12 +186,9 @@ def test_a_step_comes_between_two_commands_that_take_long(tmp_path: Path) -> Non
         assert len(set(steps)) == len(steps) == 21
         stream.cancel()
         await stream.collect()
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None:
+async def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     done: list[str] = []
     is_sent = threading.Event()
@@ -232,9 +211,7 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
         backend.join, backend.batch.leave = slow, noted  # type: ignore[method-assign]
         return backend
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         stream = await engine.generate(request("long"))
         other = await engine.generate(request("long"))
         await first_text(stream)
@@ -247,7 +224,4 @@ def test_a_cancel_goes_before_commands_that_came_earlier(tmp_path: Path) -> None
         for one in (other, *taken):
             one.cancel()
             await one.collect()
-        await engine.aclose()
-
-    run(play())
     assert done.index("leave") <= 5

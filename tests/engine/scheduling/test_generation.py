@@ -44,63 +44,51 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return since
 
 
-def test_a_push_behind_unread_traces_costs_no_more_than_one_behind_none(
+async def test_a_push_behind_unread_traces_costs_no_more_than_one_behind_none(
     work: Callable[[], int],
 ) -> None:
-    async def play() -> None:
-        generation = unread(asyncio.get_running_loop())
-        costs = []
-        for block in range(30):
-            for number in range(200):
-                generation.push([TextDelta("a"), trace(block * 200 + number)])
-            costs.append(work())
-        # Each event is looked at once or twice, however many lie before it.
-        assert max(costs) <= 2 * 400
-        batch = await anext(generation.batches())
-        assert [event for event in batch if isinstance(event, TokenTrace)] == [
-            trace(number) for number in range(6000)
-        ]
-        assert sum(isinstance(event, TextDelta) for event in batch) == 6000
-
-    run(play())
+    generation = unread(asyncio.get_running_loop())
+    costs = []
+    for block in range(30):
+        for number in range(200):
+            generation.push([TextDelta("a"), trace(block * 200 + number)])
+        costs.append(work())
+    # Each event is looked at once or twice, however many lie before it.
+    assert max(costs) <= 2 * 400
+    batch = await anext(generation.batches())
+    assert [event for event in batch if isinstance(event, TokenTrace)] == [
+        trace(number) for number in range(6000)
+    ]
+    assert sum(isinstance(event, TextDelta) for event in batch) == 6000
 
 
-def test_unread_text_is_merged_into_one_event(work: Callable[[], int]) -> None:
-    async def play() -> None:
-        generation = unread(asyncio.get_running_loop())
-        for number in range(5000):
-            generation.push([TextDelta(f"{number} ")])
-            assert len(generation._pending) <= 70
-        assert work() <= 2 * 5000
-        generation.push([END])
-        [batch] = [batch async for batch in generation.batches()]
-        assert batch == [TextDelta("".join(f"{number} " for number in range(5000))), END]
-
-    run(play())
+async def test_unread_text_is_merged_into_one_event(work: Callable[[], int]) -> None:
+    generation = unread(asyncio.get_running_loop())
+    for number in range(5000):
+        generation.push([TextDelta(f"{number} ")])
+        assert len(generation._pending) <= 70
+    assert work() <= 2 * 5000
+    generation.push([END])
+    [batch] = [batch async for batch in generation.batches()]
+    assert batch == [TextDelta("".join(f"{number} " for number in range(5000))), END]
 
 
-def test_nothing_comes_after_the_end(work: Callable[[], int]) -> None:
-    async def play() -> None:
-        generation = unread(asyncio.get_running_loop())
-        generation.push([TextDelta("a"), END])
-        assert not generation.push([TextDelta("b"), END])
-        assert [event async for event in generation.events()] == [TextDelta("a"), END]
-
-    run(play())
+async def test_nothing_comes_after_the_end(work: Callable[[], int]) -> None:
+    generation = unread(asyncio.get_running_loop())
+    generation.push([TextDelta("a"), END])
+    assert not generation.push([TextDelta("b"), END])
+    assert [event async for event in generation.events()] == [TextDelta("a"), END]
 
 
-def test_any_number_may_wait_for_the_end_and_one_that_gives_up_disturbs_no_other() -> None:
-    async def play() -> None:
-        generation = unread(asyncio.get_running_loop())
-        waiting = [asyncio.ensure_future(generation.ended()) for _ in range(3)]
-        await asyncio.sleep(0)
-        waiting[0].cancel()
-        generation.push([END])
-        assert [event async for event in generation.events()] == [END]
-        assert await asyncio.gather(*waiting[1:]) == [END, END]
-        assert await generation.ended() is END
-
-    run(play())
+async def test_any_number_may_wait_for_the_end_and_one_that_gives_up_disturbs_no_other() -> None:
+    generation = unread(asyncio.get_running_loop())
+    waiting = [asyncio.ensure_future(generation.ended()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    generation.push([END])
+    assert [event async for event in generation.events()] == [END]
+    assert await asyncio.gather(*waiting[1:]) == [END, END]
+    assert await generation.ended() is END
 
 
 def test_a_refusal_after_its_caller_has_left_is_not_logged_as_an_error() -> None:

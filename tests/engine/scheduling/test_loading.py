@@ -13,7 +13,7 @@ from engine.library.models import check_folder
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import Failing, SlowLoading, die_once, stage_of, until
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request
 
 
 def test_loading_reports_its_phases_and_all_bytes_of_the_weights(demo_model_path: Path) -> None:
@@ -27,52 +27,46 @@ def test_loading_reports_its_phases_and_all_bytes_of_the_weights(demo_model_path
     assert seen[-1] == LoadProgress("weights", size, size)
 
 
-def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
-    async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path))
-        loader.goes_on.clear()
-        engine = Engine(loader=loader)
-        loading = asyncio.ensure_future(engine.load(tmp_path))
-        await until(lambda: (now := engine.status.loading) is not None and now.done_bytes >= 50)
-        assert engine.status.state == "loading"
-        loader.goes_on.set()
-        await loading
-        assert engine.status.loading is None
-        await engine.aclose()
-
-    run(play())
+async def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
+    loader = SlowLoading(stage_of(tmp_path))
+    loader.goes_on.clear()
+    engine = Engine(loader=loader)
+    loading = asyncio.ensure_future(engine.load(tmp_path))
+    await until(lambda: (now := engine.status.loading) is not None and now.done_bytes >= 50)
+    assert engine.status.state == "loading"
+    loader.goes_on.set()
+    await loading
+    assert engine.status.loading is None
+    await engine.aclose()
 
 
-def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
+async def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
     tmp_path: Path,
 ) -> None:
-    async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path))
-        loader.goes_on.clear()
-        engine = Engine(loader=loader)
-        loading = asyncio.ensure_future(engine.load(tmp_path))
-        await until(lambda: engine.status.loading is not None)
-        engine.cancel_load()
-        with pytest.raises(LoadCancelled):
-            await loading
-        loader.goes_on.set()
-        assert (engine.status.state, engine.model, loader.loaded) == ("none", None, 0)
-        with pytest.raises(NoModel, match="cancelled"):
-            await engine.generate(request("short"))
-        await engine.load(tmp_path)
-        assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
+    loader = SlowLoading(stage_of(tmp_path))
+    loader.goes_on.clear()
+    engine = Engine(loader=loader)
+    loading = asyncio.ensure_future(engine.load(tmp_path))
+    await until(lambda: engine.status.loading is not None)
+    engine.cancel_load()
+    with pytest.raises(LoadCancelled):
+        await loading
+    loader.goes_on.set()
+    assert (engine.status.state, engine.model, loader.loaded) == ("none", None, 0)
+    with pytest.raises(NoModel, match="cancelled"):
+        await engine.generate(request("short"))
+    await engine.load(tmp_path)
+    assert (await ask(engine, "short")).text == "yes"
+    await engine.aclose()
 
 
-def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_path: Path) -> None:
-    async def play() -> None:
-        stage, goes_on = stage_of(tmp_path), threading.Event()
-        stage.hold_at(20, goes_on)
-        loader = SlowLoading(stage)
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
+async def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(
+    tmp_path: Path,
+) -> None:
+    stage, goes_on = stage_of(tmp_path), threading.Event()
+    stage.hold_at(20, goes_on)
+    loader = SlowLoading(stage)
+    async with loaded_engine(tmp_path, loader=loader) as engine:
         generation = await engine.generate(request("long", max_tokens=60))
         change = asyncio.ensure_future(engine.load(tmp_path))
         asked_later = asyncio.ensure_future(ask(engine, "short"))
@@ -84,91 +78,74 @@ def test_a_change_that_is_cancelled_while_it_waits_keeps_model_and_answer(tmp_pa
         assert (await asked_later).text == "yes"
         assert (await generation.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert loader.loaded == 1
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_model_that_is_loaded_behind_a_running_answer_can_be_asked(tmp_path: Path) -> None:
-    async def play() -> None:
-        engine = Engine(loader=SlowLoading(stage_of(tmp_path, step_s=0.001)))
-        await engine.load(tmp_path)
+async def test_a_model_that_is_loaded_behind_a_running_answer_can_be_asked(tmp_path: Path) -> None:
+    async with loaded_engine(
+        tmp_path, loader=SlowLoading(stage_of(tmp_path, step_s=0.001))
+    ) as engine:
         generation = await engine.generate(request("long", max_tokens=60))
         await engine.load(tmp_path)
         assert (await generation.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_model_that_cannot_be_loaded_does_not_remove_the_working_one(
+async def test_a_model_that_cannot_be_loaded_does_not_remove_the_working_one(
     tmp_path: Path,
 ) -> None:
-    async def play() -> None:
-        loader = Failing(stage_of(tmp_path))
-        engine = Engine(loader=loader)
-        before = await engine.load(tmp_path)
-        loader.failures = [MemoryError("no room")]
-        with pytest.raises(ModelLoadFailed, match="no room"):
-            await engine.load(tmp_path / "other")
-        assert engine.model == before
-        assert engine.status.is_unloaded
-        assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
+    loader = Failing(stage_of(tmp_path))
+    engine = Engine(loader=loader)
+    before = await engine.load(tmp_path)
+    loader.failures = [MemoryError("no room")]
+    with pytest.raises(ModelLoadFailed, match="no room"):
+        await engine.load(tmp_path / "other")
+    assert engine.model == before
+    assert engine.status.is_unloaded
+    assert (await ask(engine, "short")).text == "yes"
+    await engine.aclose()
 
 
-def test_a_mistyped_folder_does_not_disturb_running_answers(tmp_path: Path) -> None:
-    async def play() -> None:
-        loader = Failing(stage_of(tmp_path, step_s=0.005))
-        engine = Engine(loader=loader, check=check_folder)
-        before = await engine.load(tmp_path)
-        running = await engine.generate(request("long", max_tokens=60))
-        with pytest.raises(ModelLoadFailed, match="does not exist"):
-            await engine.load(tmp_path / "mistyped", cancels_running=True)
-        assert (await running.collect()).finished.stop.kind is StopKind.MAX_TOKENS
-        assert (engine.model, engine.status.is_unloaded, loader.loaded) == (before, False, 1)
-        await engine.aclose()
-
-    run(play())
+async def test_a_mistyped_folder_does_not_disturb_running_answers(tmp_path: Path) -> None:
+    loader = Failing(stage_of(tmp_path, step_s=0.005))
+    engine = Engine(loader=loader, check=check_folder)
+    before = await engine.load(tmp_path)
+    running = await engine.generate(request("long", max_tokens=60))
+    with pytest.raises(ModelLoadFailed, match="does not exist"):
+        await engine.load(tmp_path / "mistyped", cancels_running=True)
+    assert (await running.collect()).finished.stop.kind is StopKind.MAX_TOKENS
+    assert (engine.model, engine.status.is_unloaded, loader.loaded) == (before, False, 1)
+    await engine.aclose()
 
 
 @pytest.mark.parametrize("has_model", [True, False])
-def test_a_caller_that_is_cancelled_cancels_the_load(tmp_path: Path, has_model: bool) -> None:
-    async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path))
-        engine = Engine(loader=loader)
-        before = await engine.load(tmp_path) if has_model else None
-        loader.goes_on.clear()
-        loading = asyncio.ensure_future(engine.load(tmp_path))
-        await until(lambda: engine.status.loading is not None)
-        loading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await loading
-        await until(lambda: engine.status.state != "loading")
-        loader.goes_on.set()
-        assert (engine.model, engine.status.is_unloaded) == (before, has_model)
-        assert loader.loaded == int(has_model)
-        if has_model:
-            assert (await ask(engine, "short")).text == "yes"
-        else:
-            with pytest.raises(NoModel, match="cancelled"):
-                await engine.generate(request("short"))
-        await engine.aclose()
-
-    run(play())
+async def test_a_caller_that_is_cancelled_cancels_the_load(tmp_path: Path, has_model: bool) -> None:
+    loader = SlowLoading(stage_of(tmp_path))
+    engine = Engine(loader=loader)
+    before = await engine.load(tmp_path) if has_model else None
+    loader.goes_on.clear()
+    loading = asyncio.ensure_future(engine.load(tmp_path))
+    await until(lambda: engine.status.loading is not None)
+    loading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await loading
+    await until(lambda: engine.status.state != "loading")
+    loader.goes_on.set()
+    assert (engine.model, engine.status.is_unloaded) == (before, has_model)
+    assert loader.loaded == int(has_model)
+    if has_model:
+        assert (await ask(engine, "short")).text == "yes"
+    else:
+        with pytest.raises(NoModel, match="cancelled"):
+            await engine.generate(request("short"))
+    await engine.aclose()
 
 
 @pytest.mark.engine_dies
-def test_a_fresh_thread_has_the_model_that_was_kept_although_another_load_failed(
+async def test_a_fresh_thread_has_the_model_that_was_kept_although_another_load_failed(
     tmp_path: Path,
 ) -> None:
-    async def play() -> None:
-        loader = Failing(stage_of(tmp_path))
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
+    loader = Failing(stage_of(tmp_path))
+    async with loaded_engine(tmp_path, loader=loader) as engine:
         loader.failures = [MemoryError("no room")]
         with pytest.raises(ModelLoadFailed):
             await engine.load(tmp_path / "other")
@@ -177,6 +154,3 @@ def test_a_fresh_thread_has_the_model_that_was_kept_although_another_load_failed
         assert (await generation.collect()).finished.stop.kind is StopKind.ERROR
         await until(lambda: engine.status.state == "failed")
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())

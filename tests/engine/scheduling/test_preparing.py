@@ -11,33 +11,27 @@ from engine.errors import (
     RequestCancelled,
 )
 from engine.scheduling.limits import Limits
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
 
-def test_no_prompt_is_rendered_counted_or_shown_on_the_engines_thread(tmp_path: Path) -> None:
+async def test_no_prompt_is_rendered_counted_or_shown_on_the_engines_thread(tmp_path: Path) -> None:
     threads: set[str] = set()
     load = rendering(stage_of(tmp_path), lambda _: threads.add(threading.current_thread().name))
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         await ask(engine, "short")
         await engine.count_tokens(request("x" * 50_000))
         await engine.prompt_pieces(request("short"))
         with pytest.raises(PromptTooLong):
             await engine.generate(request("x" * 50_000))
-        await engine.aclose()
-
-    run(play())
     assert threads == {"fullstop-prompts", "fullstop-long-prompts", "fullstop-counting"}
 
 
-def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
+async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
     goes_on = threading.Event()
 
     def before(asked: GenerationRequest) -> None:
@@ -46,9 +40,7 @@ def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
 
     load = rendering(stage_of(tmp_path, context=100_000), before)
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         slow = asyncio.ensure_future(engine.generate(request("x" * 50_000, max_tokens=1)))
         counting = [asyncio.ensure_future(engine.count_tokens(request("y" * 50_000)))]
         await asyncio.sleep(0)
@@ -60,12 +52,9 @@ def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
         answer = await (await slow).collect()
         assert answer.finished.usage.prompt_tokens > 50_000
         await asyncio.gather(*counting)
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> None:
+async def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> None:
     goes_on, begun = threading.Event(), threading.Event()
 
     def before(asked: GenerationRequest) -> None:
@@ -75,9 +64,7 @@ def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> None:
 
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(loader=rendering(stage, before))
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=rendering(stage, before)) as engine:
         task = asyncio.ensure_future(engine.generate(request("long")))
         await asyncio.to_thread(begun.wait, 60)
         task.cancel()
@@ -90,12 +77,9 @@ def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> None:
         # Nothing of the cancelled answer was generated.
         assert all(rows == 1 for rows, _ in stage.model.calls)
         assert len(stage.model.calls) < 20
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_path: Path) -> None:
+async def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_path: Path) -> None:
     goes_on, begun = threading.Event(), threading.Event()
 
     def before(asked: GenerationRequest) -> None:
@@ -104,9 +88,7 @@ def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_path: 
 
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(loader=rendering(stage, before))
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=rendering(stage, before)) as engine:
         asked = asyncio.ensure_future(engine.generate(request("long")))
         await asyncio.to_thread(begun.wait, 60)
         loading = asyncio.ensure_future(engine.load(tmp_path, cancels_running=True))
@@ -114,18 +96,13 @@ def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_path: 
             await asked
         goes_on.set()
         await loading
-        await engine.aclose()
-
-    run(play())
 
 
-def test_requests_are_answered_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+async def test_requests_are_answered_in_the_order_in_which_they_came(tmp_path: Path) -> None:
     order: list[str] = []
     stage = Stage(tmp_path, {f"q{n}": ["yes"] for n in range(20)})
 
-    async def play() -> None:
-        engine = Engine(Limits(max_rows=1), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(max_rows=1), loader=stage.load) as engine:
 
         async def one(number: int) -> None:
             answer = await ask(engine, f"q{number}")
@@ -133,13 +110,10 @@ def test_requests_are_answered_in_the_order_in_which_they_came(tmp_path: Path) -
             assert answer.text == "yes"
 
         await asyncio.gather(*(one(n) for n in range(20)))
-        await engine.aclose()
-
-    run(play())
     assert order == [f"q{n}" for n in range(20)]
 
 
-def test_a_change_of_model_waits_for_the_prompts_that_came_before_it(tmp_path: Path) -> None:
+async def test_a_change_of_model_waits_for_the_prompts_that_came_before_it(tmp_path: Path) -> None:
     goes_on = threading.Event()
 
     def before(asked: GenerationRequest) -> None:
@@ -148,9 +122,7 @@ def test_a_change_of_model_waits_for_the_prompts_that_came_before_it(tmp_path: P
 
     load = rendering(stage_of(tmp_path), before)
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         asked = asyncio.ensure_future(engine.generate(request("long", max_tokens=3)))
         await asyncio.sleep(0)
         loading = asyncio.ensure_future(engine.load(tmp_path))
@@ -160,6 +132,3 @@ def test_a_change_of_model_waits_for_the_prompts_that_came_before_it(tmp_path: P
         answer = await (await asked).collect()
         assert answer.finished.stop.kind is StopKind.MAX_TOKENS
         await loading
-        await engine.aclose()
-
-    run(play())

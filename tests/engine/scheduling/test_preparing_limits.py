@@ -16,12 +16,11 @@ from engine.errors import (
     QueueFull,
 )
 from engine.scheduling.limits import Limits
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import TEMPLATE
 
 
@@ -40,14 +39,12 @@ class Panic(BaseException):
     ],
     ids=["8 MB", "31 MB raw", "8 million ids", "100,001 messages", "2.7 MB"],
 )
-def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(
+async def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(
     tmp_path: Path, asked: GenerationRequest
 ) -> None:
     stage = stage_of(tmp_path)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         tokenised: list[int] = []
         inner = stage.wrapper._tokenizer
         real = inner._tokenizer
@@ -69,24 +66,16 @@ def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(
         assert sum(tokenised) <= 200_000
         inner._tokenizer = real
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_long_text_that_fits_is_tokenised_as_a_whole(tmp_path: Path) -> None:
+async def test_a_long_text_that_fits_is_tokenised_as_a_whole(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, context=4_000_000)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         assert await engine.count_tokens(request("x" * 1_500_000)) == 1_500_000 + 8
-        await engine.aclose()
-
-    run(play())
 
 
-def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
+async def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
     goes_on = threading.Event()
     stage = stage_of(tmp_path, context=100)
 
@@ -95,9 +84,7 @@ def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
 
     load = rendering(stage, before)
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         text = "x" * 30_000_000
         asked = [asyncio.ensure_future(engine.generate(request(text))) for _ in range(4)]
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=60)
@@ -106,12 +93,9 @@ def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
         found = await asyncio.gather(*asked, return_exceptions=True)
         kinds = [type(one) for one in found]
         assert kinds.count(QueueFull) == kinds.count(PromptTooLong) == 2
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) -> None:
+async def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) -> None:
     goes_on = threading.Event()
 
     def before(_: GenerationRequest) -> None:
@@ -120,9 +104,7 @@ def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) ->
 
     load = rendering(stage_of(tmp_path), before)
 
-    async def play() -> None:
-        engine = Engine(Limits(max_waiting=20), loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(max_waiting=20), loader=load) as engine:
         counts = [asyncio.ensure_future(engine.count_tokens(request("a"))) for _ in range(100)]
         await asyncio.sleep(0)
         assert (await ask(engine, "short")).text == "yes"
@@ -131,12 +113,9 @@ def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) ->
         refused = [one for one in found if isinstance(one, QueueFull)]
         assert 0 < len(refused) < 100
         assert len(refused) + sum(isinstance(one, int) for one in found) == 100
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_template_that_never_ends_is_ended(tmp_path: Path) -> None:
+async def test_a_template_that_never_ends_is_ended(tmp_path: Path) -> None:
     endless = (
         "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}"
         "{% endfor %}{% endfor %}{% endfor %}"
@@ -146,19 +125,14 @@ def test_a_template_that_never_ends_is_ended(tmp_path: Path) -> None:
         template="{% if messages[0].content == 'loop' %}" + endless + "{% endif %}" + TEMPLATE,
     )
 
-    async def play() -> None:
-        engine = Engine(Limits(preparing_s=1.0), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(preparing_s=1.0), loader=stage.load) as engine:
         for asked in (engine.generate, engine.count_tokens):
             with pytest.raises(InvalidRequest, match="template took longer than 1 seconds"):
                 await asked(request("loop"))
             assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_request_is_answered_even_if_its_thread_cannot_be_ended(tmp_path: Path) -> None:
+async def test_a_request_is_answered_even_if_its_thread_cannot_be_ended(tmp_path: Path) -> None:
     stuck = threading.Event()
 
     def before(asked: GenerationRequest) -> None:
@@ -167,21 +141,18 @@ def test_a_request_is_answered_even_if_its_thread_cannot_be_ended(tmp_path: Path
 
     load = rendering(stage_of(tmp_path), before)
 
-    async def play() -> None:
-        engine = Engine(Limits(preparing_s=0.5), loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(preparing_s=0.5), loader=load) as engine:
         with pytest.raises(InvalidRequest, match="took longer"):
             await engine.generate(request("stuck"))
         assert (await ask(engine, "short")).text == "yes"
         stuck.set()
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
 @pytest.mark.parametrize("place", ["render", "answer_format", "join", "step"])
-def test_a_panic_of_a_native_library_ends_only_its_request(tmp_path: Path, place: str) -> None:
+async def test_a_panic_of_a_native_library_ends_only_its_request(
+    tmp_path: Path, place: str
+) -> None:
     stage = stage_of(tmp_path)
 
     def load(folder: Path, **options: Any) -> Any:
@@ -198,9 +169,7 @@ def test_a_panic_of_a_native_library_ends_only_its_request(tmp_path: Path, place
         setattr(owner, place, broken)
         return backend
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         if place in ("render", "answer_format"):
             with pytest.raises(EngineError, match="index out of bounds"):
                 await engine.generate(request("short"))
@@ -210,12 +179,9 @@ def test_a_panic_of_a_native_library_ends_only_its_request(tmp_path: Path, place
             assert "index out of bounds" in (answer.finished.error or "")
         assert engine.status.state == "ready"
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> None:
+async def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     goes_on = threading.Event()
 
@@ -225,9 +191,7 @@ def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> 
 
     stage.model.fault = wait_at_six
 
-    async def play() -> None:
-        engine = Engine(Limits(stuck_after_s=1.0), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(stuck_after_s=1.0), loader=stage.load) as engine:
         answer = await ask(engine, "long")
         assert answer.finished.stop.kind is StopKind.ERROR
         assert "has not completed a step for 1 seconds" in (answer.finished.error or "")
@@ -243,6 +207,3 @@ def test_a_stuck_step_ends_its_answers_and_is_recovered_from(tmp_path: Path) -> 
             except EngineStuck:
                 assert time.monotonic() < ends_at
                 await asyncio.sleep(0.05)
-        await engine.aclose()
-
-    run(play())

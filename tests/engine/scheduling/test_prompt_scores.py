@@ -21,7 +21,7 @@ from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress
 from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import PromptScores, PromptScoring, PromptToken
-from tests.support.asking import run
+from tests.support.asking import loaded_engine
 
 CHUNK = 24
 CHOSEN = (65, 300, 767)
@@ -216,7 +216,7 @@ def test_an_answer_is_the_same_with_the_scores_of_its_prompt(loaded: Any) -> Non
     assert not any(isinstance(one, PromptScores) for one in scored[first:])
 
 
-def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_cannot(
+async def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_cannot(
     demo_model_path: Path, tmp_path: Path
 ) -> None:
     for file in demo_model_path.iterdir():
@@ -225,17 +225,12 @@ def test_a_prompt_as_long_as_the_context_can_be_scored_and_a_longer_one_cannot(
     (tmp_path / "config.json").unlink()
     (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 64}))
 
-    async def play() -> None:
-        engine = Engine()
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path) as engine:
         for request in (asked(ids(65)), asked(ids(64), max_tokens=1)):
             with pytest.raises(PromptTooLong):
                 await engine.generate(request)
         [events] = await _answered(engine, [asked(ids(64), 61)])
         assert len(scores_in(events)[1]) == 3
-        await engine.aclose()
-
-    run(play())
 
 
 def test_few_tokens_are_read_at_once_where_their_logits_would_take_much_memory() -> None:
@@ -259,45 +254,37 @@ def test_wrong_scoring_options_are_refused_by_name(loaded: Any) -> None:
         assert refused.value.field == field
 
 
-def test_a_scored_prompt_can_be_cancelled_between_chunks(demo_model_path: Path) -> None:
-    async def play() -> None:
-        engine = Engine(Limits(prefill_chunk=4))
-        info = await engine.load(demo_model_path)
-        generation = await engine.generate(asked(ids(info.context_length)))
-        scored = 0
-        async for event in generation.events():
-            if isinstance(event, PromptScores):
-                scored += len(event)
-                generation.cancel()
-        assert generation.finished is not None
-        assert generation.finished.stop.kind is StopKind.CANCELLED
-        assert scored < info.context_length
-        [_, finished] = [event async for event in (await engine.generate(asked((5,)))).events()][
-            -2:
-        ]
-        assert isinstance(finished, Finished)
-        await engine.aclose()
-
-    run(play())
+async def test_a_scored_prompt_can_be_cancelled_between_chunks(demo_model_path: Path) -> None:
+    engine = Engine(Limits(prefill_chunk=4))
+    info = await engine.load(demo_model_path)
+    generation = await engine.generate(asked(ids(info.context_length)))
+    scored = 0
+    async for event in generation.events():
+        if isinstance(event, PromptScores):
+            scored += len(event)
+            generation.cancel()
+    assert generation.finished is not None
+    assert generation.finished.stop.kind is StopKind.CANCELLED
+    assert scored < info.context_length
+    [_, finished] = [event async for event in (await engine.generate(asked((5,)))).events()][-2:]
+    assert isinstance(finished, Finished)
+    await engine.aclose()
 
 
-def test_choices_that_are_cancelled_together_read_their_prompt_no_further(
+async def test_choices_that_are_cancelled_together_read_their_prompt_no_further(
     demo_model_path: Path,
 ) -> None:
-    async def play() -> None:
-        engine = Engine(Limits(prefill_chunk=4))
-        info = await engine.load(demo_model_path)
-        choices = await engine.generate_together([asked(ids(info.context_length))] * 5)
-        async for event in choices[0].events():
-            if isinstance(event, PromptScores):
-                break
-        # Cancels all of them between two steps, and waits until nothing runs.
-        await engine.unload(cancels_running=True)
-        for events in [[event async for event in one.events()] for one in choices[1:]]:
-            assert _end(events).stop.kind is StopKind.CANCELLED
-        await engine.aclose()
-
-    run(play())
+    engine = Engine(Limits(prefill_chunk=4))
+    info = await engine.load(demo_model_path)
+    choices = await engine.generate_together([asked(ids(info.context_length))] * 5)
+    async for event in choices[0].events():
+        if isinstance(event, PromptScores):
+            break
+    # Cancels all of them between two steps, and waits until nothing runs.
+    await engine.unload(cancels_running=True)
+    for events in [[event async for event in one.events()] for one in choices[1:]]:
+        assert _end(events).stop.kind is StopKind.CANCELLED
+    await engine.aclose()
 
 
 def _end(events: Sequence[Event]) -> Finished:

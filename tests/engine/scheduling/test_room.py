@@ -16,11 +16,10 @@ from engine.library.memory import Memory
 from engine.scheduling import models, sequence
 from engine.scheduling.admission import CacheRoom, Wanted
 from engine.scheduling.limits import Limits
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import TextDelta
 from engine.values.request import EmbeddingRequest, GenerationRequest
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
 LONG = [f"w{n} " for n in range(900)]
@@ -120,13 +119,13 @@ def test_all_rows_count_with_the_length_of_the_longest() -> None:
     assert room.holds([700])
 
 
-def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_path: Path) -> None:
+async def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     rendered: list[GenerationRequest] = []
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered))
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered)
+    ) as engine:
         with pytest.raises(InvalidRequest, match="at most 4 at once") as caught:
             await engine.generate_together([request("long", max_tokens=900)] * 8)
         assert caught.value.field == "n"
@@ -137,19 +136,16 @@ def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_path: 
         assert caught.value.field == "n"
         assert rendered == []
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
+async def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path, context=100_000)
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=4096 * TOKEN), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=4096 * TOKEN), loader=stage.load
+    ) as engine:
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate(request("x" * 3000, max_tokens=2000))
         assert caught.value.field == "max_tokens"
@@ -163,17 +159,14 @@ def test_a_request_that_its_prompt_makes_too_large_is_refused_unread(
         with pytest.raises(PromptTooLong):
             await engine.generate(request("x" * 100_000, max_tokens=2000))
         assert stage.model.calls == []
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_path: Path) -> None:
+async def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=1024 * TOKEN), loader=stage.load
+    ) as engine:
         first = await engine.generate(request("long", max_tokens=400))
         large = await engine.generate(request("short", max_tokens=600))
         small = await engine.generate(request("short", max_tokens=5))
@@ -184,17 +177,14 @@ def test_a_request_that_fits_alone_but_not_beside_the_others_waits(tmp_path: Pat
         assert first._is_closed
         assert (await first.collect()).finished.stop.kind is StopKind.MAX_TOKENS
         assert max(rows for rows, _ in stage.model.calls) <= 2
-        await engine.aclose()
-
-    run(play())
 
 
-def test_short_requests_overtake_a_long_one_only_so_many_times(tmp_path: Path) -> None:
+async def test_short_requests_overtake_a_long_one_only_so_many_times(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=1024 * TOKEN), loader=stage.load
+    ) as engine:
         first = await engine.generate(request("long", max_tokens=400))
         large = await engine.generate(request("short", max_tokens=600))
         small = [await engine.generate(request("short", max_tokens=5)) for _ in range(12)]
@@ -205,17 +195,14 @@ def test_short_requests_overtake_a_long_one_only_so_many_times(tmp_path: Path) -
         first.cancel()
         for one in (large, *small[8:]):
             assert (await one.collect()).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_short_request_waits_for_at_most_one_long_one(tmp_path: Path) -> None:
+async def test_a_short_request_waits_for_at_most_one_long_one(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=768 * TOKEN), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=768 * TOKEN), loader=stage.load
+    ) as engine:
         # Not even one of them and a short one fit together.
         long = [await engine.generate(request("long", max_tokens=400)) for _ in range(4)]
         short = await engine.generate(request("short", max_tokens=5))
@@ -224,33 +211,27 @@ def test_a_short_request_waits_for_at_most_one_long_one(tmp_path: Path) -> None:
         assert [one._is_closed for one in long] == [True, False, False, False]
         for one in long:
             one.cancel()
-        await engine.aclose()
-
-    run(play(), 60)
 
 
-def test_a_cancel_makes_room_for_waiting_requests(tmp_path: Path) -> None:
+async def test_a_cancel_makes_room_for_waiting_requests(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.001)
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=1024 * TOKEN), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=1024 * TOKEN), loader=stage.load
+    ) as engine:
         first = await engine.generate(request("long", max_tokens=400))
         large = await engine.generate(request("short", max_tokens=600))
         first.cancel()
         assert (await large.collect()).text == "yes"
         assert (await first.collect()).finished.stop.kind is StopKind.CANCELLED
-        await engine.aclose()
-
-    run(play())
 
 
-def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> None:
+async def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, context=100_000)
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=512 * TOKEN), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=512 * TOKEN), loader=stage.load
+    ) as engine:
         answer = await ask(engine, "long")
         usage = answer.finished.usage
         assert answer.finished.stop.kind is StopKind.MEMORY_FULL
@@ -259,12 +240,9 @@ def test_an_answer_without_a_limit_ends_when_memory_is_full(tmp_path: Path) -> N
         for one in choices:
             usage = (await one.collect()).finished.usage
             assert usage.prompt_tokens + usage.output_tokens == 256
-        await engine.aclose()
-
-    run(play(), 120)
 
 
-def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
+async def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequence, "_USUAL_ANSWER", 512)
@@ -272,9 +250,9 @@ def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
     # The second follows before the first has become much longer.
     stage.slow_until(is_asked)
 
-    async def play() -> None:
-        engine = Engine(Limits(context_bytes=1536 * TOKEN), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(context_bytes=1536 * TOKEN), loader=stage.load
+    ) as engine:
         long = await engine.generate(request("long"))
         async for event in long.events():
             if isinstance(event, TextDelta):
@@ -290,20 +268,15 @@ def test_if_answers_without_limits_fill_the_memory_the_longest_ends(
         # The one that is left has the memory to itself.
         assert second.stop.kind is StopKind.EOS
         assert second.usage.output_tokens == len(LONG) + 1
-        await engine.aclose()
-
-    run(play(), 120)
 
 
-def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_programs_gone(
+async def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_programs_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage, machine = stage_of(tmp_path, context=100_000), [Memory(1 << 30, 0)]
     monkeypatch.setattr(models, "memory", lambda: machine[0])
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         prompt = request("x" * 5000, max_tokens=2)
         with pytest.raises(MemoryShort, match=r"only 32\.0 KB are free .* now") as caught:
             await engine.generate(prompt)
@@ -315,12 +288,9 @@ def test_a_prompt_is_too_long_only_if_it_could_not_fit_with_all_other_programs_g
         machine[0] = Memory(0, 1 << 30)
         with pytest.raises(InvalidRequest, match="shorten it"):
             await engine.generate(prompt)
-        await engine.aclose()
-
-    run(play())
 
 
-def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
+async def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = stage_of(tmp_path, context=100_000)
@@ -336,9 +306,7 @@ def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
         backends.append(backend)
         return backend
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         large = request("short", max_tokens=20_000)
         with pytest.raises(MemoryShort):
             await engine.generate(large)
@@ -349,12 +317,9 @@ def test_cached_prompts_are_no_reason_for_a_refusal_and_give_way(
         assert (await (await engine.generate(large)).collect()).text == "yes"
         [left] = evicted
         assert 0 < left < 200 * mib
-        await engine.aclose()
-
-    run(play())
 
 
-def test_without_a_limit_the_machine_s_free_memory_is_the_room(tmp_path: Path) -> None:
+async def test_without_a_limit_the_machine_s_free_memory_is_the_room(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
     def load(folder: Path, **options: Any) -> Any:
@@ -362,9 +327,7 @@ def test_without_a_limit_the_machine_s_free_memory_is_the_room(tmp_path: Path) -
         backend.info = replace(backend.info, cache=CacheSize(1 << 40), context_length=1 << 20)
         return backend
 
-    async def play() -> None:
-        engine = Engine(loader=load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=load) as engine:
         # No machine has 10,000 TB; one that seems full takes on 4,096 tokens nonetheless.
         with pytest.raises(InvalidRequest, match="max_tokens"):
             await engine.generate(request("short", max_tokens=10_000))
@@ -372,6 +335,3 @@ def test_without_a_limit_the_machine_s_free_memory_is_the_room(tmp_path: Path) -
             engine.generate(request("short", max_tokens=100)), timeout=60
         )
         assert (await generation.collect()).text == "yes"
-        await engine.aclose()
-
-    run(play())

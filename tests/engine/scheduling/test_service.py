@@ -20,33 +20,27 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest, TraceLevel
 from tests.engine.scheduling.stages import stage_of
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request, run
 
 COUNT = "Count from 1 to 10, one number per line"
 
 
-def test_without_a_model_a_request_is_refused_with_a_clear_message() -> None:
-    async def play() -> None:
-        engine = Engine()
-        with pytest.raises(NoModel):
-            await engine.generate(request("hi"))
-        await engine.aclose()
-
-    run(play())
+async def test_without_a_model_a_request_is_refused_with_a_clear_message() -> None:
+    engine = Engine()
+    with pytest.raises(NoModel):
+        await engine.generate(request("hi"))
+    await engine.aclose()
 
 
-def test_a_folder_that_is_not_a_model_is_refused_with_the_reason(tmp_path: Path) -> None:
-    async def play() -> None:
-        engine = Engine()
-        with pytest.raises(ModelLoadFailed, match=r"config\.json is missing"):
-            await engine.load(tmp_path)
-        assert engine.status.state == "failed"
-        await engine.aclose()
-
-    run(play())
+async def test_a_folder_that_is_not_a_model_is_refused_with_the_reason(tmp_path: Path) -> None:
+    engine = Engine()
+    with pytest.raises(ModelLoadFailed, match=r"config\.json is missing"):
+        await engine.load(tmp_path)
+    assert engine.status.state == "failed"
+    await engine.aclose()
 
 
-def test_damaged_weights_are_named_with_expected_and_actual_bytes(
+async def test_damaged_weights_are_named_with_expected_and_actual_bytes(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     for file in demo_model_path.iterdir():
@@ -55,40 +49,36 @@ def test_damaged_weights_are_named_with_expected_and_actual_bytes(
     weights = (demo_model_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(weights[:-100])
 
-    async def play() -> None:
-        engine = Engine()
-        with pytest.raises(ModelLoadFailed, match=rf"expected {len(weights):,} bytes, found"):
-            await engine.load(tmp_path)
-        await engine.aclose()
-
-    run(play())
+    engine = Engine()
+    with pytest.raises(ModelLoadFailed, match=rf"expected {len(weights):,} bytes, found"):
+        await engine.load(tmp_path)
+    await engine.aclose()
 
 
-def test_bad_requests_never_reach_the_model_and_name_the_field(engine: Engine) -> None:
+async def test_bad_requests_never_reach_the_model_and_name_the_field(engine: Engine) -> None:
     async def refused(asked: GenerationRequest) -> InvalidRequest:
         with pytest.raises(InvalidRequest) as caught:
             await engine.generate(asked)
         return caught.value
 
-    async def play() -> None:
-        assert (await refused(GenerationRequest())).field == "messages"
-        assert (await refused(request("x", max_tokens=-1))).field == "max_tokens"
-        ids = StopRules(token_ids=(1, 10**6))
-        assert (await refused(request("x", rules=ids))).field == "stops.token_ids[1]"
-        long = await refused(request("word " * 40_000))
-        assert "context" in long.reason
-        assert (await ask(engine, COUNT, "6")).finished.stop.value == "6"
-
-    run(play())
+    assert (await refused(GenerationRequest())).field == "messages"
+    assert (await refused(request("x", max_tokens=-1))).field == "max_tokens"
+    ids = StopRules(token_ids=(1, 10**6))
+    assert (await refused(request("x", rules=ids))).field == "stops.token_ids[1]"
+    long = await refused(request("word " * 40_000))
+    assert "context" in long.reason
+    assert (await ask(engine, COUNT, "6")).finished.stop.value == "6"
 
 
-def test_requests_beyond_the_queue_are_refused_and_the_others_answered(tmp_path: Path) -> None:
+async def test_requests_beyond_the_queue_are_refused_and_the_others_answered(
+    tmp_path: Path,
+) -> None:
     stage, is_refused = stage_of(tmp_path), threading.Event()
     stage.slow_until(is_refused)
 
-    async def play() -> None:
-        engine = Engine(Limits(max_rows=2, max_waiting=3), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(
+        tmp_path, Limits(max_rows=2, max_waiting=3), loader=stage.load
+    ) as engine:
         taken = [await engine.generate(request("long", max_tokens=200)) for _ in range(5)]
         with pytest.raises(QueueFull):
             await engine.generate(request("short"))
@@ -96,12 +86,11 @@ def test_requests_beyond_the_queue_are_refused_and_the_others_answered(tmp_path:
         answers = await asyncio.gather(*(generation.collect() for generation in taken))
         assert {answer.finished.stop.kind for answer in answers} == {StopKind.MAX_TOKENS}
         assert len({answer.text for answer in answers}) == 1
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_step_that_raises_ends_its_requests_and_the_engine_serves_on(tmp_path: Path) -> None:
+async def test_a_step_that_raises_ends_its_requests_and_the_engine_serves_on(
+    tmp_path: Path,
+) -> None:
     stage = stage_of(tmp_path)
 
     def break_at_ten(number: int) -> None:
@@ -110,22 +99,17 @@ def test_a_step_that_raises_ends_its_requests_and_the_engine_serves_on(tmp_path:
 
     stage.model.fault = break_at_ten
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         answer = await ask(engine, "long")
         assert answer.finished.stop.kind is StopKind.ERROR
         assert answer.finished.error is not None
         assert "no memory left" in answer.finished.error
         assert answer.text.startswith("w0 w1 ")
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
 @pytest.mark.engine_dies
-def test_if_the_thread_dies_open_requests_end_and_the_next_request_starts_a_new_thread(
+async def test_if_the_thread_dies_open_requests_end_and_the_next_request_starts_a_new_thread(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
@@ -136,31 +120,23 @@ def test_if_the_thread_dies_open_requests_end_and_the_next_request_starts_a_new_
 
     stage.model.fault = die_at_ten
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
         answer = await ask(engine, "long")
         assert answer.finished.stop.kind is StopKind.ERROR
         assert "killed" in (answer.finished.error or "")
         assert (await ask(engine, "short")).text == "yes"
-        await engine.aclose()
-
-    run(play())
 
 
-def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: Path) -> None:
+async def test_closing_ends_running_answers_and_refuses_new_requests(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, step_s=0.01)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
-        generation = await engine.generate(request("long"))
-        await engine.aclose()
-        assert (await generation.collect()).finished.stop.kind is StopKind.CANCELLED
-        with pytest.raises(EngineClosed):
-            await engine.generate(request("short"))
-
-    run(play())
+    engine = Engine(loader=stage.load)
+    await engine.load(tmp_path)
+    generation = await engine.generate(request("long"))
+    await engine.aclose()
+    assert (await generation.collect()).finished.stop.kind is StopKind.CANCELLED
+    with pytest.raises(EngineClosed):
+        await engine.generate(request("short"))
 
 
 def test_two_loops_are_served_at_once(engine: Engine) -> None:
@@ -178,12 +154,10 @@ def test_two_loops_are_served_at_once(engine: Engine) -> None:
     assert len(set(texts)) == 1
 
 
-def test_decoding_goes_on_while_a_long_prompt_is_read(tmp_path: Path) -> None:
+async def test_decoding_goes_on_while_a_long_prompt_is_read(tmp_path: Path) -> None:
     stage = stage_of(tmp_path, context=100_000, step_s=0.002)
 
-    async def play() -> None:
-        engine = Engine(Limits(prefill_chunk=16), loader=stage.load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, Limits(prefill_chunk=16), loader=stage.load) as engine:
         running = await engine.generate(request("long"))
         reader = asyncio.ensure_future(running.collect())
         await asyncio.sleep(0.05)
@@ -194,27 +168,23 @@ def test_decoding_goes_on_while_a_long_prompt_is_read(tmp_path: Path) -> None:
         running.cancel()
         answer = await reader
         assert answer.finished.usage.output_tokens > 60
-        await engine.aclose()
-
-    run(play())
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
-def test_loading_models_again_and_again_leaves_no_thread_behind(demo_model_path: Path) -> None:
+async def test_loading_models_again_and_again_leaves_no_thread_behind(
+    demo_model_path: Path,
+) -> None:
     def threads() -> int:
         return len(list(Path("/proc/self/task").iterdir()))
 
-    async def load_often() -> list[int]:
-        engine = Engine()
-        counts = []
-        for _ in range(5):
-            await engine.load(demo_model_path)
-            message = Message("user", "Count from 1 to 3")
-            request = GenerationRequest((message,), max_tokens=3, trace=TraceLevel.FULL)
-            await (await engine.generate(request)).collect()
-            counts.append(threads())
-        await engine.aclose()
-        return counts
-
-    counts = run(load_often())
+    engine = Engine()
+    counts = []
+    for _ in range(5):
+        await engine.load(demo_model_path)
+        message = Message("user", "Count from 1 to 3")
+        request = GenerationRequest((message,), max_tokens=3, trace=TraceLevel.FULL)
+        await (await engine.generate(request)).collect()
+        counts.append(threads())
+    await engine.aclose()
+    counts = counts
     assert counts[-1] <= counts[1]

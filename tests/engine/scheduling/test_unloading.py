@@ -11,16 +11,14 @@ from engine.errors import EngineError, ModelLoadFailed, NoModel
 from engine.scheduling import worker
 from engine.scheduling.service import Engine
 from tests.engine.scheduling.stages import Failing, SlowLoading, Waking, stage_of, until
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, loaded_engine, request
 
 
-def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
+async def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
     tmp_path: Path,
 ) -> None:
-    async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path))
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
+    loader = SlowLoading(stage_of(tmp_path))
+    async with loaded_engine(tmp_path, loader=loader) as engine:
         engine.unload_after(0.05)
         await until(lambda: engine.status.is_unloaded)
         # It is still the loaded model for everybody who asks.
@@ -31,19 +29,14 @@ def test_an_idle_model_is_unloaded_and_loaded_again_for_the_next_request(
         await until(lambda: engine.status.is_unloaded)
         assert len(await engine.tokenize("yes")) > 0
         assert loader.loaded == 3
-        await engine.aclose()
-
-    run(play())
 
 
-def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
+async def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned: list[bool] = []
 
-    async def play() -> None:
-        engine = Engine(loader=stage_of(tmp_path).load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage_of(tmp_path).load) as engine:
         monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(is_over))
         is_over = False
         answers = [await engine.generate(request("short")) for _ in range(3)]
@@ -52,12 +45,9 @@ def test_freed_memory_is_returned_once_after_answers_and_once_after_unloading(
         await until(lambda: True in returned)
         engine.unload_when_idle()
         await until(lambda: engine.status.is_unloaded and returned.count(True) >= 2)
-        await engine.aclose()
-
-    run(play())
 
 
-def test_freed_memory_is_returned_while_an_answer_runs(
+async def test_freed_memory_is_returned_while_an_answer_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     returned: list[None] = []
@@ -65,42 +55,32 @@ def test_freed_memory_is_returned_while_an_answer_runs(
     monkeypatch.setattr(worker, "_RETURNED_AFTER_S", 3600.0)
     monkeypatch.setattr(worker, "return_freed_memory", lambda: returned.append(None))
 
-    async def play() -> None:
-        engine = Engine(loader=stage_of(tmp_path).load)
-        await engine.load(tmp_path)
+    async with loaded_engine(tmp_path, loader=stage_of(tmp_path).load) as engine:
         answer = await engine.generate(request("short"))
         await until(lambda: returned)
         await answer.collect()
+
+
+async def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Path) -> None:
+    loader = Waking(stage_of(tmp_path))
+    engine = Engine(loader=loader)
+    await engine.load(tmp_path)
+    engine.unload_after(0.01)
+    await until(lambda: engine.status.is_unloaded)
+    asked = asyncio.create_task(engine.generate(request("short")))
+    await until(lambda: engine.status.state == "loading")
+    async with asyncio.timeout(30):
         await engine.aclose()
-
-    run(play())
-
-
-def test_closing_does_not_wait_for_a_model_that_is_being_read_again(tmp_path: Path) -> None:
-    async def play() -> None:
-        loader = Waking(stage_of(tmp_path))
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
-        engine.unload_after(0.01)
-        await until(lambda: engine.status.is_unloaded)
-        asked = asyncio.create_task(engine.generate(request("short")))
-        await until(lambda: engine.status.state == "loading")
-        async with asyncio.timeout(30):
-            await engine.aclose()
-        assert not loader.may_wake.is_set()
-        with pytest.raises(EngineError):
-            await asked
-
-    run(play())
+    assert not loader.may_wake.is_set()
+    with pytest.raises(EngineError):
+        await asked
 
 
-def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
+async def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
     tmp_path: Path,
 ) -> None:
-    async def play() -> None:
-        loader = Waking(stage_of(tmp_path))
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
+    loader = Waking(stage_of(tmp_path))
+    async with loaded_engine(tmp_path, loader=loader) as engine:
         engine.unload_after(0.2)
         await until(lambda: engine.status.is_unloaded)
         asked = asyncio.create_task(engine.generate(request("long")))
@@ -113,12 +93,9 @@ def test_a_question_given_up_while_the_model_is_read_again_is_never_answered(
         loader.may_wake.set()
         assert (await ask(engine, "short")).text == "yes"
         await until(lambda: engine.status.running + engine.status.waiting == 0)
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
+async def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
     is_late, goes_on = threading.Event(), threading.Event()
 
@@ -128,10 +105,8 @@ def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
             is_late.set()
             goes_on.wait(60)
 
-    async def play() -> None:
-        loader = SlowLoading(stage)
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
+    loader = SlowLoading(stage)
+    async with loaded_engine(tmp_path, loader=loader) as engine:
         stage.model.fault = fault
         answer = await engine.generate(request("long", max_tokens=60))
         engine.unload_after(0.1)
@@ -142,18 +117,13 @@ def test_a_busy_model_is_not_unloaded(tmp_path: Path) -> None:
         assert loader.loaded == 1
         await asyncio.sleep(0.2)
         assert not engine.status.is_unloaded
-        await engine.aclose()
-
-    run(play())
 
 
-def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the_model_again(
+async def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the_model_again(
     tmp_path: Path,
 ) -> None:
-    async def play() -> None:
-        loader = SlowLoading(stage_of(tmp_path, step_s=0.005))
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
+    loader = SlowLoading(stage_of(tmp_path, step_s=0.005))
+    async with loaded_engine(tmp_path, loader=loader) as engine:
         generation = await engine.generate(request("long", max_tokens=20))
         engine.unload_when_idle()
         assert (await generation.collect()).finished.usage.output_tokens == 20
@@ -164,54 +134,43 @@ def test_unloading_waits_for_the_answer_that_runs_and_the_next_request_loads_the
         # It was asked for once, and has been done.
         await asyncio.sleep(0.2)
         assert not engine.status.is_unloaded
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) -> None:
-    async def play() -> None:
-        stage, is_asked = stage_of(tmp_path), threading.Event()
-        stage.slow_until(is_asked)
-        loader = SlowLoading(stage)
-        engine = Engine(loader=loader)
-        engine.unload_when_idle()
-        await engine.load(tmp_path)
-        first = await engine.generate(request("long", max_tokens=200))
-        engine.unload_when_idle()
-        second = await engine.generate(request("long", max_tokens=40))
-        is_asked.set()
-        assert (await first.collect()).finished.usage.output_tokens == 200
-        assert (await second.collect()).finished.usage.output_tokens == 40
-        assert (await ask(engine, "short")).text == "yes"
-        assert loader.loaded == 1
-        await engine.aclose()
-
-    run(play())
+async def test_a_request_before_the_idle_unload_keeps_the_model(tmp_path: Path) -> None:
+    stage, is_asked = stage_of(tmp_path), threading.Event()
+    stage.slow_until(is_asked)
+    loader = SlowLoading(stage)
+    engine = Engine(loader=loader)
+    engine.unload_when_idle()
+    await engine.load(tmp_path)
+    first = await engine.generate(request("long", max_tokens=200))
+    engine.unload_when_idle()
+    second = await engine.generate(request("long", max_tokens=40))
+    is_asked.set()
+    assert (await first.collect()).finished.usage.output_tokens == 200
+    assert (await second.collect()).finished.usage.output_tokens == 40
+    assert (await ask(engine, "short")).text == "yes"
+    assert loader.loaded == 1
+    await engine.aclose()
 
 
-def test_removing_a_model_that_was_unloaded_while_idle_leaves_no_model(tmp_path: Path) -> None:
-    async def play() -> None:
-        engine = Engine(loader=stage_of(tmp_path).load)
-        await engine.load(tmp_path)
+async def test_removing_a_model_that_was_unloaded_while_idle_leaves_no_model(
+    tmp_path: Path,
+) -> None:
+    async with loaded_engine(tmp_path, loader=stage_of(tmp_path).load) as engine:
         engine.unload_after(0.01)
         await until(lambda: engine.status.is_unloaded)
         await engine.unload()
         assert engine.model is None
         with pytest.raises(NoModel):
             await engine.generate(request("short"))
-        await engine.aclose()
-
-    run(play())
 
 
-def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(
+async def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(
     tmp_path: Path,
 ) -> None:
-    async def play() -> None:
-        loader = Failing(stage_of(tmp_path))
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
+    loader = Failing(stage_of(tmp_path))
+    async with loaded_engine(tmp_path, loader=loader) as engine:
         engine.unload_after(0.01)
         await until(lambda: engine.status.is_unloaded)
         loader.failures = [MemoryError("no room"), ModelLoadFailed("still no room")]
@@ -224,6 +183,3 @@ def test_a_model_that_could_not_be_read_again_once_is_tried_at_the_next_request(
             await engine.count_tokens(request("short"))
         assert (await ask(engine, "short")).text == "yes"
         assert loader.loaded == 4
-        await engine.aclose()
-
-    run(play())

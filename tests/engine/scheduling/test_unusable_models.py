@@ -14,7 +14,7 @@ from engine.errors import ModelLoadFailed
 from engine.inference.mlx_loading import DamagedWeights, read_weights
 from engine.library.loading import LoadProgress
 from engine.scheduling.service import Engine
-from tests.support.asking import ask, run
+from tests.support.asking import ask, loaded_engine, run
 
 
 @pytest.mark.parametrize(
@@ -25,20 +25,17 @@ from tests.support.asking import ask, run
         ({"model_type": None}, "not a language model"),
     ],
 )
-def test_a_model_that_mlx_cannot_load_is_refused_before_the_present_one_is_freed(
+async def test_a_model_that_mlx_cannot_load_is_refused_before_the_present_one_is_freed(
     copied: Path, demo_model_path: Path, fields: dict[str, object], words: str
 ) -> None:
     changed_config(copied, **fields)
 
-    async def play() -> None:
-        engine = Engine()
-        before = await engine.load(demo_model_path)
-        with pytest.raises(ModelLoadFailed, match=words):
-            await engine.load(copied)
-        assert (engine.model, engine.status.is_unloaded) == (before, False)
-        await engine.aclose()
-
-    run(play())
+    engine = Engine()
+    before = await engine.load(demo_model_path)
+    with pytest.raises(ModelLoadFailed, match=words):
+        await engine.load(copied)
+    assert (engine.model, engine.status.is_unloaded) == (before, False)
+    await engine.aclose()
 
 
 @pytest.fixture
@@ -169,20 +166,15 @@ def test_weights_with_invalid_numbers_are_refused_by_name(
     run(play())
 
 
-def test_a_model_that_works_is_kept_where_another_one_is_damaged(
+async def test_a_model_that_works_is_kept_where_another_one_is_damaged(
     copied: Path, demo_model_path: Path
 ) -> None:
     damaged(copied, "model.embed_tokens.weight", 5, math.nan, mx.float32)
 
-    async def play() -> None:
-        engine = Engine()
-        await engine.load(demo_model_path)
+    async with loaded_engine(demo_model_path) as engine:
         with pytest.raises(ModelLoadFailed):
             await engine.load(copied)
         assert (await ask(engine, "Hi", max_tokens=2)).finished.usage.output_tokens == 2
-        await engine.aclose()
-
-    run(play())
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, 3.3e38])

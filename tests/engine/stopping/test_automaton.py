@@ -18,7 +18,7 @@ from engine.stopping.rules import (
     checked_strings,
     checked_token_ids,
 )
-from tests.support.asking import ask, run
+from tests.support.asking import ask, loaded_engine
 from tests.support.scripted import Stage
 
 LONGEST = tuple(f"{n:02}" + "x" * 1022 for n in range(64))
@@ -87,7 +87,7 @@ def test_an_automaton_in_use_is_found_however_many_were_made_since() -> None:
     assert StopMatcher(rules.strings)._automaton is held
 
 
-def test_no_list_is_made_on_the_engine_thread_nor_twice_for_one_request(
+async def test_no_list_is_made_on_the_engine_thread_nor_twice_for_one_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(
@@ -105,19 +105,12 @@ def test_no_list_is_made_on_the_engine_thread_nor_twice_for_one_request(
 
     monkeypatch.setattr(Automaton, "__init__", noted)
 
-    async def play() -> None:
-        from engine.scheduling.service import Engine
-
-        engine = Engine(loader=stage.load)
-        await engine.load(Path("scripted"))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
         for stops in lists:
             for _ in range(3):  # as many choices, each with channels that begin and end
                 rules = StopRules.of(*stops, scope=StopScope.ALL)
                 answer = await ask(engine, "go", rules=rules)
                 assert answer.text == "yes 07xxno 123"
-        await engine.aclose()
-
-    run(play())
     long = [(strings, thread) for strings, thread in made if len(strings) == 64]
     assert [strings for strings, _ in long] == lists
     assert {thread for _, thread in long} == {threading.current_thread().name}

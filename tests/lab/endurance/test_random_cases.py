@@ -9,15 +9,18 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 TIMES = 20
-IMPORT = "from tests.support.random_cases import"
+IMPORTS = ("from tests.support.random_cases import", "from hypothesis import")
 
 
 def files() -> list[str]:
     """Return the files of the tests that draw random cases."""
     every = sorted((ROOT / "tests").rglob("test_*.py"))
     mine = Path(__file__)
-    found = [one for one in every if one != mine and IMPORT in one.read_text(encoding="utf-8")]
-    return [str(one.relative_to(ROOT)) for one in found]
+    return [
+        str(one.relative_to(ROOT))
+        for one in every
+        if one != mine and any(words in one.read_text(encoding="utf-8") for words in IMPORTS)
+    ]
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ async def slow(marker: str, ctx: Context) -> str:
     try:
         await asyncio.sleep(600)
     except asyncio.CancelledError:
-        Path(marker).write_text("cancelled")  # noqa: ASYNC240
+        Path(marker).write_text("cancelled")
         raise
     return "done"
 

@@ -18,7 +18,7 @@ from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Tool
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.request import GenerationRequest, Sampling, TraceLevel
-from tests.support.asking import ask, events_of, request, run
+from tests.support.asking import ask, events_of, loaded_engine, request, run
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.random_cases import cases
 from tests.support.scripted import END
@@ -191,15 +191,13 @@ def test_a_row_continues_when_others_join_and_leave_during_its_run(tmp_path: Pat
         ]
 
 
-def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(
+async def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(
     tmp_path: Path,
 ) -> None:
     stage, is_cancelled = GuessingStage(tmp_path, {"go": WORDS * 10}), threading.Event()
     stage.slow_until(is_cancelled, 0.1)
 
-    async def play() -> None:
-        engine = Engine(loader=stage.load)
-        await engine.load(Path("scripted"))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
         for _ in range(3):
             is_cancelled.clear()
             generation = await engine.generate(asking())
@@ -214,15 +212,12 @@ def test_a_cancelled_row_ends_between_two_passes_and_the_next_answer_is_right(
             assert len(text) < 1000
         whole = await (await engine.generate(asking(max_tokens=50))).collect()
         assert whole.text == "".join((WORDS * 10)[:50])
-        await engine.aclose()
-
-    run(play())
 
 
 PIECES = ("a", "b", "ab", "EN", "D", "END", " ", "é", "🚀", "<think>", "</think>")
 
 
-@settings(max_examples=cases(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     script=st.lists(st.sampled_from(PIECES), min_size=1, max_size=30),
     wrong=st.sets(st.integers(0, 40)),

@@ -120,14 +120,11 @@ def counting(prediction: str | None) -> GenerationRequest:
 
 
 @pytest.mark.usefixtures("_eager")
-def test_a_prediction_never_changes_the_answer(engine: Engine) -> None:
+async def test_a_prediction_never_changes_the_answer(engine: Engine) -> None:
     predictions = [COUNTED, COUNTED.replace("\n9\n", "\nnine\n"), "Nothing like it at all."]
 
-    async def answers() -> list[Answer]:
-        requests = [counting(one) for one in (None, *predictions)]
-        return [await (await engine.generate(one)).collect() for one in requests]
-
-    plain, *predicted = run(answers())
+    requests = [counting(one) for one in (None, *predictions)]
+    (plain, *predicted) = [await (await engine.generate(one)).collect() for one in requests]
     for answer in predicted:
         assert answer.text == plain.text
         assert answer.finished.stop == plain.finished.stop

@@ -63,7 +63,7 @@ def test_answers_are_those_of_single_passes_in_spite_of_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = model_of("plain", mx.float32)
-    prompts = prompts_of(8)
+    prompts = prompts_of(5)
     expected, _ = answers(model, prompts)
     noisy = Noisy(model, 0.1)
     found, checks = answers(noisy, prompts, foreseen(expected, 0))

@@ -15,7 +15,7 @@ from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import until
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, request
 from tests.support.several.staged_models import StagedModels
 
 
@@ -63,129 +63,110 @@ def state(engine: Engine, name: str) -> str:
     return status.state
 
 
-def test_a_model_answers_while_another_is_loaded(held: Held) -> None:
-    async def play() -> None:
-        engine = await opened(held)
-        before = await engine.generate(request("long", model="here"))
-        slow = asyncio.ensure_future(ask(engine, "short", model="slow"))
-        await until(lambda: held.parts > 0)
-        # One that ran already, and one that comes now; both end before the load does.
-        assert (await before.collect()).text == "".join(f"w{n} " for n in range(200))
-        assert (await ask(engine, "short")).text == "yes"
-        assert (state(engine, "slow"), slow.done()) == ("loading", False)
-        held.may_end.set()
-        assert (await slow).text == "no"
-        assert held.models.loads == ["here", "slow"]
-        await engine.aclose()
-
-    run(play(), 120)
+async def test_a_model_answers_while_another_is_loaded(held: Held) -> None:
+    engine = await opened(held)
+    before = await engine.generate(request("long", model="here"))
+    slow = asyncio.ensure_future(ask(engine, "short", model="slow"))
+    await until(lambda: held.parts > 0)
+    # One that ran already, and one that comes now; both end before the load does.
+    assert (await before.collect()).text == "".join(f"w{n} " for n in range(200))
+    assert (await ask(engine, "short")).text == "yes"
+    assert (state(engine, "slow"), slow.done()) == ("loading", False)
+    held.may_end.set()
+    assert (await slow).text == "no"
+    assert held.models.loads == ["here", "slow"]
+    await engine.aclose()
 
 
-def test_a_request_that_waits_for_its_model_can_be_cancelled(held: Held) -> None:
-    async def play() -> None:
-        engine = await opened(held)
-        waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
-        await until(lambda: held.parts > 0)
-        await until(lambda: (engine.model_status("slow") or engine.models[0]).waiting == 1)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        await until(lambda: (engine.model_status("slow") or engine.models[0]).waiting == 0)
-        held.may_end.set()
-        assert (await ask(engine, "short", model="slow")).text == "no"
-        await engine.aclose()
-
-    run(play(), 120)
+async def test_a_request_that_waits_for_its_model_can_be_cancelled(held: Held) -> None:
+    engine = await opened(held)
+    waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
+    await until(lambda: held.parts > 0)
+    await until(lambda: (engine.model_status("slow") or engine.models[0]).waiting == 1)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: (engine.model_status("slow") or engine.models[0]).waiting == 0)
+    held.may_end.set()
+    assert (await ask(engine, "short", model="slow")).text == "no"
+    await engine.aclose()
 
 
-def test_a_failed_load_only_fails_the_requests_that_wait_for_it(held: Held) -> None:
-    async def play() -> None:
-        engine = await opened(held)
-        held.failure = ModelLoadFailed("the disk is gone")
-        running = await engine.generate(request("long"))
-        waiting = [asyncio.ensure_future(ask(engine, "short", model="slow")) for _ in range(3)]
-        await until(lambda: held.parts > 0)
-        held.may_end.set()
-        for one in waiting:
-            with pytest.raises(NoModel, match="the disk is gone"):
-                await one
-        assert state(engine, "slow") == "failed"
-        assert (await running.collect()).finished.stop.kind is StopKind.EOS
-        held.failure = None
-        assert (await ask(engine, "short", model="slow")).text == "no"
-        assert (engine.model is not None, engine.status.state) == (True, "ready")
-        await engine.aclose()
-
-    run(play(), 120)
+async def test_a_failed_load_only_fails_the_requests_that_wait_for_it(held: Held) -> None:
+    engine = await opened(held)
+    held.failure = ModelLoadFailed("the disk is gone")
+    running = await engine.generate(request("long"))
+    waiting = [asyncio.ensure_future(ask(engine, "short", model="slow")) for _ in range(3)]
+    await until(lambda: held.parts > 0)
+    held.may_end.set()
+    for one in waiting:
+        with pytest.raises(NoModel, match="the disk is gone"):
+            await one
+    assert state(engine, "slow") == "failed"
+    assert (await running.collect()).finished.stop.kind is StopKind.EOS
+    held.failure = None
+    assert (await ask(engine, "short", model="slow")).text == "no"
+    assert (engine.model is not None, engine.status.state) == (True, "ready")
+    await engine.aclose()
 
 
-def test_loading_another_default_model_can_be_cancelled_while_others_answer(held: Held) -> None:
-    async def play() -> None:
-        engine = await opened(held)
-        running = await engine.generate(request("long"))
-        loading = asyncio.ensure_future(engine.load(held.models.offered[1].folder))
-        await until(lambda: held.parts > 0)
-        engine.cancel_load()
-        with pytest.raises(ModelLoadFailed, match="cancelled"):
-            await loading
-        assert (await running.collect()).finished.stop.kind is StopKind.EOS
-        assert engine.model is not None
-        assert engine.model.id == "here"
-        await engine.aclose()
-
-    run(play(), 120)
-
-
-def test_the_model_that_was_loaded_last_is_the_default_one_and_the_other_stays(
+async def test_loading_another_default_model_can_be_cancelled_while_others_answer(
     held: Held,
 ) -> None:
-    async def play() -> None:
-        engine = await opened(held)
-        held.may_end.set()
-        await engine.load(held.models.offered[1].folder)
-        assert (await ask(engine, "short")).text == "no"
-        assert (await ask(engine, "short", model="here")).text == "yes"
-        await engine.load(held.models.offered[0].folder)
-        assert (await ask(engine, "short")).text == "yes"
-        assert held.models.loads == ["here", "slow"]
-        await engine.aclose()
+    engine = await opened(held)
+    running = await engine.generate(request("long"))
+    loading = asyncio.ensure_future(engine.load(held.models.offered[1].folder))
+    await until(lambda: held.parts > 0)
+    engine.cancel_load()
+    with pytest.raises(ModelLoadFailed, match="cancelled"):
+        await loading
+    assert (await running.collect()).finished.stop.kind is StopKind.EOS
+    assert engine.model is not None
+    assert engine.model.id == "here"
+    await engine.aclose()
 
-    run(play(), 120)
+
+async def test_the_model_that_was_loaded_last_is_the_default_one_and_the_other_stays(
+    held: Held,
+) -> None:
+    engine = await opened(held)
+    held.may_end.set()
+    await engine.load(held.models.offered[1].folder)
+    assert (await ask(engine, "short")).text == "no"
+    assert (await ask(engine, "short", model="here")).text == "yes"
+    await engine.load(held.models.offered[0].folder)
+    assert (await ask(engine, "short")).text == "yes"
+    assert held.models.loads == ["here", "slow"]
+    await engine.aclose()
 
 
-def test_closing_does_not_wait_for_a_load(held: Held) -> None:
-    async def play() -> None:
-        engine = await opened(held)
-        waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
-        await until(lambda: held.parts > 0)
-        await engine.aclose()
-        with pytest.raises(EngineError) as caught:
-            await waiting
-        assert isinstance(caught.value, (EngineClosed, NoModel, RequestCancelled))
-
-    run(play(), 120)
+async def test_closing_does_not_wait_for_a_load(held: Held) -> None:
+    engine = await opened(held)
+    waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
+    await until(lambda: held.parts > 0)
+    await engine.aclose()
+    with pytest.raises(EngineError) as caught:
+        await waiting
+    assert isinstance(caught.value, (EngineClosed, NoModel, RequestCancelled))
 
 
 @pytest.mark.engine_dies
-def test_a_model_that_ends_the_thread_ends_neither_another_ones_load_nor_its_request(
+async def test_a_model_that_ends_the_thread_ends_neither_another_ones_load_nor_its_request(
     held: Held,
 ) -> None:
-    async def play() -> None:
-        engine = await opened(held)
-        waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
-        await until(lambda: held.parts > 0)
+    engine = await opened(held)
+    waiting = asyncio.ensure_future(engine.generate(request("short", model="slow")))
+    await until(lambda: held.parts > 0)
 
-        def die(_: int) -> None:
-            held.models.stages["here"].model.fault = lambda _: None
-            raise SystemExit("the thread dies")
+    def die(_: int) -> None:
+        held.models.stages["here"].model.fault = lambda _: None
+        raise SystemExit("the thread dies")
 
-        held.models.stages["here"].model.fault = die
-        running = await engine.generate(request("long"))
-        assert (await running.collect()).finished.stop.kind is StopKind.ERROR
-        held.may_end.set()
-        assert (await (await waiting).collect()).text == "no"
-        assert (await ask(engine, "short")).text == "yes"
-        assert (await ask(engine, "short", model="slow")).text == "no"
-        await engine.aclose()
-
-    run(play(), 120)
+    held.models.stages["here"].model.fault = die
+    running = await engine.generate(request("long"))
+    assert (await running.collect()).finished.stop.kind is StopKind.ERROR
+    held.may_end.set()
+    assert (await (await waiting).collect()).text == "no"
+    assert (await ask(engine, "short")).text == "yes"
+    assert (await ask(engine, "short", model="slow")).text == "no"
+    await engine.aclose()

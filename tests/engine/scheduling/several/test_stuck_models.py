@@ -25,6 +25,8 @@ from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, request, run
 from tests.support.several.staged_models import StagedModels
 
+pytestmark = pytest.mark.long
+
 STUCK_AFTER_S = 1.0
 WORDS = [f"w{n} " for n in range(200)]
 WHY = "has not completed a step for 1 seconds"
@@ -91,22 +93,21 @@ def engine_threads() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name == "fullstop-engine"]
 
 
-def test_a_stuck_model_fails_with_its_cause_and_the_other_one_answers(blockade: Blockade) -> None:
-    async def play() -> None:
-        engine = await opened(blockade)
-        answer = await failed(engine, blockade)
-        assert WHY in (answer.finished.error or "")
-        there = status(engine, "there")
-        assert (there.state, there.is_stuck) == ("failed", True)
-        assert WHY in there.message
-        with pytest.raises(EngineStuck, match="Restart this model"):
-            await engine.generate(request("short", model="there"))
-        assert (await ask(engine, "short", model="here")).text == "yes"
-        assert (await ask(engine, "short")).text == "yes"
-        assert status(engine, "here").is_default
-        await engine.aclose()
-
-    run(play(), 120)
+async def test_a_stuck_model_fails_with_its_cause_and_the_other_one_answers(
+    blockade: Blockade,
+) -> None:
+    engine = await opened(blockade)
+    answer = await failed(engine, blockade)
+    assert WHY in (answer.finished.error or "")
+    there = status(engine, "there")
+    assert (there.state, there.is_stuck) == ("failed", True)
+    assert WHY in there.message
+    with pytest.raises(EngineStuck, match="Restart this model"):
+        await engine.generate(request("short", model="there"))
+    assert (await ask(engine, "short", model="here")).text == "yes"
+    assert (await ask(engine, "short")).text == "yes"
+    assert status(engine, "here").is_default
+    await engine.aclose()
 
 
 def test_answers_of_the_other_model_go_on_where_they_were(blockade: Blockade) -> None:
@@ -140,153 +141,133 @@ def test_answers_of_the_other_model_go_on_where_they_were(blockade: Blockade) ->
     run(play(), 120)
 
 
-def test_a_request_whose_model_was_waiting_to_be_loaded_is_answered_all_the_same(
+async def test_a_request_whose_model_was_waiting_to_be_loaded_is_answered_all_the_same(
     blockade: Blockade,
 ) -> None:
-    async def play() -> None:
-        engine = await opened(blockade)
-        await engine.unload("here")
-        blockade.hold_step("there", call=3)
-        stuck = asyncio.ensure_future(ask(engine, "long", model="there"))
-        await asyncio.to_thread(blockade.is_held.wait, 60)
-        waiting = [asyncio.ensure_future(ask(engine, "short", model="here")) for _ in range(3)]
-        assert (await stuck).finished.stop.kind is StopKind.ERROR
-        assert [(await one).text for one in waiting] == ["yes"] * 3
-        await engine.aclose()
-
-    run(play(), 120)
+    engine = await opened(blockade)
+    await engine.unload("here")
+    blockade.hold_step("there", call=3)
+    stuck = asyncio.ensure_future(ask(engine, "long", model="there"))
+    await asyncio.to_thread(blockade.is_held.wait, 60)
+    waiting = [asyncio.ensure_future(ask(engine, "short", model="here")) for _ in range(3)]
+    assert (await stuck).finished.stop.kind is StopKind.ERROR
+    assert [(await one).text for one in waiting] == ["yes"] * 3
+    await engine.aclose()
 
 
-def test_a_model_that_comes_back_answers_again_and_its_thread_is_gone(blockade: Blockade) -> None:
-    async def play() -> None:
-        before = len(engine_threads())
-        engine = await opened(blockade)
-        answer = await failed(engine, blockade)
-        await until(lambda: len(engine_threads()) == before + 2)
-        blockade.opened.set()
-        await until(lambda: len(engine_threads()) == before + 1)
-        assert not engine.is_stuck
-        # Nothing more came of it, and its status was not overwritten by the thread that ended.
-        assert status(engine, "there").state == "failed"
-        assert (await ask(engine, "long", model="there")).text == "".join(WORDS)
-        assert len(answer.text) < 20
-        await engine.aclose()
-
-    run(play(), 120)
-
-
-def test_a_restarted_model_answers_although_its_old_thread_still_hangs(blockade: Blockade) -> None:
-    async def play() -> None:
-        engine = await opened(blockade)
-        await failed(engine, blockade)
-        blockade.models.stages["there"].model.fault = lambda _: None
-        await engine.restart("there")
-        assert (status(engine, "there").state, status(engine, "there").is_stuck) == ("ready", False)
-        assert (await ask(engine, "long", model="there")).text == "".join(WORDS)
-        assert status(engine, "here").is_default
-        assert engine.is_stuck
-        await engine.aclose()
-
-    run(play(), 120)
-
-
-def test_an_unloaded_model_is_loaded_again_although_its_old_thread_still_hangs(
+async def test_a_model_that_comes_back_answers_again_and_its_thread_is_gone(
     blockade: Blockade,
 ) -> None:
-    async def play() -> None:
-        engine = await opened(blockade)
-        await failed(engine, blockade)
-        blockade.models.stages["there"].model.fault = lambda _: None
-        engine.unload_when_idle("there")
-        assert (await ask(engine, "long", model="there")).text == "".join(WORDS)
-        await engine.aclose()
-
-    run(play(), 120)
-
-
-def test_a_load_that_is_stuck_is_given_up_and_said(blockade: Blockade) -> None:
-    async def play() -> None:
-        engine = await opened(blockade)
-        await engine.unload("there")
-        blockade.holds_load_of = "there"
-        load = asyncio.ensure_future(engine.load(blockade.models.offered[1].folder))
-        with pytest.raises(ModelLoadFailed, match="has not been loaded any further for 1 seconds"):
-            await load
-        assert status(engine, "there").is_stuck
-        assert (await ask(engine, "short", model="here")).text == "yes"
-        blockade.holds_load_of = None
-        await engine.restart("there")
-        assert (await ask(engine, "short", model="there")).text == "yes"
-        await engine.aclose()
-
-    run(play(), 120)
+    before = len(engine_threads())
+    engine = await opened(blockade)
+    answer = await failed(engine, blockade)
+    await until(lambda: len(engine_threads()) == before + 2)
+    blockade.opened.set()
+    await until(lambda: len(engine_threads()) == before + 1)
+    assert not engine.is_stuck
+    # Nothing more came of it, and its status was not overwritten by the thread that ended.
+    assert status(engine, "there").state == "failed"
+    assert (await ask(engine, "long", model="there")).text == "".join(WORDS)
+    assert len(answer.text) < 20
+    await engine.aclose()
 
 
-def test_an_engine_that_is_closed_does_not_wait_for_a_stuck_step(blockade: Blockade) -> None:
-    async def play() -> None:
-        engine = Engine(loader=blockade)
-        engine.offer(blockade.models.offered)
-        await engine.load(blockade.models.offered[0].folder)
-        blockade.hold_step("here", call=3)
-        running = asyncio.ensure_future(ask(engine, "long"))
-        await asyncio.to_thread(blockade.is_held.wait, 60)
-        await engine.aclose()
-        assert (await running).finished.stop.kind is StopKind.CANCELLED
-        assert engine.is_stuck
-        blockade.opened.set()
-        await until(lambda: not engine.is_stuck)
-
-    run(play(), 120)
+async def test_a_restarted_model_answers_although_its_old_thread_still_hangs(
+    blockade: Blockade,
+) -> None:
+    engine = await opened(blockade)
+    await failed(engine, blockade)
+    blockade.models.stages["there"].model.fault = lambda _: None
+    await engine.restart("there")
+    assert (status(engine, "there").state, status(engine, "there").is_stuck) == ("ready", False)
+    assert (await ask(engine, "long", model="there")).text == "".join(WORDS)
+    assert status(engine, "here").is_default
+    assert engine.is_stuck
+    await engine.aclose()
 
 
-def test_too_many_stuck_threads_end_the_engine_instead_of_growing(blockade: Blockade) -> None:
-    async def play() -> None:
-        before = len(engine_threads())
-        engine = await opened(blockade)
-        for _ in range(4):
-            blockade.hold_step("there")
-            answer = await ask(engine, "short", model="there")
-            assert answer.finished.stop.kind is StopKind.ERROR
-            await engine.restart("there")
+async def test_an_unloaded_model_is_loaded_again_although_its_old_thread_still_hangs(
+    blockade: Blockade,
+) -> None:
+    engine = await opened(blockade)
+    await failed(engine, blockade)
+    blockade.models.stages["there"].model.fault = lambda _: None
+    engine.unload_when_idle("there")
+    assert (await ask(engine, "long", model="there")).text == "".join(WORDS)
+    await engine.aclose()
+
+
+async def test_a_load_that_is_stuck_is_given_up_and_said(blockade: Blockade) -> None:
+    engine = await opened(blockade)
+    await engine.unload("there")
+    blockade.holds_load_of = "there"
+    load = asyncio.ensure_future(engine.load(blockade.models.offered[1].folder))
+    with pytest.raises(ModelLoadFailed, match="has not been loaded any further for 1 seconds"):
+        await load
+    assert status(engine, "there").is_stuck
+    assert (await ask(engine, "short", model="here")).text == "yes"
+    blockade.holds_load_of = None
+    await engine.restart("there")
+    assert (await ask(engine, "short", model="there")).text == "yes"
+    await engine.aclose()
+
+
+async def test_an_engine_that_is_closed_does_not_wait_for_a_stuck_step(blockade: Blockade) -> None:
+    engine = Engine(loader=blockade)
+    engine.offer(blockade.models.offered)
+    await engine.load(blockade.models.offered[0].folder)
+    blockade.hold_step("here", call=3)
+    running = asyncio.ensure_future(ask(engine, "long"))
+    await asyncio.to_thread(blockade.is_held.wait, 60)
+    await engine.aclose()
+    assert (await running).finished.stop.kind is StopKind.CANCELLED
+    assert engine.is_stuck
+    blockade.opened.set()
+    await until(lambda: not engine.is_stuck)
+
+
+async def test_too_many_stuck_threads_end_the_engine_instead_of_growing(blockade: Blockade) -> None:
+    before = len(engine_threads())
+    engine = await opened(blockade)
+    for _ in range(4):
         blockade.hold_step("there")
-        last = await ask(engine, "short", model="there")
-        assert "restart Fullstop" in (last.finished.error or "")
-        await until(lambda: len(engine_threads()) == before + 5)
-        blockade.opened.set()
-        await until(lambda: len(engine_threads()) == before)
-
-    run(play(), 120)
+        answer = await ask(engine, "short", model="there")
+        assert answer.finished.stop.kind is StopKind.ERROR
+        await engine.restart("there")
+    blockade.hold_step("there")
+    last = await ask(engine, "short", model="there")
+    assert "restart Fullstop" in (last.finished.error or "")
+    await until(lambda: len(engine_threads()) == before + 5)
+    blockade.opened.set()
+    await until(lambda: len(engine_threads()) == before)
 
 
 # -- slow is not stuck ----------------------------------------------------------------------------
 
 
-def test_a_pass_that_computes_is_not_stuck_however_long_it_takes(blockade: Blockade) -> None:
+async def test_a_pass_that_computes_is_not_stuck_however_long_it_takes(blockade: Blockade) -> None:
     """One call of MLX over many seconds of operations, each far shorter than the limit."""
 
-    async def play() -> None:
-        engine = await opened(blockade)
-        model = blockade.models.stages["there"].model
-        took: list[int] = []
+    engine = await opened(blockade)
+    model = blockade.models.stages["there"].model
+    took: list[int] = []
 
-        def compute(number: int) -> None:
-            if not took:
-                took.append(number)
-                product = mx.random.normal((900, 900))
-                begin_s = time.monotonic()
-                mx.eval(product @ product)
-                one_s = time.monotonic() - begin_s
-                for _ in range(1 + int(2 * STUCK_AFTER_S / one_s)):
-                    product = (product @ product) * 0.001
-                mx.eval(product)
+    def compute(number: int) -> None:
+        if not took:
+            took.append(number)
+            product = mx.random.normal((900, 900))
+            begin_s = time.monotonic()
+            mx.eval(product @ product)
+            one_s = time.monotonic() - begin_s
+            for _ in range(1 + int(2 * STUCK_AFTER_S / one_s)):
+                product = (product @ product) * 0.001
+            mx.eval(product)
 
-        model.fault = compute
-        answer = await ask(engine, "short", model="there")
-        assert took
-        assert (answer.text, answer.finished.stop.kind) == ("yes", StopKind.EOS)
-        await engine.aclose()
-
-    run(play(), 240)
+    model.fault = compute
+    answer = await ask(engine, "short", model="there")
+    assert took
+    assert (answer.text, answer.finished.stop.kind) == ("yes", StopKind.EOS)
+    await engine.aclose()
 
 
 def looks(patience: Patience, work: Work | None, *looks_s: float) -> list[bool]:
