@@ -169,19 +169,17 @@ class DiskRead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedPrefix:
-    """The first tokens of a prompt as they were read from disk: consecutive segments, each with
-    the tokens of the prompt from where to where, and the snapshot behind the last token.
+    """The first tokens of a prompt as they were read from disk.
+
+    Attributes:
+        read: What was to be read.
+        segments: Consecutive segments, each with the tokens of the prompt from where to where.
+        snapshot: The other layers, behind the last of these tokens.
     """
 
-    owner: str
-    key: bytes
+    read: DiskRead
     segments: tuple[tuple[Segment, int, int], ...]
     snapshot: Snapshot
-
-    @property
-    def tokens(self) -> int:
-        """The number of these tokens."""
-        return len(self.key) // TOKEN_BYTES
 
 
 _P = ParamSpec("_P")
@@ -280,32 +278,21 @@ class PrefixIndex:
         return self._walk(owner, key_of(tokens[:-1]))[1]
 
     @_locked
-    def parts_of(self, owner: str, tokens: Sequence[int]) -> tuple[list[Piece], Snapshot] | None:
-        """Return the evaluated parts of the cache of exactly these tokens.
-
-        The parts never change. None where memory has no such cache, or no longer.
-        """
-        path, end, count = self._longest(owner, key_of(tokens))
-        if end is None or end.snapshot is None or count < len(tokens):
-            return None
-        if end.snapshot.tokens != count and not end.snapshot.is_empty:
-            return None  # it can be cut back to these tokens, but is one of more
-        return _pieces(path, count), end.snapshot
-
-    @_locked
-    def store(self, owner: str, tokens: Sequence[int], cache: Sequence[Any]) -> int:
+    def store(
+        self, owner: str, tokens: Sequence[int], cache: Sequence[Any]
+    ) -> tuple[list[Piece], Snapshot] | None:
         """Store a cache in memory, and evict what was used longest ago until the rest fits.
 
-        Returns the bytes of its snapshot.
+        Returns its evaluated parts, which never change; None where it is no cache of this model.
         """
         segment, snapshot = taken_apart(cache, len(tokens))
         if not self._takes(len(segment.layers)):
-            return 0
+            return None
         key = key_of(tokens)
         path, common = self._walk(owner, key)
         held = _held(path, common)
         if snapshot.is_empty and held == len(tokens) and self._touch_below(path[-1]):
-            return 0  # a longer cache contains it
+            return _pieces(path, held), snapshot  # a longer cache contains it
         # Copy first, because copying may fail for lack of memory. Evaluating even an empty part of
         # a lazy segment would make MLX compute the whole.
         new = segment.part(held, len(tokens)).compact() if held < len(tokens) else None
@@ -314,25 +301,26 @@ class PrefixIndex:
         if new is not None:
             self._hold(node, Block(new, held, len(tokens)))
         self._end_at(node, snapshot)
+        pieces = _pieces([*node.up()][::-1], len(tokens))
         self._thin(node)
         self.shrink_to()
-        return snapshot.size_bytes
+        return pieces, snapshot
 
     @_locked
     def install(self, loaded: LoadedPrefix) -> None:
         """Hold in memory what was read from disk; ``shrink_to`` is due once it was fetched."""
-        path, common = self._walk(loaded.owner, loaded.key)
-        held = _held(path, common)
+        owner, key, tokens = loaded.read.owner, loaded.read.key, loaded.read.tokens
+        held = _held(*self._walk(owner, key))
         blocks = [Block(segment, start, end) for segment, start, end in loaded.segments]
         if not self._has_segments:
-            blocks = [Block(Segment(()), held, loaded.tokens)]
+            blocks = [Block(Segment(()), held, tokens)]
         begins, ends = (blocks[0].start, blocks[-1].end) if blocks else (held, held)
         # What memory held when the files were chosen may have been evicted.
-        if begins > held or max(held, ends) < loaded.tokens:
+        if begins > held or max(held, ends) < tokens:
             return
         if blocks and not self._takes(len(blocks[0].segment.layers)):
             return
-        node = self._place(loaded.owner, loaded.key)
+        node = self._place(owner, key)
         for block in blocks:
             self._hold(node, block)
         self._end_at(node, loaded.snapshot)

@@ -33,7 +33,6 @@ from engine.inference.cache.segments import (
     Piece,
     Segment,
     Snapshot,
-    evaluate,
     fits,
     has_segments,
     is_cut_anywhere,
@@ -45,8 +44,6 @@ from engine.inference.cache.segments import (
     segments_in,
     snapshot_from,
     tail,
-    taken_apart,
-    view_of,
 )
 from engine.values.events import CacheMiss
 from engine.values.request import CacheOwner
@@ -145,7 +142,7 @@ class PromptCache:
         held = 0
         if loaded is not None:
             held = self.index.usable(owner.name, tokens)
-            if loaded.tokens > held:
+            if loaded.read.tokens > held:
                 self.index.install(loaded)
         cache, cached = self.index.fetch(owner.name, tokens)
         if loaded is not None:
@@ -194,20 +191,12 @@ class PromptCache:
         if not cache or not tokens:
             return
         with self._stream():
-            self._snapshot_bytes = self.index.store(owner.name, tokens, cache)
-            if ticket is not None and len(tokens) >= MIN_DISK_TOKENS:
-                self._store_on_disk(ticket, cache, tokens)
-
-    def _store_on_disk(self, ticket: Ticket, cache: Sequence[Any], tokens: list[int]) -> None:
-        parts = self.index.parts_of(ticket.owner.name, tokens)
-        if parts is None:  # memory has no room for it
-            view = view_of(cache)
-            segment, snapshot = taken_apart(view, len(tokens))
-            parts = [Piece(segment, 0, len(tokens))], snapshot
-            # Another thread can read arrays, but it cannot finish this thread's computations.
-            mx.eval(segment.layers)
-            evaluate(view)
-        self._queue(_Waiting(ticket, key_of(tokens), *parts))
+            parts = self.index.store(owner.name, tokens, cache)
+        if parts is None:
+            return
+        self._snapshot_bytes = parts[1].size_bytes
+        if ticket is not None and len(tokens) >= MIN_DISK_TOKENS:
+            self._queue(_Waiting(ticket, key_of(tokens), *parts))
 
     # -- the list of files -----------------------------------------------------------------
 
@@ -306,11 +295,7 @@ class PromptCache:
             self._delete([name])
             return None
         self._touch_now(needed.owner, needed.key)
-        return (
-            None
-            if snapshot is None
-            else LoadedPrefix(needed.owner, needed.key, tuple(segments), snapshot)
-        )
+        return None if snapshot is None else LoadedPrefix(needed, tuple(segments), snapshot)
 
     def _read_segment(
         self, needed: DiskRead, file: StoredFile, begin: int, end: int

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import (
     ArraysCache,
     BatchKVCache,
@@ -271,18 +271,6 @@ def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
         else type(part).__name__
         for part in cache
     )
-
-
-def view_of(cache: Sequence[Any]) -> list[Any]:
-    """Return the same cache in objects of its own, which share its memory.
-
-    Changes to the other cache do not change this one: MLX copies shared memory before it writes.
-    """
-    return [type(part).from_state(tree_map(_alias, part.state)) for part in cache]
-
-
-def _alias(value: Any) -> Any:
-    return value[...] if isinstance(value, mx.array) else value
 
 
 def layout_of(snapshot: Snapshot) -> list[Any]:

@@ -66,7 +66,7 @@ class Room:
         if loaded is None:
             return [], 0
         cache, cached, from_disk = self.model.fetch(owner, ids, loaded)
-        assert cached == from_disk == loaded.tokens
+        assert cached == from_disk == loaded.read.tokens
         assert cache is not None
         return cache, cached
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from engine.inference.cache.folder import StoredFile
-from engine.inference.cache.index import LoadedPrefix, PrefixIndex, key_of
+from engine.inference.cache.index import DiskRead, LoadedPrefix, PrefixIndex, key_of
 from engine.inference.cache.segments import taken_apart
 from engine.values.events import CacheMiss
 
@@ -302,7 +302,6 @@ def test_what_one_owner_keeps_is_neither_found_nor_measured_by_another(kind: str
 
     assert cache.fetch(ANOTHER, [*tokens, 7]) == (None, 0)
     assert (cache.usable(ANOTHER, [*tokens, 7]), cache.common(ANOTHER, [*tokens, 7])) == (0, 0)
-    assert cache.parts_of(ANOTHER, tokens) is None
     cache.store(ANOTHER, tokens, KINDS[kind](tokens))
     assert cache.shares == {ME: mine, ANOTHER: mine}
     assert cache.size_bytes == 2 * mine[1]
@@ -365,7 +364,7 @@ def test_memory_and_disk_together_give_a_prefix() -> None:
     assert [(file.name, begin, end) for file, begin, end in needed.files] == [("file", 60, 100)]
     segment, snapshot = taken_apart(full(list(range(100))), 100)
     read = segment.part(60, 100).compact()
-    cache.install(LoadedPrefix(ME, needed.key, ((read, 60, 100),), snapshot))
+    cache.install(LoadedPrefix(needed, ((read, 60, 100),), snapshot))
     found, count = cache.fetch(ME, [*range(100), 7])
     assert found is not None
     assert count == 100
@@ -378,6 +377,7 @@ def test_what_was_read_from_disk_is_not_used_without_what_memory_held_before_it(
     segment, snapshot = taken_apart(full(list(range(100))), 100)
     read = segment.part(60, 100).compact()
     cache.clear()
-    cache.install(LoadedPrefix(ME, key_of(range(100)), ((read, 60, 100),), snapshot))
+    needed = DiskRead(ME, key_of(range(100)))
+    cache.install(LoadedPrefix(needed, ((read, 60, 100),), snapshot))
     assert cache.fetch(ME, [*range(100), 7]) == (None, 0)
     assert cache.size_bytes == 0

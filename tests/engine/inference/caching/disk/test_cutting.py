@@ -31,7 +31,6 @@ from engine.inference.cache.segments import (
     snapshot_from,
     tail,
     taken_apart,
-    view_of,
 )
 
 
@@ -91,7 +90,7 @@ def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> N
     cache = KINDS[kind]()
     evaluate(cache)
     path = tmp_path / "one.safetensors"
-    save(str(path), view_of(cache), {"fullstop": "here"})
+    save(str(path), cache, {"fullstop": "here"})
     found, metadata = load(path)
     assert values_of(found) == values_of(cache)
     assert kinds_of(found) == kinds_of(cache)
@@ -152,14 +151,3 @@ def test_a_cache_that_forgets_its_first_tokens_is_not_trimmed() -> None:
     cache = KINDS["rotating"]()
     evaluate(cache)
     assert beginning_of(cache, 300, 250) is None
-
-
-def test_a_view_does_not_change_with_the_cache_that_it_was_taken_of() -> None:
-    cache = [filled(KVCache(), 10)]
-    evaluate(cache)
-    view = view_of(cache)
-    before = values_of(whole(view, 10))
-    cache[0].trim(5)
-    filled(cache[0], 5)
-    evaluate(cache)
-    assert values_of(whole(view, 10)) == before
