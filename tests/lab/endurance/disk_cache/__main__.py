@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.lab.endurance.disk_cache.killing import killed, write_for_ever
+from tests.lab.endurance.disk_cache.killing import MODEL, killed, write_for_ever
+from tests.support.models.hybrid_model import write_hybrid_model
 
 
 def main() -> int:
@@ -18,12 +19,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hybrid", action="store_true", help="a model whose caches have snapshots")
+    parser.add_argument("--model", type=Path, default=MODEL, help=argparse.SUPPRESS)
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.write is not None:
-        asyncio.run(write_for_ever(given.write, given.seed))
+        asyncio.run(write_for_ever(given.write, given.seed, given.model))
     with tempfile.TemporaryDirectory(prefix="fullstop-disk-") as name:
-        results = asyncio.run(killed(given.kills, given.seed, Path(name)))
+        model, folder = given.model, Path(name)
+        if given.hybrid:
+            model = write_hybrid_model(folder / "hybrid", hidden_size=64)
+        results = asyncio.run(killed(given.kills, given.seed, folder / "caches", model))
     faults = [fault for one in results for fault in one.faults]
     wrong = sum(fault.startswith("wrong") for fault in faults)
     refused = sum(fault.startswith("refused") for fault in faults)

@@ -81,12 +81,12 @@ class SlowFile(UnfinishedFile):
         return len(view)
 
 
-async def write_for_ever(folder: Path, seed: int) -> None:
+async def write_for_ever(folder: Path, seed: int, model: Path) -> None:
     """Hold conversations until the process is killed; print when it begins."""
     cache_files.UnfinishedFile = SlowFile  # type: ignore[misc]
     draws = random.Random(seed)
     engine = Engine(disk=DiskCache(folder, MOST_BYTES))
-    await engine.load(MODEL)
+    await engine.load(model)
     print("begins", flush=True)
     while True:
         await held(engine, draws.randrange(CONVERSATIONS), draws.randint(1, 4))
@@ -114,14 +114,15 @@ class Kill:
 class Right:
     """The answers of an engine without caches."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: Path) -> None:
+        self.model = model
         self._engine = Engine(Limits(prompt_cache_bytes=0))
         self._turns: dict[int, list[Message]] = {}
 
     async def messages(self, conversation: int) -> list[Message]:
         """Return a conversation of four turns."""
         if self._engine.model is None:
-            await self._engine.load(MODEL)
+            await self._engine.load(self.model)
         if conversation not in self._turns:
             self._turns[conversation] = await held(self._engine, conversation, 4)
         return self._turns[conversation]
@@ -150,11 +151,11 @@ def wait_for_a_write(folder: Path) -> None:
         time.sleep(0.002)
 
 
-def killed_while_writing(folder: Path, draws: random.Random) -> None:
+def killed_while_writing(folder: Path, model: Path, draws: random.Random) -> None:
     """Start a process that writes, and kill it at a random moment."""
-    seed = ("--seed", str(draws.randrange(1 << 30)))
+    program = [sys.executable, "-m", "tests.lab.endurance.disk_cache", "--write", str(folder)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.lab.endurance.disk_cache", "--write", str(folder), *seed],
+        [*program, "--model", str(model), "--seed", str(draws.randrange(1 << 30))],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -188,7 +189,7 @@ async def left_over(folder: Path, right: Right, draws: random.Random) -> Kill:
     heard = _Heard()
     logging.getLogger().addHandler(heard)
     try:
-        await engine.load(MODEL)
+        await engine.load(right.model)
         for conversation in draws.sample(range(CONVERSATIONS), 2):
             messages = await right.messages(conversation)
             turn = draws.randint(1, len(messages) // 2)
@@ -205,14 +206,14 @@ async def left_over(folder: Path, right: Right, draws: random.Random) -> Kill:
     return Kill(unfinished, files, from_disk, (*faults, *heard.said))
 
 
-async def killed(kills: int, seed: int, folder: Path) -> list[Kill]:
+async def killed(kills: int, seed: int, folder: Path, model: Path = MODEL) -> list[Kill]:
     """Kill a number of processes on one folder; print and return each result."""
     draws = random.Random(seed)
-    right = Right()
+    right = Right(model)
     results = []
     try:
         for number in range(kills):
-            await asyncio.to_thread(killed_while_writing, folder, draws)
+            await asyncio.to_thread(killed_while_writing, folder, model, draws)
             result = await left_over(folder, right, draws)
             results.append(result)
             print(
