@@ -546,31 +546,21 @@ class PrefixIndex:
         makes superfluous.
         """
         self._files[file.name] = file
+        replaced: set[StoredFile] = set()
+        node = self._place(owner, key)
         if file.is_snapshot:
-            node = self._place(owner, key)
-            self._use(node, node.snapshot_files, file)
-            return self._superfluous({file.kept_with})
-        if file.start:
-            self._place(owner, key[: file.start * TOKEN_BYTES])
-        for node in self._place(owner, key).up():
-            if node.begin < file.start:
-                break
-            self._use(node, node.files, file)
-        return self._superfluous({file.kept_with})
-
-    def _use(self, node: Node, files: dict[str, StoredFile], file: StoredFile) -> None:
-        before = files.get(file.kept_with)
-        if before is not None:
-            before.nodes.discard(node)
-        files[file.kept_with] = file
-        file.nodes.add(node)
-
-    def _superfluous(self, kept_with: Set[str]) -> list[str]:
-        names = [
-            name
-            for name, file in self._files.items()
-            if not file.nodes and file.kept_with in kept_with
-        ]
+            nodes = [(node, node.snapshot_files)]
+        else:
+            if file.start:
+                self._place(owner, key[: file.start * TOKEN_BYTES])
+            nodes = [(one, one.files) for one in node.up() if one.begin >= file.start]
+        for one, files in nodes:
+            if (before := files.get(file.kept_with)) is not None:
+                before.nodes.discard(one)
+                replaced.add(before)
+            files[file.kept_with] = file
+            file.nodes.add(one)
+        names = [before.name for before in replaced if not before.nodes]
         for name in names:
             del self._files[name]
         return names
@@ -663,24 +653,25 @@ class PrefixIndex:
     def _drop_orphans(self) -> list[str]:
         """Forget files without those of the tokens before them; return their names."""
         orphans: list[str] = []
-        if not self._has_segments:
-            return orphans
-        for share in list(self._shares.values()):
-            for node in list(share.root.down()):
-                parent = node.parent
-                if parent is None:
-                    continue
-                before = parent.files if parent.parent is not None else None
-                for kept_with, file in [*node.files.items()]:
-                    if before is not None and kept_with not in before:
-                        orphans.append(file.name)
-                for kept_with, file in node.snapshot_files.items():
-                    if kept_with not in node.files:
-                        orphans.append(file.name)
-        orphans = list(dict.fromkeys(orphans))
-        for name in orphans:
-            self._forget_file(name)
-        return orphans + (self._drop_orphans() if orphans else [])
+        shares = list(self._shares.values()) if self._has_segments else []
+        # A node comes before those below it.
+        for node in [node for share in shares for node in share.root.down()]:
+            parent = node.parent
+            before = None if parent is None or parent.parent is None else parent.files
+            lost = [
+                file.name
+                for kept_with, file in node.files.items()
+                if before is not None and kept_with not in before
+            ]
+            lost += [
+                file.name
+                for kept_with, file in node.snapshot_files.items()
+                if kept_with not in node.files or node.files[kept_with].name in lost
+            ]
+            for name in lost:
+                self._forget_file(name)
+            orphans += lost
+        return orphans
 
 
 def _last_used(node: Node) -> int:
