@@ -73,7 +73,6 @@ class RecordedEngine:
 
     @property
     def model(self) -> ModelInfo | None:
-        """The model that was recorded."""
         return self._recorded
 
     @property
@@ -83,7 +82,6 @@ class RecordedEngine:
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        """The model that was recorded."""
         one = self._recorded
         return (ModelStatus(one.id, one.path, state="ready", info=one, is_default=True),)
 

@@ -324,7 +324,6 @@ class ChatSession:
 
     @property
     def turns(self) -> tuple[Message, ...]:
-        """The turns so far."""
         return self._turns
 
     def question(self, line: str) -> str | None:

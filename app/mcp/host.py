@@ -143,7 +143,6 @@ class ServerRoom:
         return " ".join(filter(None, (self._file.notice, self._secrets.place_words)))
 
     def states(self) -> tuple[ServerState, ...]:
-        """Return the current state of all servers."""
         return tuple(self._state(config) for config in self._configs.values())
 
     async def load(self) -> None:
@@ -237,7 +236,6 @@ class ServerRoom:
         return session
 
     async def end(self) -> None:
-        """End all servers."""
         await asyncio.gather(*(self._end(name) for name in list(self._sessions)))
 
     # -- inside ----------------------------------------------------------------------------
@@ -418,7 +416,6 @@ class ToolServers:
 
     @property
     def servers(self) -> tuple[ServerState, ...]:
-        """The current state of all servers."""
         return self._servers
 
     @property
@@ -502,8 +499,6 @@ class ToolServers:
         return await self._do(work)
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Return a prompt of a server."""
-
         async def work(room: ServerRoom) -> str:
             result = await (await room.session(server)).prompt(name, arguments)
             return text_of_prompt(result, _MOST_ATTACHED_BYTES)

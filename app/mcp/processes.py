@@ -206,7 +206,6 @@ class ServerLog:
         return tuple(self._lines)
 
     def add(self, line: str) -> None:
-        """Add a line."""
         self._lines.append(printable(line[: MOST_LINE_CHARS + 1], MOST_LINE_CHARS))
 
     def add_bytes(self, data: bytes) -> None:

@@ -101,7 +101,6 @@ class SecretStore:
             return None, "none"
 
     def has_file(self) -> bool:
-        """Return whether secrets are in the file."""
         with self._lock, contextlib.suppress(OSError):
             return bool(self._filed())
         return False
@@ -240,7 +239,6 @@ class ToolSecrets:
             )
 
     def keep(self, server: str, name: str, value: str) -> None:
-        """Keep a value."""
         why = self._secrets.keep(_of_server(server, name), value)
         self.place_words = "Secrets are in the system’s keychain."
         if why is not None:
@@ -248,7 +246,6 @@ class ToolSecrets:
             self.place_words = f"Secrets are in a private file, because {why}."
 
     def value(self, server: str, name: str) -> str | None:
-        """Return a value, or None if there is none."""
         return self._secrets.find(_of_server(server, name))[0]
 
     def forget(self, server: str, name: str) -> None:

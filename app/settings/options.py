@@ -55,7 +55,6 @@ class AnswerOptions:
     stop_options: StopOptions = field(default_factory=StopOptions)
 
     def request(self, turns: tuple[Message, ...]) -> GenerationRequest:
-        """Return the request for an answer to these turns."""
         wanted = self.conversation
         system = (Message("system", wanted.system_prompt),) if wanted.system_prompt else ()
         return GenerationRequest(

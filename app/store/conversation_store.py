@@ -376,11 +376,9 @@ class SqliteConversationStore:
         self._put(("preset", preset.name), "", lambda db: statements.save_preset(db, row))
 
     def delete_preset(self, name: str) -> None:
-        """Delete a preset."""
         self._put(("preset", name), "", lambda db: statements.delete_preset(db, name))
 
     def save_folder(self, folder: ConversationFolder) -> None:
-        """Save a folder as it is now."""
         row = rows.folder_row(folder)
         self._put(("folder", folder.id), "", lambda db: statements.save_folder(db, row))
 

@@ -156,7 +156,6 @@ class Salvage:
             )
 
     def presets(self) -> Iterator[PresetRow]:
-        """Yield the rows of presets."""
         for values in self._rows(*_PRESETS):
             row = PresetRow(*values)
             if _is_text(row.name) and isinstance(row.content, str):
@@ -165,7 +164,6 @@ class Salvage:
                 self.state.unreadable += 1
 
     def folders(self) -> Iterator[FolderRow]:
-        """Yield the rows of folders."""
         for values in self._rows(*_FOLDERS):
             row = FolderRow(*values)
             if _is_text(row.id) and isinstance(row.content, str):

@@ -147,11 +147,9 @@ class StopRules(StopOptions):
         return replace(self, stops=tuple(known.get(text, Stop(text)) for text in strings))
 
     def scope_of(self, stop: Stop) -> StopScope:
-        """Return the scope of one of the stops."""
         return stop.scope or self.scope
 
     def counting_in(self, channel: Channel) -> tuple[int, ...]:
-        """Return the numbers of the stops that count in a channel."""
         return tuple(
             number
             for number, stop in enumerate(self.stops)

@@ -26,9 +26,7 @@ class TokenCounts(Protocol):
     """How many tokens a generation took, as ``engine.values.events.Usage`` has it."""
 
     @property
-    def prompt_tokens(self) -> int:
-        """All tokens of the prompt."""
-        ...
+    def prompt_tokens(self) -> int: ...
 
     @property
     def output_tokens(self) -> int:
@@ -54,14 +52,10 @@ class Ended(Protocol):
         ...
 
     @property
-    def usage(self) -> TokenCounts:
-        """The token counts."""
-        ...
+    def usage(self) -> TokenCounts: ...
 
     @property
-    def timing(self) -> Durations:
-        """The durations."""
-        ...
+    def timing(self) -> Durations: ...
 
     @property
     def error(self) -> str | None:

@@ -170,7 +170,6 @@ class OddsCurve(QWidget):
             self.setToolTip(f"Token {number:,}: {percent(self._odds.values[place])}{end}")
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw axes, the line above which ending was likely, and the curve."""
         odds = self._odds
         if odds is None:
             return

@@ -332,7 +332,6 @@ class Inspector(QObject):
     # -- what is shown ---------------------------------------------------------------------
 
     def show(self, shown: ShownRun | None) -> None:
-        """Show a run."""
         self.shown = shown
         self.prompt.follow(shown)
         self._is_tried = False

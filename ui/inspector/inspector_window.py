@@ -351,7 +351,6 @@ class InspectorWindow(OwnWindow):
         self._show_run(inspector.shown)
 
     def tab(self, kind: type[_Kind]) -> _Kind:
-        """Return the tab of a kind."""
         return next(part for part in self._tabs if isinstance(part, kind))
 
     async def finish(self) -> None:

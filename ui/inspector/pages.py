@@ -72,7 +72,6 @@ class ReadingPage(QTextBrowser):
         align(self)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the text, or the hint."""
         super().paintEvent(event)
         if self.hint and self.document().isEmpty():
             painter = QPainter(self.viewport())

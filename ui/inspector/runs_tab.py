@@ -45,7 +45,6 @@ class RunTable(QAbstractTableModel):
         self.endResetModel()
 
     def run_at(self, row: int) -> ShownRun | None:
-        """Return the run of a row."""
         return self._runs[row] if 0 <= row < len(self._runs) else None
 
     def row_of(self, run_id: str | None) -> int | None:
@@ -53,11 +52,9 @@ class RunTable(QAbstractTableModel):
         return next((n for n, one in enumerate(self._runs) if one.run.id == run_id), None)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of runs."""
         return 0 if parent.isValid() else len(self._runs)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
-        """Return the number of columns."""
         return 0 if parent.isValid() else len(_HEADS)
 
     def headerData(
@@ -66,7 +63,6 @@ class RunTable(QAbstractTableModel):
         orientation: Qt.Orientation,
         role: int = int(Qt.ItemDataRole.DisplayRole),
     ) -> Any:
-        """Return a column's name or its alignment."""
         if orientation is Qt.Orientation.Horizontal:
             if role == Qt.ItemDataRole.DisplayRole:
                 return _HEADS[section]

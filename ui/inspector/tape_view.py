@@ -83,7 +83,6 @@ class TapeMarks:
 
     @property
     def kinds(self) -> list[MarkKind]:
-        """The kinds of marks that are on the tape."""
         return [kind for kind, ranges in self.marked.items() if ranges]
 
     def mark(self, kind: MarkKind, written: Range) -> None:
@@ -271,18 +270,15 @@ class _Entry(QWidget):
         current_theme().changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
-        """Return the room of the sample, the word, and what is above and below the letters."""
         metrics = self.fontMetrics()
         gaps = round(3 * _GAP_CHARS * metrics.averageCharWidth())
         width = metrics.horizontalAdvance(_SAMPLE) + metrics.horizontalAdvance(self._word) + gaps
         return QSize(width, round(metrics.height() * 1.5))
 
     def minimumSizeHint(self) -> QSize:
-        """Return the same size: a smaller one would cut the word."""
         return self.sizeHint()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the sample and the word."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         metrics, colors = self.fontMetrics(), current_theme().colors
@@ -369,7 +365,6 @@ class TapeView(QTextEdit):
                 self._append(Tape(trace, new))
 
     def token_at(self, place: int) -> TokenTrace | None:
-        """Return the token at a place of the tape."""
         return self._tokens[place] if 0 <= place < len(self._tokens) else None
 
     def choose(self, place: int) -> None:
@@ -414,7 +409,6 @@ class TapeView(QTextEdit):
         self._go_to_chosen()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the text, then the marks of its tokens."""
         super().paintEvent(event)
         if self._tokens:
             painter = QPainter(self.viewport())

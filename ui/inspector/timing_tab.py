@@ -99,7 +99,6 @@ class PhaseBars(QWidget):
         self.setFixedHeight(round(self.fontMetrics().height() * _LINES) * len(self._phases))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the rows."""
         if not self._phases:
             return
         colors = current_theme().colors

@@ -97,7 +97,6 @@ class TokenTable(QAbstractTableModel):
             self.endRemoveRows()
 
     def token_at(self, row: int) -> TokenTrace | None:
-        """Return the token of a row."""
         return self._shown[row] if 0 <= row < len(self._shown) else None
 
     def row_of(self, index: int) -> int | None:
@@ -122,11 +121,9 @@ class TokenTable(QAbstractTableModel):
     # -- Qt's side -------------------------------------------------------------------------
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return how many tokens are shown."""
         return 0 if parent.isValid() else len(self._shown)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of columns."""
         return 0 if parent.isValid() else len(COLUMNS)
 
     def data(self, index: Index, role: int = _DISPLAY) -> Any:
@@ -138,7 +135,6 @@ class TokenTable(QAbstractTableModel):
         return None
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
-        """Return a column's name."""
         if orientation is Qt.Orientation.Horizontal:
             if role == _DISPLAY:
                 return COLUMNS[section]

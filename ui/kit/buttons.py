@@ -143,7 +143,6 @@ class IconBadge(QLabel):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the square and the icon."""
         color, soft = current_theme().colors.tone(self._tone)
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -181,7 +180,6 @@ class ToggleSwitch(QAbstractButton):
         self._fit()
 
     def sizeHint(self) -> QSize:
-        """Return the size that goes with the text."""
         return QSize(*(current_theme().px(side) for side in _SWITCH))
 
     def _fit(self) -> None:
@@ -189,7 +187,6 @@ class ToggleSwitch(QAbstractButton):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the track and the knob."""
         colors = current_theme().colors
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -240,7 +237,6 @@ class CheckBox(QCheckBox):
         current_theme().changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the box, then its tick."""
         super().paintEvent(event)
         if not self.isChecked():
             return
@@ -308,11 +304,9 @@ class Choice(QComboBox):
         current_theme().changed.connect(self.update)
 
     def choose(self, value: str) -> None:
-        """Show a value."""
         self.setCurrentIndex(self.findData(value))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the field, then the arrow that the style sheet leaves out."""
         super().paintEvent(event)
         theme = current_theme()
         size, edge = theme.px(_ARROW), theme.gap(_EDGE)

@@ -207,11 +207,9 @@ class GrowingInput(QPlainTextEdit):
         self._fit()
 
     def sizeHint(self) -> QSize:
-        """Return one line's height."""
         return QSize(200, self._height(1))
 
     def minimumSizeHint(self) -> QSize:
-        """Return one line's height."""
         return QSize(80, self._height(1))
 
     def _fit(self) -> None:

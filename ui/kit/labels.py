@@ -145,7 +145,6 @@ class ElidedLabel(QLabel):
         return bool(self._found[0])
 
     def minimumSizeHint(self) -> QSize:
-        """Allow any width."""
         return QSize(24, super().minimumSizeHint().height())
 
     def event(self, event: QEvent) -> bool:
@@ -158,7 +157,6 @@ class ElidedLabel(QLabel):
         return super().event(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw as much as fits."""
         painter = QPainter(self)
         painter.setPen(self.palette().color(self.foregroundRole()))
         area = self.contentsRect()
@@ -195,11 +193,9 @@ class ElidedButton(QPushButton):
         self._elide()
 
     def sizeHint(self) -> QSize:
-        """Return room for all words."""
         return self._size_of(self._whole)
 
     def minimumSizeHint(self) -> QSize:
-        """Return the width of a few characters."""
         least = self.fontMetrics().averageCharWidth() * _LEAST_CHARACTERS
         hint = self._size_of("…")
         return QSize(min(hint.width() + least, self.sizeHint().width()), hint.height())
@@ -257,7 +253,6 @@ class ElidedChip(QLabel):
         return self._whole
 
     def sizeHint(self) -> QSize:
-        """Return room for the whole text, up to a limit."""
         hint = super().sizeHint()
         metrics = self.fontMetrics()
         # The difference is the frame around the words.
@@ -266,7 +261,6 @@ class ElidedChip(QLabel):
         return QSize(around + words, hint.height())
 
     def minimumSizeHint(self) -> QSize:
-        """Return the width of a few characters."""
         least = self.fontMetrics().averageCharWidth() * 2 * _LEAST_CHARACTERS
         return QSize(min(self.sizeHint().width(), least), super().minimumSizeHint().height())
 
@@ -329,14 +323,12 @@ class StatusPill(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Return room for icon and word."""
         metrics = self.fontMetrics()
         left, right = self._sides()
         width = metrics.horizontalAdvance(self._word) + left + right
         return QSize(width, metrics.height() + current_theme().gap(8))
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the pill."""
         theme = current_theme()
         color, soft = theme.colors.tone(self._tone)
         painter = QPainter(self)

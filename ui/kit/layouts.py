@@ -185,7 +185,6 @@ class FlowLayout(QLayout):
         self._items: list[QLayoutItem] = []
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 - Qt's name
-        """Add an item."""
         self._items.append(item)
 
     def count(self) -> int:
@@ -205,11 +204,9 @@ class FlowLayout(QLayout):
         return Qt.Orientation(0)
 
     def hasHeightForWidth(self) -> bool:
-        """Return True: a narrower layout has more lines."""
         return True
 
     def heightForWidth(self, width: int) -> int:
-        """Return the height of the lines at a width."""
         return self._place(QRect(0, 0, width, 0), is_real=False)
 
     def setGeometry(self, rect: QRect) -> None:  # noqa: N802 - Qt's name
@@ -218,7 +215,6 @@ class FlowLayout(QLayout):
         self._place(rect, is_real=True)
 
     def sizeHint(self) -> QSize:
-        """Return the size of one line."""
         hints = [item.sizeHint() for item in self._items if not item.isEmpty()]
         width = sum(hint.width() for hint in hints) + self.spacing() * max(0, len(hints) - 1)
         return QSize(width, max((hint.height() for hint in hints), default=0))

@@ -222,7 +222,6 @@ class TwoLinesDelegate(QStyledItemDelegate):
         option.text = ""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:
-        """Return the height of both texts in the width of the list."""
         width = self._view.viewport().width() - 2 * self._view.spacing()
         name, rest = self._areas(index, QRect(0, 0, width, 1 << 16))
         return QSize(width, (rest if rest.height() else name).bottom() + 1 + _ABOVE_PX)

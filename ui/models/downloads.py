@@ -185,7 +185,6 @@ class Downloads(QObject):
         return f"{why}." if why else ""
 
     def resume(self, one: Download) -> None:
-        """Resume a download."""
         one.start()
         self._timer.start()
 
@@ -259,7 +258,6 @@ class DownloadRow(QFrame):
 
     @property
     def download(self) -> Download:
-        """The download that the row shows."""
         return self._one
 
     def refresh(self) -> None:

@@ -87,7 +87,6 @@ class OfferModel(QAbstractListModel):
         possession.changed.connect(self._all_changed)
 
     def rowCount(self, parent: Index | None = None) -> int:
-        """Return the number of offers."""
         return 0 if parent is not None and parent.isValid() else len(self._finder.offers)
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
@@ -200,7 +199,6 @@ class _OfferDelegate(QStyledItemDelegate):
         self._view = view
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        """Return the height of two lines."""
         line = self._view.fontMetrics().lineSpacing()
         return QSize(160, round(line * _LINES) + 2 * current_theme().gap(_PAD_PX) + 6)
 

@@ -381,7 +381,6 @@ class Possession(QObject):
         return self._by_name.get(name)
 
     def is_loaded(self, model: LibraryModel) -> bool:
-        """Whether a model is loaded."""
         return self._library.is_loaded(model.found)
 
     def is_loading(self, model: LibraryModel) -> bool:
@@ -520,7 +519,6 @@ class Finder(QObject):
             start_task(self, self._read_size(name, self._size_hub), "ask for a model's size")
 
     def offer(self, name: str) -> Offer | None:
-        """Return the offer with a name."""
         return next((offer for offer in self.offers if offer.name == name), None)
 
     async def finish(self) -> None:

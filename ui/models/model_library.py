@@ -168,7 +168,6 @@ class ModelLibrary(QObject):
         ]
 
     def is_loaded(self, found: FoundModel) -> bool:
-        """Whether a model is loaded."""
         info, folder = self.model.info, found.folder.resolve()
         return (info is not None and info.path == folder) or folder in self.model.loaded_folders()
 

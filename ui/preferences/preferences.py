@@ -317,7 +317,6 @@ class NewConversation:
     )
 
     def settings(self) -> ConversationSettings:
-        """Return the settings of a new conversation."""
         return ConversationSettings(**asdict(self))
 
 

@@ -46,7 +46,6 @@ class PreferencesState(QObject):
 
     @property
     def now(self) -> Preferences:
-        """The present preferences."""
         return self._now
 
     async def finish(self) -> None:

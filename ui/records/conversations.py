@@ -148,7 +148,6 @@ class ConversationSettings(SamplingOptions):
 
     @property
     def sampling(self) -> Sampling:
-        """The settings of sampling."""
         return Sampling(**{option.name: getattr(self, option.name) for option in SAMPLING_OPTIONS})
 
 

@@ -85,7 +85,6 @@ class MessageTree:
         return len(self._by_id)
 
     def get(self, message_id: str) -> ConversationMessage | None:
-        """Return a message by its id."""
         return self._by_id.get(message_id)
 
     def shown(self) -> list[ConversationMessage]:

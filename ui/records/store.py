@@ -290,14 +290,12 @@ class MemoryConversationStore:
         return False
 
     def load_all(self) -> list[Conversation]:
-        """Return all conversations."""
         return list(self._kept.values())
 
     async def fill(self, conversation: Conversation) -> None:
         """Do nothing: all messages are in memory already."""
 
     async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
-        """Return the messages, which are in the conversation itself."""
         return list(conversation.tree)
 
     def save(self, conversation: Conversation) -> None:
@@ -315,7 +313,6 @@ class MemoryConversationStore:
         """Do nothing: the messages are in the conversation itself."""
 
     def delete(self, conversation: Conversation) -> None:
-        """Delete a conversation."""
         self._kept.pop(conversation.id, None)
 
     def restore(self, conversation: Conversation) -> None:
@@ -359,7 +356,6 @@ class MemoryConversationStore:
         return sorted(found, key=lambda past: past.run.started_at, reverse=True)[:limit]
 
     def load_presets(self) -> list[Preset]:
-        """Return all presets."""
         return list(self._presets.values())
 
     def save_preset(self, preset: Preset) -> None:
@@ -367,11 +363,9 @@ class MemoryConversationStore:
         self._presets[preset.name] = preset
 
     def delete_preset(self, name: str) -> None:
-        """Delete a preset."""
         self._presets.pop(name, None)
 
     def load_folders(self) -> list[ConversationFolder]:
-        """Return all folders."""
         return list(self._folders.values())
 
     def save_folder(self, folder: ConversationFolder) -> None:

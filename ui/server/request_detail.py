@@ -91,7 +91,6 @@ class RequestDetail(QFrame):
         self.curl.clicked.connect(self._copy_curl)
 
     def show_entry(self, entry: RequestEntry) -> None:
-        """Show a request."""
         if entry is self.entry:
             return
         self.entry = entry
@@ -163,7 +162,6 @@ class _MessageView(QWidget):
         )
 
     def show_message(self, headers: Headers, body: RequestBody) -> None:
-        """Show headers and body."""
         self._body = body
         lines = [f"{name}: {value}" for name, value in headers]
         text = readable(body)

@@ -207,11 +207,9 @@ class RequestTable(QAbstractTableModel):
     # -- Qt's side -------------------------------------------------------------------------
 
     def rowCount(self, parent: Index | None = None) -> int:
-        """Return how many entries are shown."""
         return 0 if parent is not None and parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: Index | None = None) -> int:
-        """Return how many columns there are."""
         return 0 if parent is not None and parent.isValid() else len(RequestColumn)
 
     def headerData(
@@ -220,7 +218,6 @@ class RequestTable(QAbstractTableModel):
         orientation: Qt.Orientation,
         role: int = int(Qt.ItemDataRole.DisplayRole),
     ) -> Any:
-        """Return a column's title."""
         if orientation != Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:

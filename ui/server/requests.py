@@ -128,7 +128,6 @@ class RequestEntry:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of all its prompts."""
         return sum(end.usage.prompt_tokens for end in self.ends)
 
     @property

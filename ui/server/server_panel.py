@@ -58,7 +58,6 @@ class ApiKeyState(QObject):
 
     @property
     def has_key(self) -> bool:
-        """Whether there is a key."""
         return self.place != "none"
 
     def look(self) -> None:

@@ -219,7 +219,6 @@ class StopListModel(StopRows):
         self._change(row, what, replace(entry, stop=replace(entry.stop, **{option.name: value})))
 
     def remove(self, rows: Sequence[int]) -> None:
-        """Remove rows."""
         gone = set(rows)
         after = [entry for row, entry in enumerate(self._entries) if row not in gone]
         if len(after) < len(self._entries):

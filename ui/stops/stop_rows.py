@@ -394,11 +394,9 @@ class StopRows(QAbstractTableModel):
         return list(self._entries)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of sequences."""
         return 0 if parent.isValid() else len(self._entries)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of columns."""
         return 0 if parent.isValid() else len(StopColumn)
 
     def data(self, index: Index, role: int = _DISPLAY) -> Any:
@@ -425,7 +423,6 @@ class StopRows(QAbstractTableModel):
                 return remark_cell(self.remarks_on(row), role)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
-        """Return a column's title or a row's number."""
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         if orientation == Qt.Orientation.Vertical:
@@ -433,7 +430,6 @@ class StopRows(QAbstractTableModel):
         return TITLES[section]
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Return flags that let rows be switched, edited and dragged, and dropped between rows."""
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
@@ -478,15 +474,12 @@ class StopRows(QAbstractTableModel):
     # -- drag and drop ---------------------------------------------------------------------
 
     def supportedDropActions(self) -> Qt.DropAction:
-        """Return the only action: rows are moved, never copied."""
         return Qt.DropAction.MoveAction
 
     def mimeTypes(self) -> list[str]:
-        """Return the type of a dragged row."""
         return [_ROW_MIME]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
-        """Return the dragged row."""
         data = QMimeData()
         if indexes:
             data.setData(_ROW_MIME, str(indexes[0].row()).encode())

@@ -92,7 +92,6 @@ class StopDelegate(QStyledItemDelegate):
         painter.restore()
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
-        """Return a field for typing the sequence, with escapes if the mode says so."""
         editor = QLineEdit(parent)
         editor.setFont(fixed_font(self._table.font(), 1.0))
         model = index.model()
@@ -104,12 +103,10 @@ class StopDelegate(QStyledItemDelegate):
         return editor
 
     def setEditorData(self, editor: QWidget, index: Index) -> None:
-        """Fill in the sequence as it is typed."""
         assert isinstance(editor, QLineEdit)
         editor.setText(str(index.data(Qt.ItemDataRole.EditRole)))
 
     def setModelData(self, editor: QWidget, model: QAbstractItemModel, index: Index) -> None:
-        """Give the model exactly the typed text."""
         assert isinstance(editor, QLineEdit)
         model.setData(index, editor.text(), Qt.ItemDataRole.EditRole)
 
@@ -284,7 +281,6 @@ class StopTable(QTableView):
         return round(width) + 2 * PAD_PX + 2
 
     def sizeHint(self) -> QSize:
-        """Return a height for all rows, up to seven."""
         model = self.model()
         rows = model.rowCount() if model is not None else 0
         frame = 2 * (current_theme().gap(_FRAME_PAD_PX) + 1)

@@ -39,7 +39,6 @@ class NamedValueRows(QWidget):
         self._column = column(row(self.more, STRETCH), STRETCH, spacing=6, on=self)
 
     def show_values(self, values: Iterable[NamedValue]) -> None:
-        """Show values."""
         for value in values:
             self._add(value)
 
@@ -82,7 +81,6 @@ class _Row(QWidget):
         row((self.name, 2), (self.text, 3), self.secret, self.remove, on=self)
 
     def value(self) -> NamedValue:
-        """Return its present value."""
         return NamedValue(self.name.text().strip(), self.text.text(), self.secret.isChecked())
 
     def _show_kind(self, is_secret: bool) -> None:
@@ -221,7 +219,6 @@ class ServerForm(_KeptDialog):
         self.name.setFocus()
 
     def edited(self) -> ToolServerConfig:
-        """Return the server as it was edited."""
         is_program = self.kind.currentData() == "program"
         args = self.args.toPlainText()
         return replace(

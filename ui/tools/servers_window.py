@@ -90,7 +90,6 @@ class ServerDetail(QWidget):
         self.switch.toggled.connect(self.switched)
 
     def show_server(self, server: ServerState) -> None:
-        """Show a server as it is now."""
         before, self._shown = self._shown, server
         self._name.setText(server.name)
         with QSignalBlocker(self.switch):

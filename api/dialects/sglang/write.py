@@ -167,7 +167,6 @@ class _GrowingAnswer:
         reason: GenerateFinish | None = None,
         error: SglangErrorFields | None = None,
     ) -> SseEvent:
-        """Return the answer so far as an event."""
         meta = self.known.to_wire(self._tokens, finished, reason)
         likelihoods: dict[str, str] = {}
         if self.likelihoods.is_wanted:

@@ -69,20 +69,16 @@ class ConversationChoice(QAbstractListModel):
         self.endResetModel()
 
     def checked(self) -> list[ListedConversation]:
-        """Return the conversations that are checked."""
         return [one for row, one in enumerate(self._shown) if row not in self._unchecked]
 
     @property
     def checked_count(self) -> int:
-        """How many conversations are checked."""
         return len(self._shown) - len(self._unchecked)
 
     def rowCount(self, parent: QModelIndex | QPersistentModelIndex = _NO_PARENT) -> int:
-        """Return the number of conversations."""
         return 0 if parent.isValid() else len(self._shown)
 
     def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
-        """Return what can be done with an item."""
         can_check = Qt.ItemFlag.ItemIsUserCheckable if index.isValid() else Qt.ItemFlag.NoItemFlags
         return super().flags(index) | can_check
 

@@ -206,7 +206,6 @@ class _Light(QWidget):
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the dot."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QColor(0, 0, 0, 0))
@@ -305,7 +304,6 @@ class ModelRows(QAbstractListModel):
         return len(self._every)
 
     def at(self, row: int) -> ModelRow:
-        """Return the model of a row."""
         return self._shown[row]
 
     def row_of(self, model: LibraryModel) -> int:
@@ -316,7 +314,6 @@ class ModelRows(QAbstractListModel):
         )
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return how many models are shown."""
         return 0 if parent.isValid() else len(self._shown)
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> object:
@@ -336,7 +333,6 @@ class ModelRows(QAbstractListModel):
         return None
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Models with missing files cannot be chosen."""
         if index.isValid() and not self._shown[index.row()].can_be_loaded:
             return Qt.ItemFlag.ItemIsSelectable
         return super().flags(index)
@@ -406,7 +402,6 @@ class ModelDelegate(QStyledItemDelegate):
     def sizeHint(
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> QSize:
-        """Return the height of two lines."""
         return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 18)
 
     def paint(

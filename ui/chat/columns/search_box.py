@@ -138,7 +138,6 @@ class _HitDelegate(QStyledItemDelegate):
     def sizeHint(
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> QSize:
-        """Return the height of two lines."""
         return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 20)
 
     def paint(

@@ -597,7 +597,6 @@ class Sidebar(QFrame):
         self._show_search()
 
     def minimumSizeHint(self) -> QSize:
-        """Return a width at which titles can be distinguished and all controls fit."""
         return super().minimumSizeHint().expandedTo(QSize(_LEAST_PX, 0))
 
     def search(self) -> None:

@@ -81,7 +81,6 @@ class SidebarRows(QAbstractListModel):
     # -- reading ---------------------------------------------------------------------------
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of rows."""
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
@@ -119,7 +118,6 @@ class SidebarRows(QAbstractListModel):
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Return flags: names can be edited, conversations dragged, and folders accept them."""
         flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsEditable
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
@@ -129,7 +127,6 @@ class SidebarRows(QAbstractListModel):
         return flags
 
     def at(self, row: int) -> Row:
-        """Return a row."""
         return self._rows[row]
 
     def conversations_at(self, indexes: Iterable[Index]) -> list[Conversation]:
@@ -280,7 +277,6 @@ class ConversationDelegate(QStyledItemDelegate):
     def sizeHint(
         self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> QSize:
-        """Return the height of two lines, and of one for a folder."""
         line = self._view.fontMetrics().lineSpacing()
         if index.data(SidebarRows.folder_role) is not None:
             return QSize(120, line + 16)

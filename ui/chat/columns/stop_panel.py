@@ -180,7 +180,6 @@ class _TitleBar(QFrame):
         current_theme().changed.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:
-        """Return the height of a head."""
         return QSize(WIDTH_PX, current_theme().gap(HEAD_PX))
 
 
@@ -206,11 +205,9 @@ class _Sized(QFrame):
         super().showEvent(event)
 
     def sizeHint(self) -> QSize:
-        """Return the usual width."""
         return QSize(WIDTH_PX, 600)
 
     def minimumSizeHint(self) -> QSize:
-        """Return the smallest useful width."""
         # Asked for each time, because the area may have replaced its first scroll bar.
         bar = self._area.verticalScrollBar().sizeHint().width()
         return QSize(max(340, self._column.minimumSizeHint().width() + bar), 240)

@@ -187,9 +187,7 @@ class _SuggestionButton(QPushButton):
         theme.follow(self, lambda: self.setMinimumHeight(theme.gap(_CARD_PX)))
 
     def sizeHint(self) -> QSize:
-        """Leave the width to the column; the layout computes the height of the text."""
         return QSize(280, self.minimumHeight())
 
     def minimumSizeHint(self) -> QSize:
-        """Return a width at which two cards fit into the narrowest chat with two columns."""
         return QSize(current_theme().px(_NARROW_CARD_PX), self.minimumHeight())

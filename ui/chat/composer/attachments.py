@@ -77,7 +77,6 @@ class ReadingFiles(QObject):
         self.destroyed.connect(lambda: _give_up(files))
 
     def begin(self, paths: Iterable[Path], owner: object) -> None:
-        """Read files for an owner."""
         self.files.extend(ReadingFile(path, owner) for path in paths)
         self.changed.emit()
         if self.files and not self._is_reading:
@@ -213,7 +212,6 @@ class FileChip(QFrame):
         event.accept()
 
     def sizeHint(self) -> QSize:
-        """Return room for the name, up to a limit."""
         name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
         wanted = min(name, current_theme().px(_WIDEST_NAME_PX))
         hint = super().sizeHint()
@@ -277,7 +275,6 @@ class FilePreview(QFrame):
         current_theme().follow(self, self._fit)
 
     def show_file(self, file: Attachment, tokens: int | None) -> None:
-        """Show a file."""
         is_same = file == self.file
         self.file = file
         self.setAccessibleName(f"Preview of {file.name}")
@@ -470,7 +467,6 @@ class AttachmentRow(QWidget):
         choose_files(self, "Attach Files", self.attach)
 
     def chip(self, number: int) -> FileChip | None:
-        """Return the chip of a file."""
         item = self._flow.itemAt(number)
         widget = None if item is None else item.widget()
         return widget if isinstance(widget, FileChip) else None

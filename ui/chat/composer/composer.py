@@ -502,5 +502,4 @@ class Composer(QFrame):
 
 
 def _line_ends(text: str) -> int:
-    """Return the number of line ends at the end of a text."""
     return len(text) - len(text.rstrip("\n"))

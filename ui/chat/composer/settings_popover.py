@@ -48,7 +48,6 @@ class Card(QObject, Generic[Content]):
 
     @property
     def content(self) -> Content:
-        """The card."""
         if self.made is None:
             self.made = self._make()
         return self.made

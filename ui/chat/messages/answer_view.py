@@ -141,7 +141,6 @@ class ReasonLine(QAbstractButton):
         current_theme().changed.connect(self._fit)
 
     def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
-        """Show figures and a reason."""
         self._figures = " · ".join(figures)
         self._word, self._icon, self._tone = word, icon, tone
         spoken = " · ".join([*figures, word])
@@ -156,7 +155,6 @@ class ReasonLine(QAbstractButton):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Return the size of the whole line."""
         metrics = self.fontMetrics()
         return QSize(
             metrics.horizontalAdvance(self._figures) + _GAP + self._pill_width(self._word),
@@ -164,7 +162,6 @@ class ReasonLine(QAbstractButton):
         )
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the reason as a pill, then the figures; the pill is never cut."""
         theme = current_theme()
         colors = theme.colors
         color, soft = colors.tone(self._tone)
@@ -315,7 +312,6 @@ class MessageActions(QWidget):
         return not self._is_quiet or self._message_view.underMouse() or has_focus
 
     def add(self, icon: str, says: str) -> IconButton:
-        """Add a button and return it."""
         button = _ActionButton(self, icon, says)
         # The switch is always drawn, so it is at the outer edge, where it leaves no gap.
         before_switch = self._layout.indexOf(self.earlier)
@@ -323,7 +319,6 @@ class MessageActions(QWidget):
         return button
 
     def show_versions(self, number: int, count: int) -> None:
-        """Show that this is version ``number``, from 1, of ``count``."""
         for part in (self.earlier, self.place, self.later):
             part.setVisible(count > 1)
         self.place.setText(f"{number}/{count}")
@@ -356,7 +351,6 @@ class _ActionButton(IconButton):
         self._row = row
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw nothing while the row is hidden, except for the switch of versions."""
         if self._row.are_drawn or self in (self._row.earlier, self._row.later):
             super().paintEvent(event)
 

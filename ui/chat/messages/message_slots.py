@@ -191,7 +191,6 @@ class SlotStack(QWidget):
         return super().event(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the highlight."""
         theme = current_theme()
         if self.marked is not None:
             painter = QPainter(self)

@@ -49,7 +49,6 @@ class PlainBubble(QWidget):
 
     @property
     def text_view(self) -> FlowText:
-        """The view of the text."""
         return self._text
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -70,7 +69,6 @@ class PlainBubble(QWidget):
             part.setFixedWidth(wanted)
 
     def minimumSizeHint(self) -> QSize:
-        """Allow a narrow column."""
         return QSize(120, super().minimumSizeHint().height())
 
 

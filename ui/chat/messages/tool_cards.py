@@ -323,7 +323,6 @@ class ToolCard(QFrame):
             self._bar.setValue(round(share * 1000))
 
     def show_result(self, result: CallResult | None) -> None:
-        """Show the result of the call."""
         whole = "" if result is None else result.text
         is_cut = result is not None and result.is_cut
         self.sent.setText(f"The model got {result.sent_words}." if result and is_cut else "")

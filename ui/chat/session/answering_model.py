@@ -138,7 +138,6 @@ class AnsweringModel(QObject):
 
     @property
     def progress(self) -> LoadProgress | None:
-        """The progress of loading."""
         return self.loaded.progress if self.stage == "loading" else None
 
     @property

@@ -318,7 +318,6 @@ class Workspace(QObject):
         return self.current.sides is None and self.answering.settle()
 
     def _begun(self, run: Run | None, question: str = "") -> bool:
-        """Show a run, if one was begun; return whether one was."""
         if run is None:
             return False
         self.conversations.name_after(self.current.conversation, question)

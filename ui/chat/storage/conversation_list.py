@@ -106,15 +106,12 @@ class FolderList(QObject):
         return sorted(self._folders.values(), key=lambda one: (one.name.casefold(), one.id))
 
     def get(self, folder_id: str) -> ConversationFolder | None:
-        """Return a folder by its id."""
         return self._folders.get(folder_id)
 
     def of(self, conversation: Conversation) -> ConversationFolder | None:
-        """Return the folder that a conversation is in."""
         return self.get(conversation.placement.folder_id)
 
     def create(self, name: str) -> ConversationFolder:
-        """Return a new folder."""
         folder = ConversationFolder(name)
         self.keep(folder)
         return folder
@@ -186,7 +183,6 @@ class ConversationList(QAbstractListModel):
     # -- reading ---------------------------------------------------------------------------
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of conversations."""
         return 0 if parent.isValid() else len(self._items)
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
@@ -196,20 +192,16 @@ class ConversationList(QAbstractListModel):
         return row_value(self._items[index.row()], role)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Titles are edited in place."""
         flags = super().flags(index)
         return flags | Qt.ItemFlag.ItemIsEditable if index.isValid() else flags
 
     def at(self, row: int) -> Conversation:
-        """Return the conversation of a row."""
         return self._items[row]
 
     def row_of(self, conversation: Conversation) -> int:
-        """Return the row of a conversation, -1 if it is not in the list."""
         return next((row for row, c in enumerate(self._items) if c is conversation), -1)
 
     def with_id(self, conversation_id: str) -> Conversation | None:
-        """Return a conversation by its id."""
         return next((c for c in self._items if c.id == conversation_id), None)
 
     def every(self) -> list[Conversation]:
@@ -223,7 +215,6 @@ class ConversationList(QAbstractListModel):
 
     @property
     def order(self) -> ListOrder:
-        """The order of the list."""
         return self._order
 
     # -- intents ---------------------------------------------------------------------------

@@ -35,7 +35,6 @@ class PresetList(QObject):
         return sorted(self._presets.values(), key=lambda preset: preset.name.casefold())
 
     def get(self, name: str) -> Preset | None:
-        """Return a preset by its name."""
         return self._presets.get(name)
 
     def take_found(self, presets: Iterable[Preset]) -> None:
@@ -54,7 +53,6 @@ class PresetList(QObject):
         self._keep_all([preset])
 
     def delete(self, name: str) -> None:
-        """Delete a preset."""
         if self._presets.pop(name, None) is not None:
             self._store.delete_preset(name)
             self.changed.emit()

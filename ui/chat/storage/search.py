@@ -46,7 +46,6 @@ class Search(QAbstractListModel):
         return bool(words_of(self.query))
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
-        """Return the number of hits."""
         return 0 if parent.isValid() else len(self._hits)
 
     def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
@@ -66,7 +65,6 @@ class Search(QAbstractListModel):
         return None
 
     def at(self, row: int) -> Hit:
-        """Return the hit of a row."""
         return self._hits[row]
 
     def look_for(self, query: str) -> None:

@@ -288,7 +288,6 @@ class TableWriter:
         self._blocks = blocks
 
     def write(self, tokens: list[Token]) -> None:
-        """Write a table."""
         blocks = self._blocks
         rows = table_rows(tokens)
         blocks.begin_waiting_mark()

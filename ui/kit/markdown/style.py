@@ -200,11 +200,9 @@ class MarkdownStyle:
         object.__setattr__(self, "_fixed_metrics", _metrics(self.fixed.key()))
 
     def width(self, text: str) -> float:
-        """Return the width of a text."""
         return self._metrics.horizontalAdvance(text)
 
     def fixed_width(self, code: str) -> float:
-        """Return the width of code."""
         return self._fixed_metrics.horizontalAdvance(code)
 
     def px(self, usual: float) -> float:
@@ -320,7 +318,6 @@ class Decorations:
         self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
     def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
-        """Return the area of a decoration."""
         if one.kind == "table":
             return self.grid(one).area
         if one.kind == "quote":

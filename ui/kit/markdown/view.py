@@ -416,7 +416,6 @@ class MarkdownView(FlowText):
         return self._sideways.bars
 
     def area(self, decoration: Decoration) -> QRectF:
-        """Return the area of a decoration."""
         return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
 
     def shown_text(self) -> str:
@@ -613,7 +612,6 @@ class MarkdownView(FlowText):
     # -- painting --------------------------------------------------------------------------
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint code cards, quote bars and rules, then the text over them."""
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         wanted = QRectF(event.rect())
