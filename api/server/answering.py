@@ -364,7 +364,7 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
     assert route.request is not None
     assert route.read is not None
     service, body = service_of(request), body_of(request)
-    if body.is_large and body.model is None and not service.engine.is_choosing:
+    if body.is_large and body.model is None and not service.is_choosing:
         # The model's context limits the prompt, so wait for a model that is still being loaded.
         body.model = await loaded_model(service)
     asked = await read_request(

@@ -53,13 +53,13 @@ class Health(TypedDict):
 async def health(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /health``: 200 once requests are answered, 503 until then."""
     service = service_of(request)
-    status, models = service.engine.status, service.engine.models
+    status, models = service.engine.status, service.models
     if status.state == "failed":
         # Clients that wait for a healthy server send no request that would load the model: start
         # loading now.
         service.try_again()
     # With several models, each is loaded when it is needed, and one that failed fails alone.
-    can_load = status.state == "none" and service.engine.is_choosing and bool(models)
+    can_load = status.state == "none" and service.is_choosing and bool(models)
     goes_on = status.state == "failed" and any(
         model.state == "ready" or (model.state == "unloaded" and model.info is not None)
         for model in models

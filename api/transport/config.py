@@ -5,6 +5,7 @@ Pure values; knows no web framework. Any thread.
 
 import ipaddress
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -138,6 +139,8 @@ class ServerConfig:
             used by this server only; None for memory only.
         keeps_prompts: Whether the engine may keep the prompt caches of requests on disk, if it has
             a folder for them. They contain the prompts of everybody who uses the server.
+        are_models_chosen: Whether requests may choose among the models that the engine offers; else
+            the default one answers all. Asked at each request, on the server's loop.
     """
 
     host: str = "127.0.0.1"
@@ -163,6 +166,7 @@ class ServerConfig:
     kept_responses_s: float = 86_400.0
     kept_responses_folder: Path | None = None
     keeps_prompts: bool = False
+    are_models_chosen: Callable[[], bool] = lambda: True
 
     def __post_init__(self) -> None:
         if not self.host.strip():

@@ -135,6 +135,19 @@ class Service:
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
+    @property
+    def is_choosing(self) -> bool:
+        """Whether requests choose among several models; if not, one model answers all of them."""
+        return self.engine.is_choosing and self.config.are_models_chosen()
+
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """The models that answer requests."""
+        models = self.engine.models
+        if self.engine.is_choosing and not self.is_choosing:
+            return tuple(model for model in models if model.is_default)
+        return models
+
     def started(self, generation: ServedAnswer) -> None:
         """Note that a client waits for a generation."""
         self.running.add(generation)
@@ -218,7 +231,7 @@ async def loaded_model(service: Service, asked: str = "") -> ModelInfo:
 
 def _known(service: Service, name: str | None) -> ModelInfo | None:
     """Return a model's description; None if it was never loaded."""
-    if not service.engine.is_choosing:
+    if not service.is_choosing:
         return service.engine.model
     status = service.engine.model_status(name)
     return None if status is None else status.info
@@ -226,7 +239,7 @@ def _known(service: Service, name: str | None) -> ModelInfo | None:
 
 def engine_name(service: Service, asked: str) -> str | None:
     """Return the name by which the engine finds a model; None for the default one."""
-    return (asked or None) if service.engine.is_choosing else None
+    return (asked or None) if service.is_choosing else None
 
 
 def shown_name(asked: str) -> str:
@@ -241,7 +254,7 @@ def check_model(service: Service, asked: str) -> None:
         UnknownModel: Several models are offered, and none of them has that name.
         ApiError: The named model is not the loaded one, or none is named.
     """
-    if service.engine.is_choosing:
+    if service.is_choosing:
         service.engine.model_status(asked or None)
         return
     loaded = service.engine.model
@@ -258,7 +271,7 @@ def check_model(service: Service, asked: str) -> None:
 
 def model_name(service: Service, asked: str) -> str:
     """Return the model name that an answer reports: that of the model that answers."""
-    if service.engine.is_choosing:
+    if service.is_choosing:
         status = service.engine.model_status(asked or None)
         return asked if status is None else status.id
     loaded = service.engine.model
@@ -327,7 +340,7 @@ class ListedModel:
 
 def listed_models(service: Service) -> list[ListedModel]:
     """Return the models that requests may name; the loaded one if it answers all requests."""
-    if not service.engine.is_choosing:
+    if not service.is_choosing:
         model = service.engine.model
         statuses = service.engine.models if model is not None else ()
         return [_listed(status) for status in statuses if status.is_default]
@@ -340,7 +353,7 @@ def listed_model(service: Service, name: str) -> ListedModel | None:
     Raises:
         UnknownModel: Several models are offered, and none of them has that name.
     """
-    if not service.engine.is_choosing:
+    if not service.is_choosing:
         return next((model for model in listed_models(service) if model.id == name), None)
     status = service.engine.model_status(name or None)
     return None if status is None else _listed(status)
@@ -403,7 +416,7 @@ async def takes_tools(service: Service, name: str | None) -> bool:
         name: The engine's name of the model; None for the default one.
     """
     info = service.engine.model
-    if service.engine.is_choosing:
+    if service.is_choosing:
         status = service.engine.model_status(name)
         info = None if status is None else status.info
         if status is not None and info is None:
@@ -418,7 +431,7 @@ async def abilities_of(service: Service, name: str) -> Abilities:
         UnknownModel: Several models are offered, and none of them has that name.
         NoModel: There is no model.
     """
-    status = service.engine.model_status(name) if service.engine.is_choosing else None
+    status = service.engine.model_status(name) if service.is_choosing else None
     if status is None or status.info is not None:
         info = await loaded_model(service, name)
         return Abilities(info.can_think, info.can_call_tools, info.vocabulary_size)

@@ -8,7 +8,7 @@ import http.client
 import os
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,16 +26,8 @@ from app import __version__
 from app.composition import offered_models
 from app.settings.serve import DEFAULT_HOST
 from engine import (
-    CacheOwner,
-    EmbeddingRequest,
-    Embeddings,
     Engine,
-    EngineStatus,
     Finished,
-    Generation,
-    GenerationRequest,
-    ModelInfo,
-    ModelStatus,
     OfferedModel,
     TraceLevel,
 )
@@ -181,8 +173,7 @@ def _body(body: Body) -> RequestBody:
 # Offers the models of the library to other programs; each is loaded when it is needed.
 #
 # Requests of other programs choose a model by the field ``model``, unless the preferences let the
-# default model (the one loaded last) answer all of them. Main thread; ``SharedModels`` runs on
-# the server's loop.
+# default model (the one loaded last) answer all of them. Main thread.
 
 
 def keep_offered(engine: Engine, library: ModelLibrary) -> None:
@@ -230,81 +221,6 @@ def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
     own = model_name(folder)
     aliases = model.aliases if own == model.id else (*model.aliases, own)
     return replace(model, folder=folder, draft=draft, aliases=aliases)
-
-
-class SharedModels:
-    """The window's engine as other programs see it."""
-
-    def __init__(self, engine: Engine, are_chosen: Callable[[], bool]) -> None:
-        self._engine = engine
-        self._are_chosen = are_chosen
-
-    @property
-    def model(self) -> ModelInfo | None:
-        """The default model, if it is loaded."""
-        return self._engine.model
-
-    @property
-    def status(self) -> EngineStatus:
-        """The status of the default model."""
-        return self._engine.status
-
-    @property
-    def models(self) -> tuple[ModelStatus, ...]:
-        """The status of each model that requests can name."""
-        models = self._engine.models
-        return models if self.is_choosing else tuple(model for model in models if model.is_default)
-
-    @property
-    def is_choosing(self) -> bool:
-        """Whether requests choose among several models; if not, one model answers all of them."""
-        engine = self._engine
-        return self._are_chosen() and engine.is_choosing and len(engine.models) > 1
-
-    def _known(self, name: str | None) -> str | None:
-        return name if self.is_choosing else None
-
-    def model_status(self, name: str | None = None) -> ModelStatus | None:
-        """Return the status of a model; raises ``UnknownModel``."""
-        return self._engine.model_status(self._known(name))
-
-    async def generate_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
-        """Start the choices of one request."""
-        return await self._engine.generate_together(
-            [replace(request, model=self._known(request.model)) for request in requests]
-        )
-
-    async def count_tokens(self, request: GenerationRequest) -> int:
-        """Return the number of prompt tokens of a request."""
-        return await self._engine.count_tokens(replace(request, model=self._known(request.model)))
-
-    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of a text."""
-        return await self._engine.tokenize(text, self._known(name))
-
-    async def prompt_pieces(self, request: GenerationRequest) -> tuple[tuple[int, str], ...]:
-        """Return the (id, text) pairs of a request's prompt."""
-        return await self._engine.prompt_pieces(replace(request, model=None))
-
-    async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
-        """Return the text of ids."""
-        return await self._engine.detokenize(ids)
-
-    async def embed(self, request: EmbeddingRequest) -> Embeddings:
-        """Return the vectors of texts."""
-        return await self._engine.embed(replace(request, model=None))
-
-    async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
-        """Clear the prompt cache in memory, including the window's own prompts."""
-        return await self._engine.forget_prompts(owner)
-
-    def unload_when_idle(self, name: str | None = None) -> None:
-        """Free a model's memory once nothing runs."""
-        self._engine.unload_when_idle(self._known(name))
-
-    def unload_after(self, idle_s: float | None, name: str | None = None) -> None:
-        """Free a model's memory after this long without a request."""
-        self._engine.unload_after(idle_s, self._known(name))
 
 
 # The window's server: runs on its own thread, started and stopped on demand.
@@ -419,7 +335,12 @@ class LocalServer:
             api_key=key,
             is_open_here=not wanted.is_key_required,
             allowed_origins=wanted.allowed_origins,
+            are_models_chosen=self._are_models_chosen,
         )
+
+    def _are_models_chosen(self) -> bool:
+        """Whether requests choose a model by its name: a single one answers to every name."""
+        return self._preferences().is_model_chosen and len(self._engine.models) > 1
 
     @staticmethod
     def _send(entry: RequestEntry, url: str, key: str | None) -> None:

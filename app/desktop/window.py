@@ -27,7 +27,7 @@ from app.desktop.application import (
     only_instance,
     shown_on_demand,
 )
-from app.desktop.server import LocalServer, RequestFeed, SharedModels, keep_offered
+from app.desktop.server import LocalServer, RequestFeed, keep_offered
 from app.mcp.host import ToolServers
 from app.mcp.processes import kill_all
 from app.paths import made_private, tighten
@@ -463,7 +463,7 @@ def server_window(
         keep_trace=lambda name, trace: window.workspace.traces.keep(name, trace),
     )
     server = LocalServer(
-        SharedModels(engine, lambda: preferences.now.server.is_model_chosen),
+        engine,
         preferences=lambda: preferences.now.server,
         key=key.key,
         observer=lambda: feed,

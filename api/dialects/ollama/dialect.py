@@ -95,7 +95,7 @@ def keep_as_wanted(service: Service, params: ModelParams) -> None:
     keep_s = keep_alive_s(params)
     if keep_s == 0:
         service.engine.unload_when_idle(engine_name(service, model_of(params)))
-    elif keep_s is not None and service.engine.is_choosing:
+    elif keep_s is not None and service.is_choosing:
         service.engine.unload_after(
             keep_s if keep_s > 0 else None, engine_name(service, model_of(params))
         )
@@ -150,7 +150,7 @@ async def _checked(service: Service, asked: str) -> str:
     If one model answers all requests, it answers to any name, unless the settings are strict. Waits
     for a model that is being loaded.
     """
-    if service.engine.is_choosing:
+    if service.is_choosing:
         status = service.engine.model_status(untagged(asked) or None)
         return untagged(asked) if status is None else status.id
     model = await loaded_model(service)

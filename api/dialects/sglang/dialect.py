@@ -41,7 +41,7 @@ async def model_info(service: Service, _: None) -> SglangModel:
 async def server_info(service: Service, _: None) -> SglangServer:
     """Describe the server, without any path on this computer."""
     model = await loaded_model(service)
-    states = service.engine.models or (service.engine.status,)
+    states = service.models or (service.engine.status,)
     held = service.engine.status.cache_use.shares.get(asker())
     return {
         "model_path": model.id,

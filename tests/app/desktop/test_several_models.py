@@ -3,15 +3,19 @@
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from api.dialects.chat.dialect import detokenize, tokenize
+from api.dialects.chat.wire import DetokenizeParams, TokenizeParams
+from api.dialects.shared.requests import ParsedRequest
+from api.transport.service import Service, addressed, check_model, running
 from app.composition import offered_models
-from app.desktop.server import SharedModels, keep_offered, offer_found
+from app.desktop.server import LocalServer, keep_offered, offer_found
 from engine.errors import UnknownModel
 from engine.library.local_models import FoundModel, ModelFolders, discover
 from engine.library.memory import Fit
@@ -20,6 +24,7 @@ from engine.values.chat import Message
 from engine.values.request import GenerationRequest
 from tests.support.asking import run
 from ui.models.model_library import LibraryModel, ModelLibrary
+from ui.preferences.preferences import ServerPreferences
 
 MODELS = ("alpha", "beta")
 
@@ -28,13 +33,24 @@ def asking(model: str) -> GenerationRequest:
     return GenerationRequest(messages=(Message("user", "Count from 1 to 3"),), model=model)
 
 
-async def answered_by(served: SharedModels, name: str) -> str:
+def served(engine: Engine, is_chosen: Callable[[], bool] = lambda: True) -> Service:
+    """What the window's server answers from."""
+    server = LocalServer(engine, preferences=lambda: ServerPreferences(is_model_chosen=is_chosen()))
+    return Service(engine, server._config(ServerPreferences(), None))
+
+
+async def answered_by(service: Service, name: str) -> str:
     """Return the model that answers a request."""
-    [answer] = await served.generate_together([asking(name)])
-    async for _ in answer.batches():
-        pass
+    async with running(service, addressed(service, [asking(name)], name)) as [answer]:
+        async for _ in answer.batches():
+            pass
     assert answer.setting is not None
     return answer.setting.model
+
+
+async def tokens_of(service: Service, name: str) -> int:
+    [wanted] = addressed(service, [asking(name)], name)
+    return await service.engine.count_tokens(wanted)
 
 
 @pytest.fixture(scope="module")
@@ -50,37 +66,60 @@ def several(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> 
 
 
 def test_a_request_is_answered_by_the_model_that_it_names(several: Engine) -> None:
-    served = SharedModels(several, lambda: True)
-    assert served.is_choosing
-    assert sorted(one.id for one in served.models) == ["alpha", "beta"]
-    assert [run(answered_by(served, name)) for name in ("beta", "alpha")] == ["beta", "alpha"]
-    assert run(served.count_tokens(asking("alpha"))) > 0
+    service = served(several)
+    assert service.is_choosing
+    assert sorted(model.id for model in service.models) == ["alpha", "beta"]
+    assert [run(answered_by(service, name)) for name in ("beta", "alpha")] == ["beta", "alpha"]
+    assert run(tokens_of(service, "alpha")) > 0
     # The window's own choice has not changed.
-    assert served.model is not None
-    assert served.model.id == "beta"
+    assert several.model is not None
+    assert several.model.id == "beta"
     with pytest.raises(UnknownModel):
-        run(served.generate_together([asking("claude-of-no-such-name")]))
+        run(answered_by(service, "claude-of-no-such-name"))
     with pytest.raises(UnknownModel):
-        served.model_status("claude-of-no-such-name")
+        check_model(service, "claude-of-no-such-name")
+
+
+def test_texts_are_read_and_ids_written_by_the_model_that_a_request_names(
+    several: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, names = served(several), []
+    pieces, text = several.tokenize, several.detokenize
+
+    async def pieces_of(text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        names.append(name)
+        return await pieces(text, name)
+
+    async def text_of(ids: Sequence[int], name: str | None = None) -> str:
+        names.append(name)
+        return await text(ids, name)
+
+    monkeypatch.setattr(several, "tokenize", pieces_of)
+    monkeypatch.setattr(several, "detokenize", text_of)
+    read = [GenerationRequest(prompt="Hello")]
+    params = TokenizeParams(model="alpha", prompt="Hello", add_special_tokens=False)
+    assert run(tokenize(service, ParsedRequest(params, read)))
+    assert run(detokenize(service, DetokenizeParams(model="alpha", tokens=[65])))
+    assert names == ["alpha", "alpha"]
 
 
 def test_if_requests_do_not_choose_the_model_loaded_last_answers_all(several: Engine) -> None:
     is_on = False
-    served = SharedModels(several, lambda: is_on)
-    assert not served.is_choosing
-    assert run(answered_by(served, "claude-of-no-such-name")) == "beta"
-    assert run(answered_by(served, "alpha")) == "beta"
-    assert run(served.count_tokens(asking("alpha"))) > 0
-    assert [one.id for one in served.models] == ["beta"]
+    service = served(several, lambda: is_on)
+    assert not service.is_choosing
+    assert run(answered_by(service, "claude-of-no-such-name")) == "beta"
+    assert run(answered_by(service, "alpha")) == "beta"
+    assert run(tokens_of(service, "alpha")) > 0
+    assert [model.id for model in service.models] == ["beta"]
     is_on = True  # takes effect at once
-    assert run(answered_by(served, "alpha")) == "alpha"
+    assert run(answered_by(service, "alpha")) == "alpha"
 
 
 def test_a_single_model_answers_requests_of_any_name(engine: Engine, demo_model_path: Path) -> None:
     engine.offer(offered_models(discover(ModelFolders(demo_model_path))))
-    served = SharedModels(engine, lambda: True)
-    assert not served.is_choosing
-    assert run(answered_by(served, "claude-of-no-such-name")) == "demo-model"
+    service = served(engine)
+    assert not service.is_choosing
+    assert run(answered_by(service, "claude-of-no-such-name")) == "demo-model"
 
 
 def test_a_model_behind_a_link_answers_under_the_name_that_it_has_once_it_is_loaded(
