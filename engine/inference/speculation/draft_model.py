@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
+from mlx.utils import tree_map
+from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, make_prompt_cache
 
 from engine.errors import DraftLoadFailed
 from engine.inference.cache.index import PrefixIndex
 from engine.inference.prefill_rates import PrefillRates
+from engine.inference.speculation.rollback import parts_of
 from engine.inference.speculation.sources import HitRate
 from engine.library.models import DraftInfo
 from engine.output.vocabulary import Vocabulary
@@ -111,6 +113,35 @@ class DraftModel:
         del self._model
 
 
+class _Checkpoint:
+    """A cache as it is after some tokens, to which it can be set back.
+
+    Keys and values can be cut anywhere. States and windows cannot, and are kept here: that costs
+    nothing for states, and a copy of a window when it goes on.
+    """
+
+    def __init__(self, cache: Sequence[Any], tokens: int) -> None:
+        parts = list(parts_of(cache))
+        self._tokens = tokens
+        self._cut = [part for part in parts if type(part) is KVCache]
+        self._kept = [(one, _copied(one.state)) for one in parts if type(one) is not KVCache]
+
+    def cut(self, held: int, tokens: int) -> int:
+        """Cut the cache, which holds ``held`` tokens, to ``tokens`` or fewer; return how many."""
+        if self._kept:
+            tokens = self._tokens
+        for part, state in self._kept:
+            part.state = _copied(state)
+        for part in self._cut:
+            part.trim(held - tokens)
+        return tokens
+
+
+def _copied(state: Any) -> Any:
+    """Return a state whose arrays are others for mlx-lm, which changes some in place."""
+    return tree_map(lambda one: one[...] if isinstance(one, mx.array) else one, state)
+
+
 class ModelDrafts:
     """The draft model's guesses for one answer. See ``DraftSource``."""
 
@@ -126,6 +157,8 @@ class ModelDrafts:
         # The cache holds this many known tokens, followed by the guesses ``_ahead``.
         self._read = cached
         self._ahead: list[int] = []
+        # Where the guesses began.
+        self._checkpoint = _Checkpoint(cache, cached)
         # The guesses that were proposed and not checked yet.
         self._proposed: list[int] = []
         self._can_read = draft.can_read(prompt)
@@ -190,7 +223,7 @@ class ModelDrafts:
     def _trim(self) -> None:
         """Drop the guesses that the cache holds."""
         if self._ahead:
-            trim_prompt_cache(self._cache, len(self._ahead))
+            self._read = self._checkpoint.cut(self._read + len(self._ahead), self._read)
             self._ahead.clear()
 
     def likelihood(self) -> float:
@@ -219,11 +252,13 @@ class ModelDrafts:
             return self._proposed[:most]  # guesses left over from the last call
         self._trim()
         if self._read == len(self._known):  # read the last token again, to get the logits after it
-            trim_prompt_cache(self._cache, 1)
-            self._read -= 1
+            self._read = self._checkpoint.cut(self._read, self._read - 1)
+        if self._read == len(self._known):
+            return []
         if len(self._known) - self._read > _PENDING:
             return []  # it reads the prompt first
         token = self._draft.read(self._known[self._read :], self._cache)
+        self._checkpoint = _Checkpoint(self._cache, len(self._known))
         guessed = [token]
         for _ in range(most - 1):
             token = self._draft.after(token, self._cache)
@@ -262,10 +297,11 @@ def check_draft(draft: LoadedDraft, target: str, vocabulary: Vocabulary) -> None
             f"{lead}: their vocabularies differ ({difference}); choose a smaller model of the same "
             "family"
         )
-    if not can_trim_prompt_cache(make_prompt_cache(draft.model)):
+    kinds = {type(part) for part in parts_of(make_prompt_cache(draft.model))}
+    if not kinds <= {KVCache, ArraysCache, RotatingKVCache}:
         raise DraftLoadFailed(
-            f"{lead}: its cache cannot be cut back to an earlier token, which wrong guesses "
-            "require; choose a model with full attention"
+            f"{lead}: its cache cannot be set back to an earlier token, which wrong guesses "
+            "require; choose another model of the family"
         )
 
 

@@ -139,7 +139,7 @@ class Rollback:
 
     def most_tokens(self, cache: Sequence[Any]) -> int:
         """Return how many tokens of all sequences a pass may have; 0 if none can go back."""
-        kinds = {type(part) for part in _parts(cache)}
+        kinds = {type(part) for part in parts_of(cache)}
         if not all(issubclass(kind, _KINDS) for kind in kinds):
             return 0
         if ArraysCache not in kinds:
@@ -159,7 +159,7 @@ class Rollback:
         self.forget()
         rows, tokens = inputs.shape
         states = []
-        for part in _parts(cache):
+        for part in parts_of(cache):
             if isinstance(part, ArraysCache):
                 states.append(part)
             elif tokens > 1:
@@ -178,7 +178,7 @@ class Rollback:
             return
         least = min(surplus)
         more = [one - least for one in surplus]
-        keys = [part for part in _parts(cache) if not isinstance(part, ArraysCache)]
+        keys = [part for part in parts_of(cache) if not isinstance(part, ArraysCache)]
         for part in keys:
             _cut(part, least, more)
         if any(more) and keys:
@@ -205,7 +205,7 @@ class Rollback:
             Whether that could be done.
         """
         states = []
-        for part in _parts(cache):
+        for part in parts_of(cache):
             if isinstance(part, ArraysCache):
                 states.append(part)
             elif isinstance(part, RotatingKVCache):
@@ -283,7 +283,7 @@ class Rollback:
         if not isinstance(self._model, nn.Module):
             return False
         cache = make_prompt_cache(self._model)
-        states = [part for part in _parts(cache) if isinstance(part, ArraysCache)]
+        states = [part for part in parts_of(cache) if isinstance(part, ArraysCache)]
         if not states:
             return False
         modules = [module for _, module in self._model.named_modules()]
@@ -399,17 +399,18 @@ def _takes_cache(kind: type) -> bool:
         return False
 
 
-def _parts(cache: Sequence[Any]) -> Iterator[Any]:
+def parts_of(cache: Sequence[Any]) -> Iterator[Any]:
+    """Return the parts of a cache, those of a ``CacheList`` one by one."""
     for part in cache:
         if isinstance(part, CacheList):
-            yield from _parts(part.caches)
+            yield from parts_of(part.caches)
         else:
             yield part
 
 
 def _states_in(given: Any) -> Iterator[ArraysCache]:
     if isinstance(given, (ArraysCache, CacheList)):
-        yield from (part for part in _parts([given]) if isinstance(part, ArraysCache))
+        yield from (part for part in parts_of([given]) if isinstance(part, ArraysCache))
 
 
 def _rows_of(state: Any, again: _Again) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from mlx_lm.models.cache import ConcatenateKVCache
 
 from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.inference.backend import BatchLimits
@@ -107,11 +108,11 @@ def test_the_present_model_stays_where_a_draft_model_is_seen_to_be_wrong(
     assert not engine.status.is_unloaded
 
 
-def test_a_draft_model_whose_cache_cannot_be_cut_back_is_refused(
+def test_a_draft_model_whose_cache_cannot_be_set_back_is_refused(
     monkeypatch: pytest.MonkeyPatch, demo_model_path: Path, poor: Path
 ) -> None:
-    monkeypatch.setattr(draft_model, "can_trim_prompt_cache", lambda _: False)
-    with pytest.raises(DraftLoadFailed, match="cannot be cut back"):
+    monkeypatch.setattr(draft_model, "make_prompt_cache", lambda _: [ConcatenateKVCache()])
+    with pytest.raises(DraftLoadFailed, match="cannot be set back"):
         load(demo_model_path, limits=LIMITS, draft=poor)
 
 

@@ -1,0 +1,45 @@
+"""Draft models of every kind of cache go on right after guesses that were wrong."""
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.inference.speculation.draft_model import DraftModel, LoadedDraft
+from tests.support.models.random_batches import PlainLoop
+from tests.support.models.tiny_models import KINDS, VOCABULARY, WINDOW, tiny_model
+
+# Longer than the window, which is then full.
+_PROMPT = [n * 7 % 61 + 1 for n in range(WINDOW + 9)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_draft_model_guesses_what_it_would_write_after_the_answer_so_far(kind: str) -> None:
+    model: Any = tiny_model(kind)
+    vocabulary: Any = SimpleNamespace(size=VOCABULARY)
+    info: Any = None
+    draft = DraftModel(LoadedDraft(model, info, vocabulary), 1 << 20)
+    guesses = draft.guesses("person", _PROMPT)
+    assert guesses is not None
+    guesses.follow(len(_PROMPT))
+    guesses.read_on(60.0)
+    draws = random.Random(4)
+    known, plain, compared = [*_PROMPT], PlainLoop(model), 0
+    for _ in range(12):
+        # The answer takes some of the guesses, and then another token.
+        proposed = list(guesses.propose(4))
+        if proposed:
+            assert proposed == plain.answer(known, len(proposed))[0]
+            compared += 1
+        taken = [*proposed[: draws.randint(0, 4)], draws.randrange(1, VOCABULARY)]
+        guesses.extend(taken)
+        known += taken
+    assert compared > 8
+    guesses.leave()
+    # The next turn begins with what the draft model has read of the answer.
+    again = draft.guesses("person", [*known, 5])
+    assert again is not None
+    again.follow(len(known) + 1)
+    again.read_on(60.0)
+    assert list(again.propose(3)) == plain.answer([*known, 5], 3)[0]
