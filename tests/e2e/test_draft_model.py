@@ -12,6 +12,8 @@ import pytest
 from app.cli import main
 from tests.support.several.draft_models import swap_tokens, write_draft
 
+pytestmark = pytest.mark.long
+
 COUNT = "Count from 1 to 10, one number per line"
 # The place from which every setting is read is tested in tests/app/settings.
 

@@ -19,6 +19,8 @@ from api.conformance.probe.values import Level
 from app.cli import main
 from app.settings.probe_options import DIALECTS, LEVELS
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[2]
 Program = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -16,6 +16,8 @@ from app.cli import main
 from tests.support.outside.certificates import write_certificate
 from tests.support.several.offered_models import write_models
 
+pytestmark = pytest.mark.long
+
 COUNT = "Count from 1 to 10, one number per line"
 
 

@@ -31,6 +31,8 @@ from ui.preferences.preferences import NewConversation
 from ui.records.tools import ToolServerConfig, ToolsInUse
 from ui.window.main_window import MainWindow
 
+pytestmark = pytest.mark.long
+
 REPOSITORY = Path(__file__).parents[2]
 COUNT = "Count from 1 to 10, one number per line"
 LONG = "Count from 1 to 100"

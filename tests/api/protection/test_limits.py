@@ -12,6 +12,8 @@ import pytest
 from tests.api.conftest import LONG
 from tests.support.scripted import GO
 
+pytestmark = pytest.mark.long
+
 ASK = {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
 HEAD = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n"
 

@@ -7,6 +7,8 @@ import pytest
 
 from app.desktop.application import collect_if_due, collected_on, leave_out_what_is_loaded
 
+pytestmark = pytest.mark.long
+
 
 class Ring:
     """An object that only the cyclic collector can free; it notes on which thread."""

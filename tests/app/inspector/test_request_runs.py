@@ -24,6 +24,8 @@ from ui.kit.theme import Theme
 from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
+pytestmark = pytest.mark.long
+
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 LONG = "word " * 400

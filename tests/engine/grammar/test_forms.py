@@ -21,6 +21,8 @@ from engine.values.request import GenerationRequest, OutputConstraint, ToolChoic
 from tests.support.asking import ask, request, run
 from tests.support.schemas import DEADLY, optional
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 
 # Runs where a death ends no test: each schema as the answer's form and as a tool's arguments, and

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 IMPORTED = """
 import json, sys
 from engine.inference.loader import importing_mlx_lm

@@ -23,6 +23,8 @@ from engine.values.tokens import PromptScores, PromptScoring, TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.models.tiny_models import VOCABULARY, tiny_model
 
+pytestmark = pytest.mark.long
+
 PROMPTS = ("Count from 1 to 30, one number per line", "Say: the quick brown fox", "What is 2+2?")
 
 

@@ -28,6 +28,8 @@ from engine.values.request import (
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import run
 
+pytestmark = pytest.mark.long
+
 
 def closed(**properties: Any) -> dict[str, Any]:
     return {
