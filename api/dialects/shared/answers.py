@@ -209,6 +209,9 @@ class FullstopReport(TypedDict):
     thinking_budget_end: Annotated[
         BudgetEndReport | None, Field(description="present if the budget ended the reasoning")
     ]
+    prompt_cache_miss: Annotated[
+        str | None, Field(description="why no more of the prompt came from the cache")
+    ]
     timing: TimingReport
 
 
@@ -235,6 +238,7 @@ def report_to_wire(finished: Finished) -> FullstopReport:
             "forced": end.forced,
             "budget": end.budget,
         },
+        "prompt_cache_miss": finished.usage.cache_miss,
         "timing": {
             "queued_s": timing.queued_s,
             "prefill_s": timing.prefill_s,

@@ -2,15 +2,18 @@
 
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from api.dialects.shared.answers import report_to_wire
 from api.transport.errors import ApiError, ErrorKind
 from engine.scheduling.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
 from engine.values.events import (
+    CacheMiss,
     Finished,
     Speculation,
     TextDelta,
@@ -168,6 +171,17 @@ def test_a_failure_is_one_error_event() -> None:
 
 
 # -- what a request asks for -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("miss", [None, *CacheMiss])
+def test_the_report_says_why_no_more_of_the_prompt_came_from_the_cache(
+    miss: CacheMiss | None,
+) -> None:
+    finished = SCENARIOS["stop_string"][-1][-1]
+    assert isinstance(finished, Finished)
+    ended = replace(finished, usage=replace(finished.usage, cache_miss=miss))
+    said = json.loads(json.dumps(report_to_wire(ended)))["prompt_cache_miss"]
+    assert said == (None if miss is None else miss.value)
 
 
 @pytest.mark.parametrize("api", ["messages", "chat", "generate", "ollama_chat"])
