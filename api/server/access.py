@@ -191,10 +191,10 @@ def preflight_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _host_of(header: str | None) -> str | None:
     """Return the host of a ``Host`` header without its port, or None if it is malformed."""
-    found = _HOST.fullmatch(header or "")
-    if found is None or not 0 <= int(found["port"] or 0) <= _MAX_PORT:
+    match = _HOST.fullmatch(header or "")
+    if match is None or not 0 <= int(match["port"] or 0) <= _MAX_PORT:
         return None
-    return (found["address"] or found["name"]).lower()
+    return (match["address"] or match["name"]).lower()
 
 
 def _is_certain(host: str, config: ServerConfig, local_host: str | None) -> bool:

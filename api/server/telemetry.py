@@ -312,7 +312,7 @@ def span_name(ended: RequestEnded) -> str:
 def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
     """Return the attributes of a request's span."""
     began = ended.began
-    found: Attributes = {
+    attributes: Attributes = {
         "gen_ai.operation.name": began.operation,
         "gen_ai.provider.name": PROVIDER,
         "http.request.method": began.method,
@@ -321,32 +321,32 @@ def span_attributes(ended: RequestEnded, *, with_content: bool) -> Attributes:
         "fullstop.request.id": began.request_id,
     }
     if began.server is not None:
-        found["server.address"], found["server.port"] = began.server
+        attributes["server.address"], attributes["server.port"] = began.server
     if (status := sent_status(ended)) is not None:
-        found["http.response.status_code"] = status
+        attributes["http.response.status_code"] = status
     if _asked_model(ended):
-        found["gen_ai.request.model"] = _asked_model(ended)
+        attributes["gen_ai.request.model"] = _asked_model(ended)
     if ended.model:
-        found["gen_ai.response.model"] = ended.model
+        attributes["gen_ai.response.model"] = ended.model
     if ended.wanted:
-        found |= _request_attributes(ended.wanted)
-        found["gen_ai.request.stream"] = ended.wants_stream
+        attributes |= _request_attributes(ended.wanted)
+        attributes["gen_ai.request.stream"] = ended.wants_stream
     if ended.embedding is not None:
-        found |= _embedding_attributes(ended.embedding, ended.embedded_tokens)
+        attributes |= _embedding_attributes(ended.embedding, ended.embedded_tokens)
         if ended.encoding:
-            found["gen_ai.request.encoding_formats"] = [ended.encoding]
+            attributes["gen_ai.request.encoding_formats"] = [ended.encoding]
     if ended.runs and ended.form.id:
-        found["gen_ai.response.id"] = ended.form.id
+        attributes["gen_ai.response.id"] = ended.form.id
     if ended.ends:
-        found |= _usage_attributes(ended)
-        found["gen_ai.response.finish_reasons"] = [finish_reason(end) for end in ended.ends]
-        found |= _stop_attributes(ended.ends, with_content=with_content)
+        attributes |= _usage_attributes(ended)
+        attributes["gen_ai.response.finish_reasons"] = [finish_reason(end) for end in ended.ends]
+        attributes |= _stop_attributes(ended.ends, with_content=with_content)
     error = error_type(ended)
     if error is not None:
-        found["error.type"] = error
+        attributes["error.type"] = error
     if with_content:
-        found |= content_attributes(ended, [finish_reason(end) for end in ended.ends])
-    return found
+        attributes |= content_attributes(ended, [finish_reason(end) for end in ended.ends])
+    return attributes
 
 
 def metric_attributes(ended: RequestEnded) -> Attributes:
@@ -354,15 +354,15 @@ def metric_attributes(ended: RequestEnded) -> Attributes:
 
     None of their values is made up by a client: the model is the one that answered.
     """
-    found: Attributes = {
+    attributes: Attributes = {
         "gen_ai.operation.name": ended.began.operation,
         "gen_ai.provider.name": PROVIDER,
     }
     if ended.began.server is not None:
-        found["server.address"], found["server.port"] = ended.began.server
+        attributes["server.address"], attributes["server.port"] = ended.began.server
     if ended.model:
-        found["gen_ai.request.model"] = found["gen_ai.response.model"] = ended.model
-    return found
+        attributes["gen_ai.request.model"] = attributes["gen_ai.response.model"] = ended.model
+    return attributes
 
 
 def sent_status(ended: RequestEnded) -> int | None:
@@ -479,12 +479,12 @@ def _request_attributes(wanted: Sequence[GenerationRequest]) -> Attributes:
 
 
 def _embedding_attributes(wanted: EmbeddingRequest, tokens: int | None) -> Attributes:
-    found: Attributes = {}
+    attributes: Attributes = {}
     if wanted.dimensions is not None:
-        found["gen_ai.embeddings.dimension.count"] = wanted.dimensions
+        attributes["gen_ai.embeddings.dimension.count"] = wanted.dimensions
     if tokens is not None:
-        found["gen_ai.usage.input_tokens"] = tokens
-    return found
+        attributes["gen_ai.usage.input_tokens"] = tokens
+    return attributes
 
 
 def _usage_attributes(ended: RequestEnded) -> Attributes:
@@ -499,7 +499,7 @@ def _usage_attributes(ended: RequestEnded) -> Attributes:
 
 def _stop_attributes(ends: Sequence[Finished], *, with_content: bool) -> Attributes:
     stops = [end.stop for end in ends]
-    found: Attributes = {
+    attributes: Attributes = {
         "fullstop.stop.kind": [stop.kind.value for stop in stops],
         "fullstop.stop.sequence": [
             stop.value if isinstance(stop.value, str) else "" for stop in stops
@@ -513,9 +513,9 @@ def _stop_attributes(ends: Sequence[Finished], *, with_content: bool) -> Attribu
     }
     if with_content:
         # Held-back and dropped text was written by the model.
-        found["fullstop.stop.held"] = [stop.held for stop in stops]
-        found["fullstop.stop.dropped"] = [stop.dropped for stop in stops]
-    return found
+        attributes["fullstop.stop.held"] = [stop.held for stop in stops]
+        attributes["fullstop.stop.dropped"] = [stop.dropped for stop in stops]
+    return attributes
 
 
 def _number(value: int | None) -> int:

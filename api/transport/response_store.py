@@ -385,15 +385,15 @@ class KeptResponses:
             self._response_of_item[item_id] = response.id
 
     def _found(self, owner: str, response_id: str) -> KeptResponse | None:
-        found = self._kept.get(response_id)
-        if found is not None and found.owner != owner:
+        response = self._kept.get(response_id)
+        if response is not None and response.owner != owner:
             return None
-        if found is not None:
+        if response is not None:
             self._kept.move_to_end(response_id)
             self._used_s[response_id] = self._clock()
             if self._folder is not None:
                 self._folder.touch(response_id)
-        return found
+        return response
 
     def _tidy(self) -> None:
         oldest_s = self._clock() - self._max_s

@@ -63,10 +63,10 @@ def system_keychain() -> Keychain:
         from keyring.backends import fail, null
     except ImportError as error:
         raise NoKeychain("the keyring package is not installed") from error
-    found = keyring.get_keyring()
-    if isinstance(found, fail.Keyring | null.Keyring):
+    keychain = keyring.get_keyring()
+    if isinstance(keychain, fail.Keyring | null.Keyring):
         raise NoKeychain("this system has no keychain")
-    return found
+    return keychain
 
 
 class SecretStore:

@@ -56,15 +56,15 @@ class KnownRuns:
 
     def of_conversation(self, without: Run | None = None) -> list[ShownRun]:
         """Return the runs of the open conversation, newest first."""
-        found: list[ShownRun] = []
+        runs: list[ShownRun] = []
         for message in self._workspace.current.conversation.tree:
             run = message.run
             if run is None or run is without or run.is_from_elsewhere:
                 continue
             question = message.parent.text if message.parent is not None else ""
             name = f"Answer to “{_short(question)}”"
-            found.append(ShownRun(run, self._traces.get(run.id), question, RunSource.CHAT, name))
-        return found[::-1]
+            runs.append(ShownRun(run, self._traces.get(run.id), question, RunSource.CHAT, name))
+        return runs[::-1]
 
     async def every(self) -> list[ShownRun]:
         """Return the runs of the open conversation, then recent ones of others, newest first."""

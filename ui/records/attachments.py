@@ -82,8 +82,8 @@ class Attachment:
     @property
     def picture_file(self) -> str:
         """The name of its file in the folder of pictures; empty for anything but a picture."""
-        found = PICTURE_NOTE.fullmatch(self.text.rstrip("\n"))
-        return found["file"] if found else ""
+        match = PICTURE_NOTE.fullmatch(self.text.rstrip("\n"))
+        return match["file"] if match else ""
 
     def with_pages(self, first: int, last: int) -> "Attachment":
         """Return the same file with another range of pages.
@@ -134,11 +134,11 @@ def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], st
     files: list[Attachment] = []
     end = 0
     while end < attached:
-        found = _ATTACHED.match(message, end)
-        if found is None:
+        match = _ATTACHED.match(message, end)
+        if match is None:
             return (), message
-        files.append(_found(found["title"], found["text"]))
-        end = found.end()
+        files.append(_found(match["title"], match["text"]))
+        end = match.end()
     return (tuple(files), message[end:]) if end == attached else ((), message)
 
 

@@ -101,10 +101,10 @@ class ReadingFiles(QObject):
         try:
             while self.files:
                 file = self.files[0]
-                found: Attachment | None = None
+                attachment: Attachment | None = None
                 refusal = ""
                 try:
-                    found = await asyncio.to_thread(file.reader.read)
+                    attachment = await asyncio.to_thread(file.reader.read)
                 except AttachmentRefused as error:
                     refusal = str(error)
                 except ReadingEnded:
@@ -112,8 +112,8 @@ class ReadingFiles(QObject):
                 if file.is_given_up:
                     continue
                 self._forget(file)
-                if found is not None:
-                    self.read.emit(file.owner, found)
+                if attachment is not None:
+                    self.read.emit(file.owner, attachment)
                 elif refusal:
                     self.refused.emit(file.owner, refusal)
         finally:

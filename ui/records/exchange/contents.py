@@ -259,10 +259,10 @@ class ArchivedPictures:
 
     def file_from(self, address: str) -> str:
         """Return the name of the copy of a picture that is in a ``data:`` address, as above."""
-        found = _DATA.match(address)
-        if found is None or self._folder is None or not self.is_wanted:
+        match = _DATA.match(address)
+        if match is None or self._folder is None or not self.is_wanted:
             return ""
-        return self._copy(_decoded(address, found.end()))
+        return self._copy(_decoded(address, match.end()))
 
     def is_here(self, name: str) -> bool:
         """Return whether a copy of this name is in the folder already."""

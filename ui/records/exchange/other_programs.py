@@ -171,8 +171,8 @@ def seconds(value: Any) -> float:
 
 def thought_apart(text: str) -> tuple[str, str]:
     """Return an answer without the reasoning at its beginning, and that reasoning."""
-    found = _THOUGHT.match(text)
-    return (text, "") if found is None else (text[found.end() :], found[1].strip())
+    match = _THOUGHT.match(text)
+    return (text, "") if match is None else (text[match.end() :], match[1].strip())
 
 
 def file_name(name: str) -> str:
