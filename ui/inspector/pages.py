@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import (
     QAbstractItemModel,
     QEvent,
-    QModelIndex,
-    QPersistentModelIndex,
     QRect,
     Qt,
 )
@@ -34,6 +32,7 @@ from PySide6.QtWidgets import (
 
 from ui.inspector.shown_run import ShownRun
 from ui.kit.menus import copy_text
+from ui.kit.rows import Index
 from ui.kit.theme import fixed_font
 
 TEXT_MARGIN_PX = 12
@@ -99,12 +98,7 @@ _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 class CellDelegate(QStyledItemDelegate):
     """Draws a cell's text and nothing else: a style sheet would cost ten times as much."""
 
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the background of a chosen row, and as much of the text as there is room for."""
         area: QRect = option.rect
         palette: QPalette = option.palette

@@ -7,9 +7,7 @@ from PySide6.QtCore import (
     QAbstractTableModel,
     QEvent,
     QItemSelectionModel,
-    QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     Signal,
 )
@@ -21,9 +19,9 @@ from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
 
-Index = QModelIndex | QPersistentModelIndex
 _HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
 _MOST_CHARS = 200
 _LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
@@ -51,18 +49,13 @@ class RunTable(QAbstractTableModel):
         """Return the row of a run; None if it is not listed."""
         return next((n for n, one in enumerate(self._runs) if one.run.id == run_id), None)
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._runs)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(_HEADS)
 
-    def headerData(
-        self,
-        section: int,
-        orientation: Qt.Orientation,
-        role: int = int(Qt.ItemDataRole.DisplayRole),
-    ) -> Any:
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
         if orientation is Qt.Orientation.Horizontal:
             if role == Qt.ItemDataRole.DisplayRole:
                 return _HEADS[section]
@@ -70,7 +63,7 @@ class RunTable(QAbstractTableModel):
                 return _alignment(section)
         return None
 
-    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return the text of a cell."""
         shown = self.run_at(index.row())
         if role == Qt.ItemDataRole.TextAlignmentRole:

@@ -7,7 +7,6 @@ from PySide6.QtCore import (
     QAbstractTableModel,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     Signal,
 )
@@ -22,12 +21,12 @@ from ui.inspector.tape import CHANNEL_NAMES, chip_text, percent
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.words import ORIGIN_NAMES
 
 # New tokens are added when the table is told to, not one by one. It shows only the newest rows of a
 # long run, because each row that a view has measured costs time from then on.
 
-Index = QModelIndex | QPersistentModelIndex
 MAX_ROWS = 2_000
 COLUMNS = (
     "Token",
@@ -44,7 +43,6 @@ COLUMNS = (
 )
 _RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
 _NUMBERS = frozenset({0, 1, 5, 6, 7, 8})
-_DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 
 
 class TokenTable(QAbstractTableModel):
@@ -120,23 +118,23 @@ class TokenTable(QAbstractTableModel):
 
     # -- Qt's side -------------------------------------------------------------------------
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._shown)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(COLUMNS)
 
-    def data(self, index: Index, role: int = _DISPLAY) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return a cell's text or alignment."""
-        if role == _DISPLAY:
+        if role == DISPLAY:
             return cell(self._shown[index.row()], index.column(), self._stops)
         if role == Qt.ItemDataRole.TextAlignmentRole and index.column() in _NUMBERS:
             return _RIGHT
         return None
 
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
         if orientation is Qt.Orientation.Horizontal:
-            if role == _DISPLAY:
+            if role == DISPLAY:
                 return COLUMNS[section]
             if role == Qt.ItemDataRole.TextAlignmentRole:
                 left = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)

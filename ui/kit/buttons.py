@@ -4,9 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from PySide6.QtCore import (
-    QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QRect,
     QRectF,
     QSize,
@@ -34,6 +32,7 @@ from ui.kit import icons
 from ui.kit.labels import ElidedLabel
 from ui.kit.layouts import column, row
 from ui.kit.menus import SAID_MS, copy_text
+from ui.kit.rows import Index
 from ui.kit.theme import current_theme
 from ui.words import Tone
 
@@ -254,12 +253,7 @@ class CheckDelegate(QStyledItemDelegate):
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
 
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the item, then the tick in its box."""
         super().paint(painter, option, index)
         state = index.data(Qt.ItemDataRole.CheckStateRole)

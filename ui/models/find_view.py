@@ -9,7 +9,6 @@ from PySide6.QtCore import (
     QAbstractListModel,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QRect,
     QRectF,
     QSize,
@@ -54,6 +53,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme, restyle
 from ui.models.downloads import DownloadRow, Downloads
 from ui.models.finder import (
@@ -67,8 +67,6 @@ from ui.models.finder import (
     row_words,
 )
 from ui.models.model_library import ModelLibrary
-
-Index = QModelIndex | QPersistentModelIndex
 
 _OFFER = int(Qt.ItemDataRole.UserRole) + 1
 _LINES = 2.0
@@ -86,10 +84,10 @@ class OfferModel(QAbstractListModel):
         finder.offer_changed.connect(self._row_changed)
         possession.changed.connect(self._all_changed)
 
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._finder.offers)
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self._finder.offers)
 
-    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return an offer, or its words."""
         if not index.isValid() or index.row() >= len(self._finder.offers):
             return None

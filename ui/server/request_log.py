@@ -11,7 +11,6 @@ from PySide6.QtCore import (
     QEvent,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     QTimer,
     Signal,
@@ -36,6 +35,7 @@ from ui.kit.dialogs import choose_target
 from ui.kit.fields import add_clear_button
 from ui.kit.labels import label, rescale
 from ui.kit.layouts import column
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, stop_words
@@ -44,8 +44,6 @@ from ui.server.requests import RequestEntry, RequestLog, as_jsonl, stop_words
 
 INTERVAL_MS = 250
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class RequestColumn(IntEnum):
@@ -83,7 +81,6 @@ _ALIGNMENTS = [
     | Qt.AlignmentFlag.AlignVCenter
     for column in RequestColumn
 ]
-_DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 _ALIGNMENT = int(Qt.ItemDataRole.TextAlignmentRole)
 _TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
 _SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
@@ -206,18 +203,13 @@ class RequestTable(QAbstractTableModel):
 
     # -- Qt's side -------------------------------------------------------------------------
 
-    def rowCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(self._rows)
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self._rows)
 
-    def columnCount(self, parent: Index | None = None) -> int:
-        return 0 if parent is not None and parent.isValid() else len(RequestColumn)
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(RequestColumn)
 
-    def headerData(
-        self,
-        section: int,
-        orientation: Qt.Orientation,
-        role: int = int(Qt.ItemDataRole.DisplayRole),
-    ) -> Any:
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
         if orientation != Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
@@ -228,10 +220,10 @@ class RequestTable(QAbstractTableModel):
             return "Tokens of the prompt (those of them that were cached) → tokens of the answer"
         return None
 
-    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return what a cell says."""
         # A repaint asks for about ten roles of every cell, so this compares and looks up only.
-        if role == _DISPLAY:
+        if role == DISPLAY:
             return self._words_of(self._rows[index.row()])[index.column()]
         if role == _ALIGNMENT:
             return _ALIGNMENTS[index.column()]

@@ -9,8 +9,9 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from engine import InvalidRequest, StopOption, StopScope, checked_strings, quoted
+from ui.kit.rows import Index
 from ui.records.conversations import StopEntry
-from ui.stops.stop_rows import Index, StopColumn, StopRows
+from ui.stops.stop_rows import StopColumn, StopRows
 from ui.words import unescaped
 
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."

@@ -12,12 +12,12 @@ from PySide6.QtCore import (
     QMimeData,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     Signal,
 )
 
 from engine import EngineError, Stop, StopKind, StopScope, counted, escaped, quoted, visible
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation, StopEntry
 from ui.records.runs import Run
@@ -361,9 +361,6 @@ def remark_cell(said: Sequence[Remark], role: int) -> Any:
     return said[0].words if said and role == _CELL else None
 
 
-Index = QModelIndex | QPersistentModelIndex
-
-_DISPLAY = int(Qt.ItemDataRole.DisplayRole)
 _ROW_MIME = "application/x-fullstop-stop-row"
 
 
@@ -393,13 +390,13 @@ class StopRows(QAbstractTableModel):
         """Return the rows, in their order."""
         return list(self._entries)
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._entries)
 
-    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(StopColumn)
 
-    def data(self, index: Index, role: int = _DISPLAY) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return a cell: white space visible for display, the input text for editing."""
         if not index.isValid() or index.row() >= len(self._entries):
             return None
@@ -422,7 +419,7 @@ class StopRows(QAbstractTableModel):
             case StopColumn.REMARK:
                 return remark_cell(self.remarks_on(row), role)
 
-    def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         if orientation == Qt.Orientation.Vertical:

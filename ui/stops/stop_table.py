@@ -7,7 +7,6 @@ from PySide6.QtCore import (
     QEvent,
     QItemSelectionModel,
     QModelIndex,
-    QPersistentModelIndex,
     QRectF,
     QSize,
     Qt,
@@ -28,6 +27,7 @@ from PySide6.QtWidgets import (
 from engine import OWN_STOP_OPTIONS, StopScope, counted
 from ui.kit import icons
 from ui.kit.menus import add_entry, passing_menu
+from ui.kit.rows import Index
 from ui.kit.theme import current_theme, fixed_font
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import SCOPE_WORDS, StopColumn
@@ -39,8 +39,6 @@ _SCOPE_ICONS = {
     StopScope.TEXT_AND_THINKING: "thinking",
     StopScope.ALL: "tool",
 }
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class StopDelegate(QStyledItemDelegate):

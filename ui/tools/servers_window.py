@@ -21,9 +21,10 @@ from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import never_sideways
 from ui.kit.labels import ElidedLabel, label, plain_tool_tip
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.rows import TwoLinesDelegate
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
-from ui.kit.windows import OwnWindow, TwoLinesDelegate
+from ui.kit.windows import OwnWindow
 from ui.records.tools import ServerStage, ServerState
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.tool_host import ToolsRefused, no_tools_words, stage_words

@@ -11,9 +11,7 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
-    QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     Signal,
 )
@@ -38,6 +36,7 @@ from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_fai
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.kit.menus import add_entry, empty_menu
+from ui.kit.rows import NO_PARENT, Index
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
@@ -49,7 +48,6 @@ from ui.records.runs import Run
 
 _WIDTH_PX, _LIST_PX = 480, 220
 _MOST_DAMAGED = 5
-_NO_PARENT = QModelIndex()
 Take = Callable[[Sequence[ListedConversation], str], object]
 
 
@@ -75,16 +73,14 @@ class ConversationChoice(QAbstractListModel):
     def checked_count(self) -> int:
         return len(self._shown) - len(self._unchecked)
 
-    def rowCount(self, parent: QModelIndex | QPersistentModelIndex = _NO_PARENT) -> int:
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._shown)
 
-    def flags(self, index: QModelIndex | QPersistentModelIndex) -> Qt.ItemFlag:
+    def flags(self, index: Index) -> Qt.ItemFlag:
         can_check = Qt.ItemFlag.ItemIsUserCheckable if index.isValid() else Qt.ItemFlag.NoItemFlags
         return super().flags(index) | can_check
 
-    def data(
-        self, index: QModelIndex | QPersistentModelIndex, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return the words of an item, or whether it is checked."""
         if not index.isValid():
             return None
@@ -99,7 +95,7 @@ class ConversationChoice(QAbstractListModel):
 
     def setData(
         self,
-        index: QModelIndex | QPersistentModelIndex,
+        index: Index,
         value: Any,
         role: int = Qt.ItemDataRole.EditRole,
     ) -> bool:

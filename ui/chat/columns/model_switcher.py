@@ -6,7 +6,6 @@ from PySide6.QtCore import (
     QAbstractListModel,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QPoint,
     QRect,
     QSize,
@@ -33,6 +32,7 @@ from ui.kit.fields import add_clear_button, add_leading_icon
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
@@ -216,7 +216,6 @@ class _Light(QWidget):
 
 # Reads no disk: the library was listed on another thread.
 
-Index = QModelIndex | QPersistentModelIndex
 
 _FITS = {
     Fit.FITS: ("Fits", Tone.DONE),
@@ -313,10 +312,10 @@ class ModelRows(QAbstractListModel):
             (n for n, one in enumerate(self._shown) if one.model.found.folder == folder), -1
         )
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._shown)
 
-    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> object:
+    def data(self, index: Index, role: int = DISPLAY) -> object:
         """Return a name, the row itself, or what a screen reader says."""
         if not index.isValid() or index.row() >= len(self._shown):
             return None
@@ -399,17 +398,10 @@ class ModelDelegate(QStyledItemDelegate):
         self._view = view
         current_theme().changed.connect(view.update)
 
-    def sizeHint(
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 18)
 
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the row."""
         theme = current_theme()
         row = index.data(ModelRows.row_role)

@@ -1,6 +1,6 @@
 """The search field of the sidebar and its results. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QLineEdit,
@@ -17,6 +17,7 @@ from ui.kit.fields import add_clear_button, add_leading_icon, is_typed_text
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import label
 from ui.kit.layouts import column
+from ui.kit.rows import Index
 from ui.kit.theme import current_theme
 from ui.records.store import MOST_HITS, Hit
 
@@ -135,17 +136,10 @@ class _HitDelegate(QStyledItemDelegate):
         super().__init__(view)
         self._view = view
 
-    def sizeHint(
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 20)
 
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the row."""
         hit = index.data(Search.hit_role)
         if not isinstance(hit, Hit):

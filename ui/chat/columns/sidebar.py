@@ -6,7 +6,6 @@ from dataclasses import replace
 from PySide6.QtCore import (
     QItemSelectionModel,
     QModelIndex,
-    QPersistentModelIndex,
     QPoint,
     QSize,
     Qt,
@@ -46,6 +45,7 @@ from ui.kit.fields import is_typed_text, never_sideways
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.menus import add_entry, literal, passing_menu
+from ui.kit.rows import Index
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import move_focus
 from ui.records.conversations import Conversation, ConversationFolder, clean_tags, typed_tags
@@ -352,7 +352,6 @@ class Ordering:
         add_entry(menu, "&New Tag…", lambda: self.new_tags(chosen))
 
 
-Index = QModelIndex | QPersistentModelIndex
 _KEYS = Qt.Key
 _SEVERAL = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
 

@@ -11,7 +11,6 @@ from PySide6.QtCore import (
     QMimeData,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     QRect,
     QRectF,
     QSize,
@@ -25,13 +24,13 @@ from engine import counted
 from ui.chat.storage.conversation_list import ConversationList, ConversationRole, row_value
 from ui.kit import icons
 from ui.kit.icons import draw_row_ground
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.words import day_words
 
 # Filters ``ConversationList`` by the archive and by a tag.
 
-Index = QModelIndex | QPersistentModelIndex
 MIME = "application/x-fullstop-conversations"
 # If there are more changes than this, the list is reset: single changes would take longer.
 _MOST_STEPS = 64
@@ -80,10 +79,10 @@ class SidebarRows(QAbstractListModel):
 
     # -- reading ---------------------------------------------------------------------------
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._rows)
 
-    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return the value of a role for a row."""
         if not index.isValid() or index.row() >= len(self._rows):
             return None
@@ -274,20 +273,13 @@ class ConversationDelegate(QStyledItemDelegate):
         self._view = view
         current_theme().changed.connect(self._repaint)
 
-    def sizeHint(
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> QSize:
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         line = self._view.fontMetrics().lineSpacing()
         if index.data(SidebarRows.folder_role) is not None:
             return QSize(120, line + 16)
         return QSize(120, round(line * _HEIGHT_LINES) + 22)
 
-    def paint(
-        self,
-        painter: QPainter,
-        option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
-    ) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the row."""
         theme = current_theme()
         colors = theme.colors
@@ -315,7 +307,7 @@ class ConversationDelegate(QStyledItemDelegate):
         self,
         painter: QPainter,
         area: QRect,
-        index: QModelIndex | QPersistentModelIndex,
+        index: Index,
         folder: ConversationFolder,
         *,
         is_current: bool,
@@ -354,7 +346,7 @@ class ConversationDelegate(QStyledItemDelegate):
         self,
         painter: QPainter,
         inner: QRect,
-        index: QModelIndex | QPersistentModelIndex,
+        index: Index,
         is_running: bool,
     ) -> None:
         theme = current_theme()
@@ -400,7 +392,7 @@ class ConversationDelegate(QStyledItemDelegate):
         self,
         editor: QWidget,
         option: QStyleOptionViewItem,
-        index: QModelIndex | QPersistentModelIndex,
+        index: Index,
     ) -> None:
         """Put the title's editor over the row."""
         area: QRect = option.rect

@@ -10,12 +10,12 @@ from PySide6.QtCore import (
     QAbstractListModel,
     QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     Signal,
 )
 
 from engine import counted
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.conversations import (
     UNTITLED,
     Conversation,
@@ -151,9 +151,6 @@ class FolderList(QObject):
         return self.get(name) if f"{kind}:" == _FROM_FOLDER else None
 
 
-Index = QModelIndex | QPersistentModelIndex
-
-
 class ConversationList(QAbstractListModel):
     """All conversations, pinned ones first; an action on several is undone in one step.
 
@@ -182,10 +179,10 @@ class ConversationList(QAbstractListModel):
 
     # -- reading ---------------------------------------------------------------------------
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._items)
 
-    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return a title, a time, a preview, or whether an answer is running."""
         if not index.isValid() or index.row() >= len(self._items):
             return None

@@ -4,20 +4,17 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractListModel,
-    QModelIndex,
     QObject,
-    QPersistentModelIndex,
     Qt,
     QTimer,
     Signal,
 )
 
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.store import ConversationStore, Hit, words_of
 
 _WAIT_MS = 60
-
-Index = QModelIndex | QPersistentModelIndex
 
 
 class Search(QAbstractListModel):
@@ -45,10 +42,10 @@ class Search(QAbstractListModel):
         """Whether there is a query."""
         return bool(words_of(self.query))
 
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's signature
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._hits)
 
-    def data(self, index: Index, role: int = int(Qt.ItemDataRole.DisplayRole)) -> Any:
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return a hit, or its text."""
         if not index.isValid() or index.row() >= len(self._hits):
             return None
