@@ -21,6 +21,7 @@ from engine.grammar.grammars import (
     field_of,
     form_field,
     form_grammar,
+    is_own_form,
     is_same_form,
     may_call,
     schema_grammar,
@@ -256,7 +257,7 @@ class FormCompiler:
         self._learn_tokenizer(request)
         try:
             grammar = answer_grammar(request, self._family, self._lark_of(request, helper))
-            matcher = self._compile(grammar, helper)
+            matcher = self._compile(grammar, None if is_own_form(request) else helper)
         except ValueError as error:
             refused = self._culprit(request, str(error), helper)
             if not isinstance(error, _Refused) or error.is_lasting:
@@ -310,14 +311,18 @@ class FormCompiler:
             raise _Refused(lark)
         return checked_lark(lark)
 
-    def _compile(self, grammar: str, helper: GrammarHelper) -> Any:
-        """Compile a grammar after the helper has compiled it without crashing."""
+    def _compile(self, grammar: str, helper: GrammarHelper | None) -> Any:
+        """Compile a grammar, after the helper has done so without crashing.
+
+        What a client has written is compiled twice, because a compiled grammar cannot leave its
+        process, and compiling it here first could end the streams of all others. Our own grammars
+        need no helper.
+        """
         if len(grammar) > MOST_CHARACTERS:
             raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
         tokens = self.grammar_vocabulary.library_tokens
         assert tokens is not None, "the tokenizer was checked"
-        refusal = helper.refusal(tokens, grammar)
-        if refusal is not None:
+        if helper is not None and (refusal := helper.refusal(tokens, grammar)) is not None:
             raise _Refused(refusal)
         adapter = self.grammar_vocabulary.adapter
         return done_quietly(lambda: new_matcher(adapter, grammar))

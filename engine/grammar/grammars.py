@@ -395,6 +395,11 @@ def may_call(request: GenerationRequest) -> bool:
     return choice == "required" or (choice == "auto" and bool(request.tools))
 
 
+def is_own_form(request: GenerationRequest) -> bool:
+    """Whether the grammar of an answer is ours: any JSON object, without a client's schema."""
+    return request.constraint == OutputConstraint() and not may_call(request)
+
+
 def answer_grammar(request: GenerationRequest, family: Family, lark: str | None = None) -> str:
     """Return the grammar of a constrained request's answer.
 

@@ -1,6 +1,6 @@
 """Whether a request can be accepted: its values, and the memory that its answers need."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,21 +8,23 @@ from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference.backend import Prompt
 from engine.library.cache_size import CacheSize
 from engine.library.memory import Memory, room_for_caches
-from engine.library.models import ModelInfo
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import continues_text
 from engine.output.tool_calls.calls import readers
 from engine.scheduling.generation import Generation
 from engine.scheduling.limits import Limits
 from engine.scheduling.prompt_rendering import choices_field
-from engine.scheduling.sequence import Row
+from engine.scheduling.sequence import ScheduledSequence
 from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.tokens import PromptScoring
 from engine.wording import counted
 
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
+
 # Checks whether the caches of answers fit into memory, alone or beside running ones.
 #
-# A batch gives each of its rows as much memory as its longest row takes. An answer without
+# A batch gives each of its sequences as much memory as its longest takes. An answer without
 # ``max_tokens`` counts with a usual length, because few answers come near the end of the context.
 
 _UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
@@ -97,9 +99,9 @@ class CacheRoom:
         """Return how many tokens each of ``choices`` answers can have while nothing else runs."""
         return self._size.tokens_in(self.size_bytes // choices, self._context)
 
-    def holds(self, rows: Collection[int]) -> bool:
+    def holds(self, lengths: Collection[int]) -> bool:
         """Whether answers of these lengths, in tokens with their prompts, fit together."""
-        return len(rows) * self._size.allocated_bytes(max(rows, default=0)) <= self.size_bytes
+        return len(lengths) * self._size.allocated_bytes(max(lengths, default=0)) <= self.size_bytes
 
     @property
     def _free(self) -> str:
@@ -124,116 +126,132 @@ def _figure(size_bytes: int) -> str:
 
 
 class AnswerMemory:
-    """The memory for the answers of a model."""
+    """The memory for the answers of a loaded model.
+
+    Args:
+        backend: The model.
+        limits: The limits of the engine.
+        machine: The memory that the model and its answers may use beside the other models.
+        largest: The same once all others have left that may.
+        total: The memory that all models may take together.
+        make_room: Unloads another model: whether it did; None if no room can be made.
+
+    Attributes:
+        running: The answers in the batch, by number; whoever decodes them adds and removes them.
+    """
 
     def __init__(
         self,
+        backend: "MlxBackend",
         limits: Limits,
+        *,
         machine: Callable[[], Memory],
-        largest: Callable[[], Memory] | None = None,
-        most: Callable[[], int] | None = None,
-        make_room: Callable[[], bool | None] | None = None,
+        largest: Callable[[], Memory],
+        total: Callable[[], int],
+        make_room: Callable[[], bool | None],
     ) -> None:
+        self._backend = backend
+        self.running: dict[int, ScheduledSequence] = {}
         self._limits = limits
         self._machine = machine
         self._largest = largest
-        self._most = most
+        self._total = total
         self._make_room = make_room
         self._room: CacheRoom | None = None
         # What cached prompts may take beside answers that use all of the room; None without limit.
         self._prompts_bytes: int | None = None
-        self._room_of_model: ModelInfo | None = None
 
-    def room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
-        """Return the memory for the answers of a model; the first call measures it."""
-        if self._room is None or self._room_of_model is not model:
-            most = self._limits.context_bytes
-            if most is None:
-                room, self._prompts_bytes = self._room_in(self._machine(), model)
+    @property
+    def room(self) -> CacheRoom:
+        """The memory for the answers; measured when it is first asked for."""
+        if self._room is None:
+            if self._limits.context_bytes is None:
+                self._room, self._prompts_bytes = self._room_in(self._machine())
             else:
-                room = CacheRoom(model.answer_cache, model.context_length, most)
-            self._room = room
-            self._room_of_model = model
+                model = self._backend.info
+                self._room = CacheRoom(
+                    model.answer_cache, model.context_length, self._limits.context_bytes
+                )
         return self._room
 
-    def largest_room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
-        """Return the memory for the answers of a model once other models have left."""
-        if self._largest is None or self._limits.context_bytes is not None:
-            return self.room(model, rows)
-        return self._room_in(self._largest(), model)[0]
+    @property
+    def largest_room(self) -> CacheRoom:
+        """The memory for the answers once other models have left."""
+        is_given = self._limits.context_bytes is not None
+        return self.room if is_given else self._room_in(self._largest())[0]
 
-    def possible_room(self, model: ModelInfo, rows: Mapping[int, Row]) -> CacheRoom:
-        """Return the memory for the answers of a model once all other programs have left, too."""
-        if self._most is None or self._limits.context_bytes is not None:
-            return self.room(model, rows)
-        most = self._most()
-        return self._room_in(Memory(most, most), model)[0]
+    @property
+    def possible_room(self) -> CacheRoom:
+        """The memory for the answers once all other programs have left, too."""
+        if self._limits.context_bytes is not None:
+            return self.room
+        total = self._total()
+        return self._room_in(Memory(total, total))[0]
 
-    def _room_in(self, now: Memory, model: ModelInfo) -> tuple[CacheRoom, int]:
-        cached = self._limits.prompt_cache_bytes
-        room, cached = room_for_caches(now, model.answer_cache, model.weights_bytes, cached)
-        return CacheRoom(model.answer_cache, model.context_length, room), cached
+    def _room_in(self, memory: Memory) -> tuple[CacheRoom, int]:
+        model = self._backend.info
+        size_bytes, cached = room_for_caches(
+            memory, model.answer_cache, model.weights_bytes, self._limits.prompt_cache_bytes
+        )
+        return CacheRoom(model.answer_cache, model.context_length, size_bytes), cached
 
-    def max_prompts_bytes(self, model: ModelInfo, rows: Mapping[int, Row]) -> int | None:
-        """Return how much cached prompts may take beside the answers; None for their own limit."""
-        room = self.room(model, rows)
+    @property
+    def max_prompts_bytes(self) -> int | None:
+        """How much cached prompts may take beside the answers; None for their own limit."""
+        room = self.room
         if self._prompts_bytes is None:
             return None
-        return self._prompts_bytes + max(0, room.size_bytes - reserved_bytes(model, rows))
+        return self._prompts_bytes + max(0, room.size_bytes - self.reserved_bytes)
 
-    def check(self, model: ModelInfo, rows: Mapping[int, Row], wanted: Wanted) -> None:
+    @property
+    def reserved_bytes(self) -> int:
+        """The memory that the caches of the answers in the batch will take."""
+        running = self.running.values()
+        return self.bytes_of(max((one.reserved_tokens for one in running), default=0))
+
+    def bytes_of(self, longest: int) -> int:
+        """Return the memory that the batch takes if its longest sequence has so many tokens."""
+        return len(self.running) * self._backend.info.answer_cache.allocated_bytes(longest)
+
+    def check(self, wanted: Wanted) -> None:
         """Make sure that the choices of a request fit while no other answers run."""
-        self.possible_room(model, rows).check(wanted)
-        self.largest_room(model, rows).check_now(wanted)
+        self.possible_room.check(wanted)
+        self.largest_room.check_now(wanted)
 
     def measure_again(self) -> None:
         """Measure it again with the next request, because other models came or left."""
-        self._room_of_model = None
+        self._room = None
 
-    def has_room_beside(self, model: ModelInfo, rows: Mapping[int, Row], row: Row) -> bool:
+    def has_room_beside(self, sequence: ScheduledSequence) -> bool:
         """Return whether another answer fits beside those in the batch.
 
         For the only answer, idle models are unloaded if that helps, and answers of other models are
         waited for. If neither is possible, it fits.
         """
-        while not self.holds(model, rows, row):
-            if rows:
+        while not self.holds(sequence):
+            if self.running:
                 return False
-            made = None if self._make_room is None else self._make_room()
+            made = self._make_room()
             if not made:
                 return made is None
             self.measure_again()
         return True
 
-    def holds(self, model: ModelInfo, rows: Mapping[int, Row], *others: Row) -> bool:
+    def holds(self, *others: ScheduledSequence) -> bool:
         """Return whether other answers fit beside those in the batch as the memory is now."""
-        lengths = [one.reserved_tokens for one in (*rows.values(), *others)]
-        return self.room(model, rows).holds(lengths)
+        together = (*self.running.values(), *others)
+        return self.room.holds([sequence.reserved_tokens for sequence in together])
 
-    def overgrown(self, model: ModelInfo, rows: Mapping[int, Row]) -> Row | None:
+    def overgrown(self) -> ScheduledSequence | None:
         """Return the longest answer without a limit of its own, where memory is short."""
-        if self.room(model, rows).holds([one.tokens for one in rows.values()]):
+        running = self.running.values()
+        if self.room.holds([sequence.tokens for sequence in running]):
             return None
-        endless = [one for one in rows.values() if one.generation.request.max_tokens is None]
+        endless = [one for one in running if one.generation.request.max_tokens is None]
         return max(endless, key=lambda one: one.tokens, default=None)
 
 
-def reserved_bytes(model: ModelInfo, rows: Mapping[int, Row]) -> int:
-    """Return the memory that the caches of the answers in the batch will take."""
-    longest = max((one.reserved_tokens for one in rows.values()), default=0)
-    return len(rows) * model.answer_cache.allocated_bytes(longest)
-
-
-def rows_bytes(model: ModelInfo, rows: Mapping[int, Row]) -> int:
-    """Return the memory that the caches of the answers in the batch take."""
-    longest = max((one.tokens for one in rows.values()), default=0)
-    return len(rows) * model.answer_cache.allocated_bytes(longest)
-
-
-# Checks a request against the loaded model and prepares its row. Engine thread; no MLX.
-
-if TYPE_CHECKING:
-    from engine.inference.mlx_backend import MlxBackend
+# Checks a request against the loaded model and prepares its sequence. Engine thread; no MLX.
 
 MAX_TOP_LOGPROBS = 20
 # The most ids whose log-probabilities are listed for each token.
@@ -248,9 +266,9 @@ def admit(
     prompt: Prompt,
     submitted_at: float,
     *,
-    most_tokens: int | None = None,
-) -> Row:
-    """Return the row of a request, with its limits."""
+    max_tokens: int | None = None,
+) -> ScheduledSequence:
+    """Return the sequence of a request, with its limits."""
     request = generation.request
     context = backend.info.context_length
     if len(prompt.tokens) + request.least_answer_tokens > context:
@@ -261,8 +279,8 @@ def admit(
     generation.vocabulary = backend.vocabulary
     continues = continues_text(request, prompt.beginning)
     memory_room = None
-    if most_tokens is not None and request.max_tokens is None and most_tokens < context:
-        memory_room = most_tokens - len(prompt.tokens)
+    if max_tokens is not None and request.max_tokens is None and max_tokens < context:
+        memory_room = max_tokens - len(prompt.tokens)
     generation.setting = setting = RunSetting(
         model=backend.info.id,
         family=family,
@@ -288,7 +306,7 @@ def admit(
             tells_spans=request.trace is TraceLevel.FULL,
         )
     )
-    return Row(generation, prompt, builder, submitted_at)
+    return ScheduledSequence(generation, prompt, builder, submitted_at)
 
 
 def check(backend: "MlxBackend", generation: Generation) -> None:

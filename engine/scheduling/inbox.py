@@ -5,10 +5,10 @@ import contextlib
 import queue
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.errors import EngineClosed, EngineError
 from engine.inference.backend import PromptCacheUse
@@ -17,9 +17,12 @@ from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import settle
-from engine.scheduling.sequence import Row
+from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopKind
-from engine.values.request import CacheOwner, EmbeddingRequest, GenerationRequest
+from engine.values.request import CacheOwner, EmbeddingRequest
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 # The commands that other threads send to the engine thread, and its status.
 
@@ -88,7 +91,7 @@ class Rendered:
 class Resume:
     """Go on with answers of a thread that was given up because of another model."""
 
-    rows: list[Row]
+    sequences: list[ScheduledSequence]
     model: OfferedModel | None = None
 
 
@@ -124,42 +127,11 @@ class Unload:
     model: OfferedModel | None = None
 
 
-TokenTexts = tuple[tuple[int, str], ...]
-"""The ids and texts of some tokens, in order."""
-
-
 @dataclass(frozen=True, slots=True)
-class CountTokens:
-    """Render a request and reply with the number of its tokens."""
+class Ask:
+    """Answer a question about text and tokens, on another thread; reply with the answer."""
 
-    request: GenerationRequest
-    reply: Reply
-    model: OfferedModel | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RenderPrompt:
-    """Render a request and reply with the (id, text) pairs of its tokens."""
-
-    request: GenerationRequest
-    reply: Reply
-    model: OfferedModel | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tokenize:
-    """Reply with the (id, text) pairs of the tokens of a plain text."""
-
-    text: str
-    reply: Reply
-    model: OfferedModel | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Detokenize:
-    """Reply with the text of token ids."""
-
-    ids: Sequence[int]
+    question: "Callable[[MlxBackend], object]"
     reply: Reply
     model: OfferedModel | None = None
 
@@ -203,10 +175,7 @@ Command = (
     | Cancel
     | Load
     | Unload
-    | CountTokens
-    | RenderPrompt
-    | Tokenize
-    | Detokenize
+    | Ask
     | ForgetPrompts
     | UnloadAfter
     | UnloadWhenIdle
@@ -224,18 +193,9 @@ def refuse(command: Command, why: EngineError) -> None:
         case Rendered(request=Embed() as request):
             request.reply.send(why)
         case Resume():
-            for row in command.rows:
-                row.end_for_reader(StopKind.ERROR, str(why))
-        case (
-            Load()
-            | Unload()
-            | CountTokens()
-            | RenderPrompt()
-            | Tokenize()
-            | Detokenize()
-            | Embed()
-            | ForgetPrompts()
-        ):
+            for sequence in command.sequences:
+                sequence.end_for_reader(StopKind.ERROR, str(why))
+        case Load() | Unload() | Ask() | Embed() | ForgetPrompts():
             if command.reply is not None:
                 command.reply.send(why)
         case _:
@@ -249,7 +209,7 @@ class EngineStatus:
     Attributes:
         state: Whether a model is there, is being loaded, or could not be loaded.
         model: The loaded model, if any.
-        running: The number of rows in the batch.
+        running: The number of sequences in the batch.
         waiting: The number of answers that wait for a place.
         message: Why loading failed, or what is being loaded; otherwise empty.
         cache_use: The state of the prompt cache.

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.errors import (
     EngineError,
@@ -26,38 +26,33 @@ from engine.library.memory import MemoryNeed
 from engine.library.models import ModelInfo, model_name
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import (
+    Ask,
     Cancel,
     Command,
-    CountTokens,
-    Detokenize,
     Embed,
     EngineStatus,
-    ForgetPrompts,
     Load,
     Rendered,
-    RenderPrompt,
     Resume,
-    Shutdown,
     Submit,
-    Tokenize,
     Unload,
     UnloadAfter,
     UnloadWhenIdle,
     refuse,
 )
-from engine.scheduling.intake import EmbeddingQueue, Intake
 from engine.scheduling.limits import Limits
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.outbox import cause_of, settle
 from engine.scheduling.pulse import GivenUp, Pulse
 from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
-_NEEDS_MODEL = (Submit, Resume, CountTokens, RenderPrompt, Tokenize, Detokenize, Embed)
+_NEEDS_MODEL = (Submit, Resume, Ask, Embed)
 _NOT_TAKEN = "cancelled before it was taken"
 
 
@@ -101,20 +96,17 @@ class LoadedModel:
         pulse: Pulse,
         is_ending: threading.Event,
         on_status: Callable[[EngineStatus], None],
+        new_scheduler: "Callable[[MlxBackend], Scheduler]",
         offered: OfferedModel | None,
-        scheduler: Scheduler,
-        intake: Intake,
-        embedding: EmbeddingQueue,
     ) -> None:
         self._limits = limits
         self._loader = loader
         self._pulse = pulse
         self._is_ending = is_ending
         self._on_status = on_status
-        self._scheduler = scheduler
-        self._intake = intake
-        self._embedding = embedding
-        self.backend: MlxBackend | None = None
+        self._new_scheduler = new_scheduler
+        # The requests of the model, while it is in memory.
+        self._scheduler: Scheduler | None = None
         self.offered = offered
         self.is_pinned = offered is not None and offered.is_pinned
         self.need: MemoryNeed | None = None
@@ -144,6 +136,12 @@ class LoadedModel:
         self._before_message: EngineStatus | None = None
 
     # -- what it is ------------------------------------------------------------------------
+
+    @property
+    def backend(self) -> "MlxBackend | None":
+        """The model, while it is in memory."""
+        scheduler = self._scheduler
+        return None if scheduler is None else scheduler.backend
 
     @property
     def source(self) -> Source | None:
@@ -196,38 +194,38 @@ class LoadedModel:
     @property
     def _is_free(self) -> bool:
         """Whether nothing uses the model."""
-        return self._scheduler.is_idle and self._intake.is_idle and not self._embedding
+        return self._scheduler is None or self._scheduler.is_idle
 
     @property
     def _is_unloaded(self) -> bool:
         """Whether there is a model whose memory is free: it must be loaded before it is used."""
-        return self.backend is None and self.source is not None and not self.is_loading
+        return self._scheduler is None and self.source is not None and not self.is_loading
 
     @property
     def waits_for_prompts(self) -> bool:
         """Whether nothing can be done until a prompt has been rendered."""
-        is_reading = self._embedding.is_due or not self._scheduler.is_idle
-        return not is_reading and not self._is_free
+        return not (self._is_free or self.has_answers or self.is_running)
 
     @property
-    def has_rows(self) -> bool:
+    def is_running(self) -> bool:
         """Whether answers are in the batch, or texts are read beside it."""
-        return bool(self._scheduler.rows) or self._embedding.is_due
+        return self._scheduler is not None and self._scheduler.is_running
 
     @property
     def waits_for_room(self) -> bool:
         """Whether answers wait for a place in the batch."""
-        return bool(self._scheduler.waiting)
+        return self._scheduler is not None and bool(self._scheduler.waiting)
 
     @property
     def is_starved(self) -> bool:
         """Whether no answer runs, and one waits for memory that other models use."""
-        return self.waits_for_room and not self.has_rows
+        return self.waits_for_room and not self.is_running
 
     @property
     def has_answers(self) -> bool:
         """Whether answers run, or wait for a place. Any thread."""
-        return not self._scheduler.is_idle
+        scheduler = self._scheduler
+        return scheduler is not None and scheduler.has_answers
 
     @property
     def is_evictable(self) -> bool:
@@ -244,47 +242,48 @@ class LoadedModel:
         return self._is_unloaded and bool(self._postponed)
 
     @property
-    def rows_bytes(self) -> int:
+    def running_bytes(self) -> int:
         """The memory that the caches of the answers in the batch take."""
-        return 0 if self.backend is None else self._scheduler.rows_bytes(self.backend.info)
+        return 0 if self._scheduler is None else self._scheduler.running_bytes
 
     @property
     def reserved_bytes(self) -> int:
         """The memory that the caches of the answers in the batch will take."""
-        return 0 if self.backend is None else self._scheduler.reserved_bytes(self.backend.info)
+        return 0 if self._scheduler is None else self._scheduler.memory.reserved_bytes
 
     def is_rendering(self, request: Submit | Embed) -> bool:
         """Whether a request is being rendered for this model."""
-        return self._intake.holds(request) or self._embedding.holds(request)
+        return self._scheduler is not None and self._scheduler.is_rendering(request)
 
     # -- one step --------------------------------------------------------------------------
 
     def decode(self) -> Step | BaseException | None:
         """Run one step of the batch, which changes no answer; None if there is nothing to run."""
-        if self.backend is None or not self.has_rows:
+        scheduler = self._scheduler
+        if scheduler is None or not scheduler.is_running:
             return None
         self._pulse.begin(self)
-        outcome = self._scheduler.decoded(self.backend) if self._scheduler.rows else None
-        if self._embedding.is_due:
-            self._embedding.read()
+        outcome = scheduler.decoded() if scheduler.running else None
+        if scheduler.embeddings.is_due:
+            scheduler.embeddings.read()
         return outcome
 
     def resume(self) -> None:
         """Note that another model was stepped since the last step of this one."""
-        if self.backend is not None:
-            self.backend.batch.resume()
+        if self._scheduler is not None:
+            self._scheduler.backend.batch.resume()
 
     def advance(self, outcome: Step | BaseException | None, *, is_held: bool) -> None:
         """Give the answers the tokens of a step, fill free places, and change the model if due.
 
         No answer joins those that run while ``is_held``.
         """
-        self._scheduler.is_held = is_held
         self._pulse.begin(self)
-        if self.backend is not None:
+        if (scheduler := self._scheduler) is not None:
+            scheduler.is_held = is_held
             if outcome is not None:
-                self._scheduler.take(self.backend, outcome)
-            self._scheduler.fill(self.backend)
+                scheduler.take(outcome)
+            scheduler.fill()
         if self.change is not None:
             self._change_model()
 
@@ -294,7 +293,8 @@ class LoadedModel:
 
     def measure_again(self) -> None:
         """Measure the memory for answers again, because other models came or left."""
-        self._scheduler.measure_again()
+        if self._scheduler is not None:
+            self._scheduler.memory.measure_again()
 
     # -- its status ------------------------------------------------------------------------
 
@@ -310,20 +310,21 @@ class LoadedModel:
 
     def publish(self) -> None:
         """Publish the numbers of answers and the use of the prompt cache, if they changed."""
-        status, backend = self._status, self.backend
-        running = len(self._scheduler.rows)
-        waiting = len(self._scheduler.waiting) + len(self._scheduler.behind)
-        waiting += self._intake.choices + len(self._embedding)
+        status, scheduler = self._status, self._scheduler
+        running, waiting, use = 0, 0, status.cache_use
+        if scheduler is not None:
+            running, waiting = len(scheduler.running), scheduler.waiting_answers
+            use = scheduler.backend.batch.cache_use
         if self._postponed:
             waiting += self._postponed_choices
-        use = status.cache_use if backend is None else backend.batch.cache_use
         if (running, waiting) == (status.running, status.waiting) and use is status.cache_use:
             return
         if running != status.running:
             self._note_use()
         held = 0
-        if backend is not None:
-            held = backend.info.weights_bytes + use.size_bytes + self.rows_bytes
+        if scheduler is not None:
+            weights_bytes = scheduler.backend.info.weights_bytes
+            held = weights_bytes + use.size_bytes + scheduler.running_bytes
         self.tell(
             replace(status, running=running, waiting=waiting, cache_use=use, memory_bytes=held)
         )
@@ -362,57 +363,43 @@ class LoadedModel:
 
     def _carry_out(self, command: Command) -> None:
         self._at_hand = command
-        backend = self.backend
+        scheduler = self._scheduler
         if isinstance(command, _NEEDS_MODEL):
             self._note_use()
+            if scheduler is None:
+                refuse(command, self._no_model())
+                return
         match command:
-            case Submit():
+            case Submit() if scheduler is not None:
                 self._unloads_once_idle = False
-                if backend is None:
-                    settle(command.generations, self._no_model())
-                else:
-                    self._intake.begin(backend, command)
-            case Embed():
+                scheduler.begin(command)
+            case Embed() if scheduler is not None:
                 self._unloads_once_idle = False
-                if backend is None:
-                    refuse(command, self._no_model())
-                elif not command.gives_up.is_set():
-                    self._embedding.begin(backend, command)
-            case Rendered(request=Embed()):
-                self._embedding.finish(backend, command, self._scheduler.most_text_tokens)
-            case Rendered():
-                self._intake.finish(backend, command)
-            case Resume():
-                if backend is None:
-                    refuse(command, self._no_model())
-                else:
-                    self._scheduler.resume(backend, command.rows)
-            case Cancel():
-                self.cancel([command.generation])
+                if not command.gives_up.is_set():
+                    scheduler.embeddings.begin(command)
+            case Rendered() if scheduler is not None:
+                scheduler.finish(command)
+            case Resume() if scheduler is not None:
+                scheduler.resume(command.sequences)
+            case Ask() if scheduler is not None:
+                scheduler.ask(command)
             case Load() if self._has(command):
-                if command.reply is not None and backend is not None:
-                    command.reply.send(backend.info)
+                if command.reply is not None and scheduler is not None:
+                    command.reply.send(scheduler.backend.info)
             case Load() | Unload():
                 self.change = command
-                if command.cancels_running and backend is not None:
-                    self._scheduler.cancel_all(backend)
-                    self._intake.cancel_all(RequestCancelled(_NOT_TAKEN))
-                    self._embedding.refuse_all(RequestCancelled("cancelled for another model"))
+                if command.cancels_running and scheduler is not None:
+                    scheduler.cancel_all()
+                    scheduler.embeddings.refuse_all(RequestCancelled("cancelled for another model"))
+                    scheduler.refuse_all(RequestCancelled(_NOT_TAKEN))
                 self._change_model()
-            case CountTokens() | RenderPrompt() | Tokenize() | Detokenize():
-                if backend is None:
-                    command.reply.send(self._no_model())
-                else:
-                    self._intake.answer(backend, command)
             case UnloadAfter():
                 self.max_idle_s = command.idle_s
                 self.tell(self._status)
             case UnloadWhenIdle():
-                self._unloads_once_idle = backend is not None
-            case Shutdown() | ForgetPrompts():
-                raise AssertionError("served for all models at once")
+                self._unloads_once_idle = scheduler is not None
             case _:
-                assert_never(command)
+                raise AssertionError(f"not a command for one model: {type(command).__name__}")
 
     def _is_stuck(self, command: Command) -> bool:
         """Refuse a command for a model that is stuck; False for any other command or model."""
@@ -432,7 +419,8 @@ class LoadedModel:
     def forget_prompts(self, owner: str) -> tuple[int, int]:
         """Evict an owner's cached prompts; return how many, and their bytes."""
         self._pulse.begin(self)
-        return (0, 0) if self.backend is None else self.backend.forget_prompts(owner)
+        backend = self.backend
+        return (0, 0) if backend is None else backend.forget_prompts(owner)
 
     def _has(self, wanted: Load) -> bool:
         """Whether the wanted model is one of several and already in memory."""
@@ -449,14 +437,16 @@ class LoadedModel:
         """End answers; a request that was not accepted yet is dropped with all its choices."""
         self._pulse.begin(self)
         why = RequestCancelled(_NOT_TAKEN)
-        left = [one for one in generations if not self._intake.cancel(one, why)]
-        if self.backend is not None:
-            self._scheduler.cancel(self.backend, left)
+        left = list(generations)
+        if (scheduler := self._scheduler) is not None:
+            left = [one for one in generations if not scheduler.cancel_submit(one, why)]
+            scheduler.cancel(left)
         for command in self._postponed.copy():
             if isinstance(command, Resume):
-                for row in [row for row in command.rows if row.generation in left]:
-                    command.rows.remove(row)
-                    row.end_for_reader(StopKind.CANCELLED)
+                for sequence in command.sequences.copy():
+                    if sequence.generation in left:
+                        command.sequences.remove(sequence)
+                        sequence.end_for_reader(StopKind.CANCELLED)
             elif isinstance(command, Submit) and any(one in command.generations for one in left):
                 self._postponed.remove(command)
                 settle(command.generations, why)
@@ -467,7 +457,7 @@ class LoadedModel:
     def _postponed_choices(self) -> int:
         """How many answers the postponed commands ask for."""
         return sum(
-            len(command.generations if isinstance(command, Submit) else command.rows)
+            len(command.generations if isinstance(command, Submit) else command.sequences)
             for command in self._postponed
             if isinstance(command, (Submit, Resume))
         )
@@ -542,7 +532,8 @@ class LoadedModel:
         if isinstance(change, Load):
             wanted: Source | None = Source(change.folder, change.draft)
             self.change = None
-            before = self._unloaded if self.backend is None else self.backend.info
+            backend = self.backend
+            before = self._unloaded if backend is None else backend.info
             self._free()
             self._load(change, before, go_on)
         else:
@@ -582,7 +573,7 @@ class LoadedModel:
         limits = self._limits
         outcome: object
         try:
-            self.backend = self._loader(
+            backend = self._loader(
                 command.folder,
                 limits=BatchLimits(
                     limits.prefill_chunk,
@@ -594,6 +585,7 @@ class LoadedModel:
                 # Most loaders do not know about draft models.
                 **({} if command.draft is None else {"draft": command.draft}),
             )
+            self._scheduler = self._new_scheduler(backend)
         except LoadCancelled as cancelled:
             self._check_pulse()
             outcome = cancelled
@@ -609,10 +601,9 @@ class LoadedModel:
         else:
             self._check_pulse()
             if self.offered is not None:
-                self.backend.info = replace(self.backend.info, id=self.offered.id)
-            outcome = self.backend.info
-            held = self.backend.info.weights_bytes
-            self.tell(EngineStatus("ready", self.backend.info, memory_bytes=held))
+                backend.info = replace(backend.info, id=self.offered.id)
+            outcome = backend.info
+            self.tell(EngineStatus("ready", outcome, memory_bytes=outcome.weights_bytes))
         self.is_loading = False
         self._load_at_hand = self._before = None
         if command.reply is not None:
@@ -676,10 +667,9 @@ class LoadedModel:
     def unload_idle(self) -> None:
         """Free the memory of the model, which nothing may be using; it still counts as loaded."""
         self._pulse.begin(self)
-        if self.backend is not None:
-            info = self.backend.info
+        if (backend := self.backend) is not None:
             self._free()
-            self._note_unloaded(info, "")
+            self._note_unloaded(backend.info, "")
 
     def _free(self) -> None:
         self._unloaded = None
@@ -688,9 +678,9 @@ class LoadedModel:
 
     def close(self) -> None:
         """Free the model, at the end of the thread."""
-        if self.backend is not None:
-            self.backend.close()
-            self.backend = None
+        if (backend := self.backend) is not None:
+            backend.close()
+            self._scheduler = None
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -701,6 +691,7 @@ class LoadedModel:
         """
         left = LeftModel(self.offered, self.info, is_default, hang=hang)
         load, self._load_at_hand = self._load_at_hand, None
+        scheduler = self._scheduler
         if hang is not None:
             self.inherit(self.info, hang)  # told before its readers learn the end
             why = EngineStuck(hang.cause)
@@ -712,43 +703,48 @@ class LoadedModel:
                 refuse(load, ModelLoadFailed(hang.cause))
             if self._at_hand is not None:
                 refuse(self._at_hand, why)
-            self._embedding.refuse_all(why)
+            if scheduler is not None:
+                scheduler.embeddings.refuse_all(why)
         else:
-            rows = self._scheduler.hand_over()
-            for row in rows:
-                row.generation.wake_soon()  # the outbox of the thread may not have done it
-            going_on = [row for row in rows if row.leave_batch()]
-            for row in rows:
-                if row not in going_on:
-                    row.end_for_reader(StopKind.ERROR, "another model was stuck; ask again")
-            if going_on:
+            sequences = [] if scheduler is None else scheduler.hand_over()
+            if going_on := [sequence for sequence in sequences if _goes_on(sequence)]:
                 left.commands.append(Resume(going_on, self.offered))
             if load is not None:
                 left.commands.append(load)
-        left.commands += self._intake.hand_over()
-        left.commands += self._embedding.hand_over()
+        if scheduler is not None:
+            left.commands += scheduler.hand_over_requests()
         left.commands += self._take_postponed()
         return left
 
     def drop(self) -> None:
         """Let go of the model after ``hand_over``, so that its memory is free."""
-        self.backend = None
+        self._scheduler = None
 
     def abandon(self, kind: StopKind, cause: str | None) -> None:
         """End every answer, running or waiting, with what it has so far."""
-        self._scheduler.abandon(kind, cause)
+        if (scheduler := self._scheduler) is not None:
+            scheduler.abandon(kind, cause)
 
     def fail_readers(self, cause: str, why: EngineError) -> None:
         """End every answer with an error, because the engine thread is stuck. Any thread."""
         ending = Finished(StopInfo(StopKind.ERROR), Usage(), Timing(), error=cause)
-        self._scheduler.close_all(ending, why)
+        if (scheduler := self._scheduler) is not None:
+            scheduler.close_all(ending, why)
 
     def refuse_the_rest(self, why: EngineError) -> None:
         """Drop requests that are being rendered, and refuse commands that were never carried out.
 
         Any thread, while the engine thread waits, is stuck, or has ended.
         """
-        self._intake.cancel_all(why)
-        self._embedding.refuse_all(why)
+        if (scheduler := self._scheduler) is not None:
+            scheduler.refuse_all(why)
         for command in self._take_postponed():
             refuse(command, why)
+
+
+def _goes_on(sequence: ScheduledSequence) -> bool:
+    """Take a sequence out of a lost batch; whether it can go on in another. Any thread."""
+    sequence.generation.wake_soon()  # the outbox of the thread may not have done it
+    if not (goes_on := sequence.leave_batch()):
+        sequence.end_for_reader(StopKind.ERROR, "another model was stuck; ask again")
+    return goes_on

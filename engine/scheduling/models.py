@@ -11,13 +11,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from engine.errors import EngineError, ModelLoadFailed
 from engine.inference.backend import Step
 from engine.inference.loader import Loader
 from engine.library.memory import Memory, MemoryNeed, memory, need
 from engine.library.models import model_name
+from engine.scheduling.admission import AnswerMemory
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import (
     Cancel,
@@ -31,7 +32,6 @@ from engine.scheduling.inbox import (
     Unload,
     UnloadAfter,
 )
-from engine.scheduling.intake import EmbeddingQueue, Intake
 from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel, Source
 from engine.scheduling.offering import OfferedModel
@@ -42,6 +42,9 @@ from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.status import ModelList
 from engine.stopping.record import StopKind
 from engine.wording import size_in_words
+
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
 
 # How often the engine checks, while others answer, whether a model should be unloaded.
 _LOOK_EVERY_S = 0.25
@@ -178,17 +181,19 @@ def taken_bytes(model: LoadedModel) -> int:
     backend = model.backend
     if backend is None:
         return 0
-    return backend.info.weights_bytes + backend.batch.cache_use.size_bytes + model.rows_bytes
+    return backend.info.weights_bytes + backend.batch.cache_use.size_bytes + model.running_bytes
 
 
 def held_bytes(model: LoadedModel) -> int:
     """Return the memory of a model: its weights, and its caches or their estimate, if more."""
-    return taken_bytes(model) + max(_unfilled_bytes(model), model.reserved_bytes - model.rows_bytes)
+    return taken_bytes(model) + max(
+        _unfilled_bytes(model), model.reserved_bytes - model.running_bytes
+    )
 
 
 def _reserved_bytes(model: LoadedModel) -> int:
     """Return how much memory is reserved for a model that it has not taken yet."""
-    running = model.reserved_bytes - model.rows_bytes
+    running = model.reserved_bytes - model.running_bytes
     return max(running, _unfilled_bytes(model)) if model.is_pinned else running
 
 
@@ -255,24 +260,28 @@ class Models:
     def _new(self, offered: OfferedModel | None) -> LoadedModel:
         """Add one of several models, or a place for any model that is loaded."""
         number = self._list.add()
-        scheduler = Scheduler(
-            self._limits,
-            self._outbox,
-            lambda: self._budget.machine(model, self._others(model)),
-            lambda: self._budget.largest(model, self._others(model)),
-            lambda: self._budget.most_bytes,
-            lambda: self._make_room(model),
-        )
+
+        def new_scheduler(backend: "MlxBackend") -> Scheduler:
+            memory = AnswerMemory(
+                backend,
+                self._limits,
+                machine=lambda: self._budget.machine(model, self._others(model)),
+                largest=lambda: self._budget.largest(model, self._others(model)),
+                total=lambda: self._budget.most_bytes,
+                make_room=lambda: self._make_room(model),
+            )
+            return Scheduler(
+                backend, self._limits, memory, self._inbox, self._outbox, self._preparation
+            )
+
         model = LoadedModel(
             self._limits,
             self._loader,
             self._pulse,
             self._inbox.is_ending,
             lambda status: self._list.post(number, model.offered, status),
+            new_scheduler,
             offered,
-            scheduler,
-            Intake(self._limits, scheduler, self._inbox, self._preparation),
-            EmbeddingQueue(self._limits, self._preparation, self._inbox.send),
         )
         model.max_idle_s = self._max_idle_s
         self._models.append(model)
@@ -324,7 +333,7 @@ class Models:
     @property
     def waits_for_prompts(self) -> bool:
         """Whether nothing can be done until a prompt has been rendered."""
-        if any(model.has_answers or model.has_rows for model in self._models):
+        if any(model.has_answers or model.is_running for model in self._models):
             return False
         is_waiting = any(model.waits_for_prompts for model in self._models)
         return is_waiting and (self._is_blocked or not self._wants_load)
@@ -334,9 +343,9 @@ class Models:
         return any(model.wants_load for model in self._models)
 
     @property
-    def has_rows(self) -> bool:
+    def is_running(self) -> bool:
         """Whether answers are in a batch, or texts are read beside one."""
-        return any(model.has_rows for model in self._models)
+        return any(model.is_running for model in self._models)
 
     @property
     def has_answers(self) -> bool:
@@ -349,7 +358,7 @@ class Models:
         """Run one step of the model whose turn it is; None if no model has anything to run."""
         if len(self._models) == 1:
             return self._models[0].decode()
-        busy = [model for model in self._models if model.has_rows]
+        busy = [model for model in self._models if model.is_running]
         if not busy:
             self._turns.rest()
             return None
@@ -542,7 +551,7 @@ class Models:
                 model.note_work()
                 return True
         # Those that wait, too, wait for this one.
-        return False if any(one.has_rows for one in movable) else None
+        return False if any(one.is_running for one in movable) else None
 
     # -- unloading while idle --------------------------------------------------------------
 

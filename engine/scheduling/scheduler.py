@@ -1,31 +1,23 @@
-"""The running batch and the queue behind it: which answers join, get tokens, and leave.
+"""The requests of one loaded model: they are rendered, wait for a place, run, and end.
 
-Belongs to the engine thread and touches the model only through
-``engine.inference.mlx_backend.MlxBackend``.
+Belongs to the engine thread. Prompts are rendered, and read from disk, on other threads.
 """
 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Prompt, Step
-from engine.library.memory import Memory, memory
-from engine.library.models import ModelInfo
-from engine.scheduling.admission import (
-    AnswerMemory,
-    Wanted,
-    admit,
-    check,
-    reserved_bytes,
-    rows_bytes,
-    wanted,
-)
+from engine.scheduling.admission import AnswerMemory, Wanted, admit, check, wanted
+from engine.scheduling.embeddings import EmbeddingQueue
 from engine.scheduling.generation import Generation
+from engine.scheduling.inbox import Ask, Embed, Inbox, Rendered, Submit
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import (
     Outbox,
@@ -36,8 +28,8 @@ from engine.scheduling.outbox import (
     settle,
     wake_up_distance_s,
 )
-from engine.scheduling.prompt_rendering import choices_field
-from engine.scheduling.sequence import Row, SharedScores, drop_loaded
+from engine.scheduling.prompt_rendering import Job, Preparation, choices_field
+from engine.scheduling.sequence import ScheduledSequence, SharedScores, drop_loaded
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished
 from engine.values.request import GenerationRequest, TraceLevel
@@ -53,127 +45,244 @@ _MEASURE_EVERY = 64
 # A request counts as short if it needs at most this fraction of the memory of the first in line,
 # which so many of them may overtake. It is looked for among the first ones.
 _SHORT_SHARE = 2
-_MOST_OVERTAKEN = 8
-_MOST_COMPARED = 64
-# Most caches read from disk that are kept for answers that wait.
-_MOST_LOADED = 4
+_MAX_OVERTAKEN = 8
+_MAX_COMPARED = 64
+# Caches read from disk that are kept for answers that wait.
+_MAX_LOADED = 4
+# Characters of prompts that are rendered, or wait for that, at the same time.
+_MAX_RENDERING = 64_000_000
 
 
 class Scheduler:
-    """The running and waiting answers of one model."""
+    """The requests of one loaded model.
+
+    Attributes:
+        backend: The model.
+        memory: The memory for its answers.
+        running: The sequences in the batch, by their numbers.
+        waiting: The sequences that wait for a place in it, in order.
+        behind: The sequences that wait until another has had their prompt scored.
+        embeddings: The texts that are read beside the batch.
+        is_held: Whether no answer joins those that run.
+    """
 
     def __init__(
         self,
+        backend: "MlxBackend",
         limits: Limits,
+        memory: AnswerMemory,
+        inbox: Inbox,
         outbox: Outbox,
-        machine: Callable[[], Memory] = memory,
-        largest: Callable[[], Memory] | None = None,
-        most: Callable[[], int] | None = None,
-        make_room: Callable[[], bool | None] | None = None,
+        preparation: Preparation,
     ) -> None:
-        self._limits = limits
-        self._outbox = outbox
-        self._memory = AnswerMemory(limits, machine, largest, most, make_room)
-        self.rows: dict[int, Row] = {}
+        self.backend = backend
+        self.memory = memory
+        self.running = memory.running
         self.behind = SharedScores()
+        self.waiting: deque[ScheduledSequence] = deque()
+        self.embeddings = EmbeddingQueue(backend, limits, preparation, inbox)
+        self.is_held = False
+        self._limits = limits
+        self._inbox = inbox
+        self._outbox = outbox
+        self._preparation = preparation
+        self._rendering: dict[Submit, Job] = {}
         self._gathered_s = 0.0
-        self.waiting: deque[Row] = deque()
         self._steps_unmeasured = 0
         # Since when no answer runs because memory is waited for.
         self._starved_at: float | None = None
-        self.is_held = False
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether answers run, or wait for a place."""
+        return bool(self.running or self.waiting or self.behind)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs and nothing waits."""
-        return not (self.rows or self.waiting or self.behind)
+        """Whether nothing is rendered, waits, runs or is read."""
+        return not (self.has_answers or self._rendering or self.embeddings)
 
-    def check(self, backend: "MlxBackend", choices: Sequence[Generation], preparing: int) -> None:
+    @property
+    def is_running(self) -> bool:
+        """Whether answers are in the batch, or texts are read beside it."""
+        return bool(self.running) or self.embeddings.is_due
+
+    @property
+    def waiting_answers(self) -> int:
+        """How many answers and texts wait, those included whose prompt is being rendered."""
+        texts = len(self.embeddings)
+        return len(self.waiting) + len(self.behind) + self._rendering_choices + texts
+
+    @property
+    def running_bytes(self) -> int:
+        """The memory that the caches of the answers in the batch take."""
+        return self.memory.bytes_of(max((one.tokens for one in self.running.values()), default=0))
+
+    # -- before the batch ------------------------------------------------------------------
+
+    @property
+    def _rendering_choices(self) -> int:
+        return sum(len(submit.generations) for submit in self._rendering)
+
+    def is_rendering(self, request: object) -> bool:
+        """Whether a request is rendered or tokenised here."""
+        return request in self._rendering or self.embeddings.holds(request)
+
+    def begin(self, submit: Submit) -> None:
+        """Have a request rendered on another thread, or refuse it."""
+        generations = submit.generations
+        try:
+            self._check(generations)
+            size = sum(other.size for other in self._rendering)
+            if size and size + submit.size > _MAX_RENDERING:
+                raise QueueFull(self._rendering_choices)
+        except Exception as error:
+            settle(generations, refusal(error))
+            return
+        self._rendering[submit] = self._preparation.render(
+            self.backend,
+            [generation.request for generation in generations],
+            submit.size,
+            lambda outcome: self._send_rendered(Rendered(submit, outcome)),
+        )
+
+    def _send_rendered(self, rendered: Rendered) -> None:
+        """Give rendered prompts to the engine thread; called on another thread."""
+        submit = rendered.request
+        if not self._inbox.send(rendered) and submit in self._rendering:
+            assert isinstance(submit, Submit)
+            settle(submit.generations, self._inbox.why_closed)
+
+    def finish(self, rendered: Rendered) -> None:
+        """Accept a request that was rendered, unless it was cancelled meanwhile.
+
+        If files hold the beginning of its prompt, another thread reads them first.
+        """
+        submit, outcome = rendered.request, rendered.outcome
+        if not isinstance(submit, Submit):
+            self.embeddings.finish(submit, outcome, self._max_text_tokens)
+            return
+        if submit not in self._rendering:
+            return
+        if isinstance(outcome, BaseException):
+            del self._rendering[submit]
+            settle(submit.generations, refusal(outcome))
+            return
+        assert isinstance(outcome, tuple)
+        is_fetched, fetched = rendered.is_fetched, partial(self._send_fetched, submit)
+        if is_fetched or not self.backend.fetch(outcome, fetched):
+            del self._rendering[submit]
+            self._submit(submit.generations, outcome, submit.at)
+
+    def _send_fetched(self, submit: Submit, prompts: tuple[Prompt, ...]) -> None:
+        self._send_rendered(Rendered(submit, prompts, is_fetched=True))
+
+    def cancel_submit(self, generation: Generation, why: EngineError) -> bool:
+        """Drop the request of a generation, with all its choices; False if it is not rendered."""
+        for submit in self._rendering:
+            if generation in submit.generations:
+                self._drop(submit, why)
+                return True
+        return False
+
+    def refuse_all(self, why: EngineError) -> None:
+        """Refuse the requests that are not in the batch or its queue yet. Any thread."""
+        for submit in list(self._rendering):
+            self._drop(submit, why)
+        self.embeddings.refuse_all(why)
+
+    def _drop(self, submit: Submit, why: EngineError) -> None:
+        self._rendering.pop(submit).is_dropped = True
+        settle(submit.generations, why)
+
+    def ask(self, ask: Ask) -> None:
+        """Answer a question on another thread."""
+        if (waiting := self._preparation.asides) >= self._limits.max_waiting:
+            ask.reply.send(QueueFull(waiting))
+            return
+
+        def send(outcome: object) -> None:
+            ask.reply.send(refusal(outcome) if isinstance(outcome, BaseException) else outcome)
+
+        self._preparation.aside(lambda: ask.question(self.backend), send)
+
+    def _check(self, choices: Sequence[Generation]) -> None:
         """Check whether a request can be accepted, as far as possible before it is rendered."""
         limits = self._limits
-        most = limits.max_rows + limits.max_waiting
-        if len(choices) > most:
-            field = choices_field([one.request for one in choices])
+        limit = limits.max_rows + limits.max_waiting
+        requests = [generation.request for generation in choices]
+        if len(choices) > limit:
+            field = choices_field(requests)
             raise InvalidRequest(
-                field, f"at most {counted(most, 'answer')} can be asked for at once"
+                field, f"at most {counted(limit, 'answer')} can be asked for at once"
             )
-        ahead = len(self.rows) + len(self.waiting) + len(self.behind) + preparing
-        if ahead + len(choices) > most:
+        ahead = len(self.running) + len(self.waiting) + len(self.behind) + self._rendering_choices
+        if ahead + len(choices) > limit:
             raise QueueFull(max(0, ahead - limits.max_rows), len(choices))
         for generation in choices:
-            check(backend, generation)
-        self._memory.check(backend.info, self.rows, wanted([one.request for one in choices]))
+            check(self.backend, generation)
+        self.memory.check(wanted(requests))
 
-    def measure_again(self) -> None:
-        """Measure the memory for answers again with the next request: other models came or left."""
-        self._memory.measure_again()
-
-    def reserved_bytes(self, model: ModelInfo) -> int:
-        """Return the memory that the caches of the answers in the batch will take."""
-        return reserved_bytes(model, self.rows)
-
-    def rows_bytes(self, model: ModelInfo) -> int:
-        """Return the memory that the caches of the answers in the batch take."""
-        return rows_bytes(model, self.rows)
-
-    def most_text_tokens(self, backend: "MlxBackend", tokens: int) -> int:
+    def _max_text_tokens(self, tokens: int) -> int:
         """Return how many tokens a text that becomes a vector may have at all."""
-        model = backend.info
-        most = self._memory.possible_room(model, self.rows).context_of(1)
-        if tokens <= min(most, model.context_length):
-            self._memory.room(model, self.rows).check_now(Wanted([(tokens, 0)], "", ""))
-        return most
+        limit = self.memory.possible_room.context_of(1)
+        if tokens <= min(limit, self.backend.info.context_length):
+            self.memory.room.check_now(Wanted([(tokens, 0)], "", ""))
+        return limit
 
-    def submit(
-        self,
-        backend: "MlxBackend",
-        choices: Sequence[Generation],
-        prompts: Sequence[Prompt],
-        at: float,
-    ) -> None:
+    def _submit(self, choices: Sequence[Generation], prompts: Sequence[Prompt], at: float) -> None:
         """Accept the choices of a request, or refuse all of them; tell their readers which."""
-        largest = self._memory.largest_room(backend.info, self.rows)
-        most_tokens = largest.context_of(len(choices))
+        max_tokens = self.memory.largest_room.context_of(len(choices))
         try:
-            rows = [
-                admit(backend, generation, prompt, at, most_tokens=most_tokens)
+            sequences = [
+                admit(self.backend, generation, prompt, at, max_tokens=max_tokens)
                 for generation, prompt in zip(choices, prompts, strict=True)
             ]
-            need = wanted([one.request for one in choices], prompts)
-            self._memory.check(backend.info, self.rows, need)
+            self.memory.check(wanted([generation.request for generation in choices], prompts))
         except BaseException as error:
             settle(choices, refusal(error))
             return
         settle(choices, None)
-        self._wait(self.behind.hold_back(rows))
-        self.fill(backend)
-        drop_loaded(self.waiting, _MOST_LOADED)
+        self._wait(self.behind.hold_back(sequences))
+        self.fill()
+        drop_loaded(self.waiting, _MAX_LOADED)
 
-    def resume(self, backend: "MlxBackend", rows: Sequence[Row]) -> None:
+    def resume(self, sequences: Sequence[ScheduledSequence]) -> None:
         """Go on with accepted answers of another batch, which was lost."""
-        self._wait(self.behind.hold_back(rows))
-        self.fill(backend)
+        self._wait(self.behind.hold_back(sequences))
+        self.fill()
 
-    def hand_over(self) -> list[Row]:
-        """Give up all answers, running and waiting, for another batch; in order of submission.
+    # Both are called on another thread, while the engine thread may touch no answer of this model.
 
-        Called on another thread, while the engine thread may touch no answer of this model.
-        """
-        rows = sorted(self._all(), key=lambda row: row.submitted_at)
-        self.rows.clear()
+    def hand_over(self) -> list[ScheduledSequence]:
+        """Give up all answers for another batch; return them in order of submission."""
+        sequences = sorted(self._all(), key=lambda sequence: sequence.submitted_at)
+        self._clear()
+        return sequences
+
+    def hand_over_requests(self) -> list[Submit | Embed]:
+        """Give up the requests that are not in the queue yet; return them in order."""
+        jobs, self._rendering = self._rendering, {}
+        for job in jobs.values():
+            job.is_dropped = True
+        return [*jobs, *self.embeddings.hand_over()]
+
+    def _clear(self) -> None:
+        self.running.clear()
         self.waiting.clear()
         self.behind.clear()
-        return rows
 
-    def _wait(self, rows: Sequence[Row]) -> None:
-        """Put rows into the queue, in the order of submission."""
-        for row in rows:
+    # -- the batch and its queue -----------------------------------------------------------
+
+    def _wait(self, sequences: Sequence[ScheduledSequence]) -> None:
+        """Put sequences into the queue, in the order of submission."""
+        for sequence in sequences:
             place = len(self.waiting)
-            while place and self.waiting[place - 1].submitted_at > row.submitted_at:
+            while place and self.waiting[place - 1].submitted_at > sequence.submitted_at:
                 place -= 1
-            self.waiting.insert(place, row)
+            self.waiting.insert(place, sequence)
 
-    def fill(self, backend: "MlxBackend") -> None:
+    def fill(self) -> None:
         """Move waiting requests into the batch while there is room, in order.
 
         Where memory is short, short ones go before long ones, for a number of times.
@@ -181,226 +290,230 @@ class Scheduler:
         self._steps_unmeasured += 1
         if self._steps_unmeasured >= _MEASURE_EVERY:
             self._steps_unmeasured = 0
-            self._end_overgrown(backend)
+            self._end_overgrown()
         self._wait(self.behind.take_ready())
-        while self.waiting and len(self.rows) < self._limits.max_rows:
-            if self.is_held and self.rows:
+        while self.waiting and len(self.running) < self._limits.max_rows:
+            if self.is_held and self.running:
                 return
-            row = self._next(backend.info)
-            if row is None:
+            sequence = self._next()
+            if sequence is None:
                 self._end_starved()
                 return
             self._starved_at = None
-            self.waiting.remove(row)
+            self.waiting.remove(sequence)
             try:
-                joined = backend.join(row.prompt, row.request, row.generation.form)
+                form = sequence.generation.form
+                joined = self.backend.join(sequence.prompt, sequence.request, form)
             except BaseException as error:
                 raise_endings(error)
                 log_failure("a request could not join the batch", error)
-                self._finish(row, StopKind.ERROR, cause_of(error))
+                self._finish(sequence, StopKind.ERROR, cause_of(error))
                 continue
-            self.rows[joined.number] = row
-            max_bytes = self._memory.max_prompts_bytes(backend.info, self.rows)
-            if max_bytes is not None and backend.batch.cache_use.size_bytes > max_bytes:
-                backend.batch.evict_prompts(max_bytes)
-            self._outbox.put(row.generation, row.joined(joined, time.perf_counter()))
-            if row.is_read_for_nothing:
-                del self.rows[joined.number]
-                self._finish(row, StopKind.MAX_TOKENS)
-                self._leave(backend, {joined.number: 0})
+            self.running[joined.number] = sequence
+            max_bytes, batch = self.memory.max_prompts_bytes, self.backend.batch
+            if max_bytes is not None and batch.cache_use.size_bytes > max_bytes:
+                batch.evict_prompts(max_bytes)
+            self._outbox.put(sequence.generation, sequence.joined(joined, time.perf_counter()))
+            if sequence.is_read_for_nothing:
+                del self.running[joined.number]
+                self._finish(sequence, StopKind.MAX_TOKENS)
+                self._leave({joined.number: 0})
 
-    def _next(self, model: ModelInfo) -> Row | None:
+    def _next(self) -> ScheduledSequence | None:
         """Return the waiting request that joins the batch next; None while there is no room."""
         head = self.waiting[0]
-        if head.overtaken < _MOST_OVERTAKEN:
-            first = islice(self.waiting, _MOST_COMPARED)
-            short = min(first, key=lambda row: row.reserved_tokens)
+        if head.overtaken < _MAX_OVERTAKEN:
+            first = islice(self.waiting, _MAX_COMPARED)
+            short = min(first, key=lambda sequence: sequence.reserved_tokens)
             is_short = short.reserved_tokens * _SHORT_SHARE <= head.reserved_tokens
-            if is_short and not self._memory.holds(model, self.rows, head, short):
-                if not self._memory.has_room_beside(model, self.rows, short):
+            if is_short and not self.memory.holds(head, short):
+                if not self.memory.has_room_beside(short):
                     return None
                 head.overtaken += 1
                 return short
-        return head if self._memory.has_room_beside(model, self.rows, head) else None
+        return head if self.memory.has_room_beside(head) else None
 
     def _end_starved(self) -> None:
         """End answers that have waited too long for memory that other models use."""
-        if self.rows:
+        if self.running:
             self._starved_at = None
             return
         now, most_s = time.perf_counter(), self._limits.memory_wait_s
         if self._starved_at is None:
             self._starved_at = now
-        for row in list(self.waiting):
-            if now - max(self._starved_at, row.submitted_at) >= most_s:
-                self.waiting.remove(row)
+        for sequence in list(self.waiting):
+            if now - max(self._starved_at, sequence.submitted_at) >= most_s:
+                self.waiting.remove(sequence)
                 why = (
                     f"the memory for this answer was not free within {most_s:g} seconds, because "
                     "other models are answering; try again later"
                 )
-                self._finish(row, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
+                self._finish(sequence, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
 
-    def _end_overgrown(self, backend: "MlxBackend") -> None:
+    def _end_overgrown(self) -> None:
         """End answers that have no limit of their own, the longest first, while memory is short."""
-        while len(self.rows) > 1:
-            row = self._memory.overgrown(backend.info, self.rows)
-            if row is None:
+        while len(self.running) > 1:
+            sequence = self.memory.overgrown()
+            if sequence is None:
                 return
-            _log.warning("the running answers take all memory: one ends at %d tokens", row.tokens)
-            generation = row.generation
-            generation.setting = replace(generation.setting, memory_room=row.builder.count)
-            del self.rows[row.number]
-            self._finish(row, StopKind.MEMORY_FULL)
-            self._leave(backend, {row.number: 0})
+            _log.warning(
+                "the running answers take all memory: one ends at %d tokens", sequence.tokens
+            )
+            generation = sequence.generation
+            generation.setting = replace(generation.setting, memory_room=sequence.builder.count)
+            del self.running[sequence.number]
+            self._finish(sequence, StopKind.MEMORY_FULL)
+            self._leave({sequence.number: 0})
 
-    def cancel(self, backend: "MlxBackend", generations: Collection[Generation]) -> None:
+    def cancel(self, generations: Collection[Generation]) -> None:
         """End answers, wherever they are."""
-        self._cancel(backend, [row for row in self._all() if row.generation in generations])
+        self._cancel([sequence for sequence in self._all() if sequence.generation in generations])
 
-    def cancel_all(self, backend: "MlxBackend") -> None:
+    def cancel_all(self) -> None:
         """End every answer."""
-        self._cancel(backend, list(self._all()))
+        self._cancel(list(self._all()))
 
-    def _cancel(self, backend: "MlxBackend", rows: Sequence[Row]) -> None:
+    def _cancel(self, sequences: Sequence[ScheduledSequence]) -> None:
         leaving: dict[int, int] = {}
-        for row in rows:
-            if row.number >= 0:
-                del self.rows[row.number]
-                leaving[row.number] = 0
-            elif row in self.waiting:
-                self.waiting.remove(row)
-            self._finish(row, StopKind.CANCELLED)
-        self._leave(backend, leaving)
+        for sequence in sequences:
+            if sequence.number >= 0:
+                del self.running[sequence.number]
+                leaving[sequence.number] = 0
+            elif sequence in self.waiting:
+                self.waiting.remove(sequence)
+            self._finish(sequence, StopKind.CANCELLED)
+        self._leave(leaving)
 
     def close_all(self, last: Finished, why: EngineError) -> None:
-        """End every answer for its reader, without touching the rows.
+        """End every answer for its reader, without touching the sequences.
 
-        Called on another thread while the engine thread may be changing the rows. Text that a row
-        holds back is lost.
+        Called on another thread while the engine thread may be changing the sequences. Text that
+        they hold back is lost.
         """
-        for row in [*self.rows.copy().values(), *self.waiting.copy(), *self.behind]:
-            generation = row.generation
+        for sequence in [*self.running.copy().values(), *self.waiting.copy(), *self.behind]:
+            generation = sequence.generation
             settle([generation], why)
             generation.push([last])
             generation.wake_soon()
 
     def abandon(self, kind: StopKind, error: str | None) -> None:
         """End every answer without calling the batch, which may be broken."""
-        rows = list(self._all())
-        self.rows.clear()
-        self.waiting.clear()
-        self.behind.clear()
-        for row in rows:
-            self._finish(row, kind, error)
+        sequences = list(self._all())
+        self._clear()
+        for sequence in sequences:
+            self._finish(sequence, kind, error)
 
-    def decoded(self, backend: "MlxBackend") -> Step | BaseException:
+    def decoded(self) -> Step | BaseException:
         """Step the batch once. This changes no answer, because a step may take long."""
         try:
-            return backend.batch.step()
+            return self.backend.batch.step()
         except BaseException as error:
             raise_endings(error)
             return error
 
-    def take(self, backend: "MlxBackend", outcome: Step | BaseException) -> None:
-        """Hand the tokens of a step to its rows, or end the rows of a step that failed."""
+    def take(self, outcome: Step | BaseException) -> None:
+        """Give the tokens of a step to its sequences, or end those of a step that failed."""
         if isinstance(outcome, BaseException):
-            self._fail_batch(backend, outcome)
+            self._fail_batch(outcome)
         else:
-            self._emit(backend, outcome)
+            self._emit(outcome)
 
-    def _emit(self, backend: "MlxBackend", step: Step) -> None:
-        """Give the tokens of one step to their rows, and remove the rows that ended."""
+    def _emit(self, step: Step) -> None:
+        """Give the tokens of one step to their sequences, and remove the sequences that ended."""
         now = time.perf_counter()
-        rows = self.rows
+        running = self.running
         put = self._outbox.put
         stats: dict[int, TokenStats | Exception] | None = None
         checked, taken = step.checked, dict.fromkeys(step.checked, 0)
         for number, end in step.budget_ends:
-            if (row := rows.get(number)) is not None:
-                row.budget_end = end
-        # They leave together, because each departure copies the rows that stay.
+            if (sequence := running.get(number)) is not None:
+                sequence.budget_end = end
+        # They leave together, because each departure copies the sequences that stay.
         leaving: dict[int, int] = {}
         ended: list[tuple[Generation, list[Event]]] = []
         for place, (number, token_id, _) in enumerate(step.sampled):
-            row = rows.get(number)
-            if row is None:
+            sequence = running.get(number)
+            if sequence is None:
                 continue
             origin = TokenOrigin.SAMPLED
             if checked and number in checked:
                 origin = checked[number].origins[taken[number]]
                 taken[number] += 1
             try:
-                if row.trace is TraceLevel.FULL:
+                if sequence.trace is TraceLevel.FULL:
                     if stats is None:
-                        stats = wanted_stats(backend, rows, step)
-                    stop = row.sampled(token_id, now, stats.get(place), origin)
+                        stats = wanted_stats(self.backend, running, step)
+                    stop = sequence.sampled(token_id, now, stats.get(place), origin)
                 else:
-                    stop = row.sampled(token_id, now, origin=origin)
+                    stop = sequence.sampled(token_id, now, origin=origin)
             except BaseException as error:
                 raise_endings(error)
                 # A parser that fails on one answer's text must not end the others.
-                del rows[number]
+                del running[number]
                 log_failure("a token could not be handled", error)
-                self._finish(row, StopKind.ERROR, cause_of(error))
+                self._finish(sequence, StopKind.ERROR, cause_of(error))
                 leaving[number] = step.unused(number, taken.get(number, 0))
                 continue
             if stop is not None:
-                del rows[number]
+                del running[number]
                 if number in checked:
-                    row.checked(checked[number], taken[number])
-                self.behind.gone(row)
-                last = row.finish(stop, time.perf_counter())
-                ended.append((row.generation, [*row.take_events(), last]))
+                    sequence.checked(checked[number], taken[number])
+                self.behind.delete(sequence)
+                last = sequence.finish(stop, time.perf_counter())
+                ended.append((sequence.generation, [*sequence.take_events(), last]))
                 leaving[number] = step.unused(number, taken.get(number, 0))
-            elif row.builder.count == 1 and row.builder.events:
-                put(row.generation, row.take_events(), is_urgent=True)
+            elif sequence.builder.count == 1 and sequence.builder.events:
+                put(sequence.generation, sequence.take_events(), is_urgent=True)
         for number, found in checked.items():
-            if (row := rows.get(number)) is not None:
-                row.checked(found)
+            if (sequence := running.get(number)) is not None:
+                sequence.checked(found)
         for number, why in step.failed:
-            row = rows.pop(number, None)
-            if row is not None:
-                self._finish(row, StopKind.ERROR, _unconstrained(why), is_request_at_fault=True)
+            sequence = running.pop(number, None)
+            if sequence is not None:
+                self._finish(
+                    sequence, StopKind.ERROR, _unconstrained(why), is_request_at_fault=True
+                )
                 leaving[number] = 0
         for number, scores in step.scored:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, [scores])
-                for other, told in self.behind.found(row, scores):
+            sequence = running.get(number)
+            if sequence is not None:
+                put(sequence.generation, [scores])
+                for other, told in self.behind.scored(sequence, scores):
                     put(other.generation, told)
         for number, tokens in step.shared:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, row.shared(tokens))
+            sequence = running.get(number)
+            if sequence is not None:
+                put(sequence.generation, sequence.shared(tokens))
         for number, tokens in step.read:
-            row = rows.get(number)
-            if row is not None:
-                put(row.generation, row.read(tokens))
+            sequence = running.get(number)
+            if sequence is not None:
+                put(sequence.generation, sequence.read(tokens))
         if step.read or step.shared:
-            for number in [number for number, row in rows.items() if row.is_read_for_nothing]:
-                row = rows.pop(number)
-                ended.append((row.generation, row.end(StopKind.MAX_TOKENS, time.perf_counter())))
+            for number in [number for number, one in running.items() if one.is_read_for_nothing]:
+                sequence = running.pop(number)
+                events = sequence.end(StopKind.MAX_TOKENS, time.perf_counter())
+                ended.append((sequence.generation, events))
                 leaving[number] = 0
-        # Rows that neither decode nor read in this step have nothing for their readers.
-        readers = min(len(rows), len(step.sampled) + len(step.read))
+        # Sequences that neither decode nor read in this step have nothing for their readers.
+        readers = min(len(running), len(step.sampled) + len(step.read))
         is_due = now - self._gathered_s >= wake_up_distance_s(readers)
         if is_due or leaving or self._outbox.is_urgent:
-            # Until a wake-up is due, events stay with their rows.
+            # Until a wake-up is due, events stay with their sequences.
             self._gathered_s = now
-            for row in rows.values():
-                if row.builder.events:
-                    put(row.generation, row.take_events(), is_urgent=True)
+            for sequence in running.values():
+                if sequence.builder.events:
+                    put(sequence.generation, sequence.take_events(), is_urgent=True)
         if leaving:
-            # Removing rows copies the batch; the readers of the others get their tokens before
+            # Removing sequences copies the batch; the readers of the others get their tokens before
             # that.
             self._outbox.deliver(is_forced=True)
-            self._leave(backend, leaving)
+            self._leave(leaving)
             for generation, events in ended:
                 put(generation, events, is_urgent=True)
 
     def _finish(
         self,
-        row: Row,
+        sequence: ScheduledSequence,
         kind: StopKind,
         error: str | None = None,
         *,
@@ -408,31 +521,31 @@ class Scheduler:
         retry_after_s: float | None = None,
     ) -> None:
         """Tell a reader that its answer has ended."""
-        self.behind.gone(row)
+        self.behind.delete(sequence)
         now = time.perf_counter()
-        *events, last = row.end(kind, now, error, is_request_at_fault=is_request_at_fault)
+        *events, last = sequence.end(kind, now, error, is_request_at_fault=is_request_at_fault)
         if retry_after_s is not None and isinstance(last, Finished):
             last = replace(last, retry_after_s=retry_after_s)
-        self._outbox.put(row.generation, [*events, last], is_urgent=True)
+        self._outbox.put(sequence.generation, [*events, last], is_urgent=True)
 
-    def _leave(self, backend: "MlxBackend", leaving: Mapping[int, int]) -> None:
+    def _leave(self, leaving: Mapping[int, int]) -> None:
         if not leaving:
             return
         try:
-            backend.batch.leave(leaving)
+            self.backend.batch.leave(leaving)
         except BaseException as error:
             raise_endings(error)
-            self._fail_batch(backend, error)
+            self._fail_batch(error)
 
-    def _fail_batch(self, backend: "MlxBackend", error: BaseException) -> None:
-        """End the rows of a batch that failed; waiting answers continue."""
+    def _fail_batch(self, error: BaseException) -> None:
+        """End the sequences of a batch that failed; waiting answers continue."""
         log_failure("a step of the batch failed", error)
-        going_on = backend.batch.reset()
-        for number in [number for number in self.rows if number not in going_on]:
-            self._finish(self.rows.pop(number), StopKind.ERROR, cause_of(error))
+        going_on = self.backend.batch.reset()
+        for number in [number for number in self.running if number not in going_on]:
+            self._finish(self.running.pop(number), StopKind.ERROR, cause_of(error))
 
-    def _all(self) -> Iterator[Row]:
-        yield from self.rows.values()
+    def _all(self) -> Iterator[ScheduledSequence]:
+        yield from self.running.values()
         yield from self.waiting
         yield from self.behind
 
@@ -449,17 +562,17 @@ _Wanted = tuple[int, int, Any, GenerationRequest]
 
 
 def wanted_stats(
-    backend: "MlxBackend", rows: Mapping[int, Row], step: Step
+    backend: "MlxBackend", running: Mapping[int, ScheduledSequence], step: Step
 ) -> dict[int, TokenStats | Exception]:
-    """Return the likelihoods of a step's tokens whose rows want a full trace, by their places.
+    """Return the likelihoods of a step's tokens whose sequences want a full trace, by their places.
 
     They are computed together. If that fails, each token is computed alone, and one that fails
     again gets its exception.
     """
     wanted = [
-        (place, token_id, logprobs, rows[number].generation.request)
+        (place, token_id, logprobs, running[number].generation.request)
         for place, (number, token_id, logprobs) in enumerate(step.sampled)
-        if number in rows and rows[number].trace is TraceLevel.FULL
+        if number in running and running[number].trace is TraceLevel.FULL
     ]
     try:
         return _stats_of(backend, wanted)

@@ -1,4 +1,4 @@
-"""One answer on the engine thread: its text pipeline, its times, its reader."""
+"""The sequences that a scheduler has accepted: their decoders, their times, their readers."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 _USUAL_ANSWER = 2048
 
 
-class Row:
-    """The state of one accepted request. Times are ``time.perf_counter()`` seconds."""
+class ScheduledSequence:
+    """An accepted request: it waits for a place in the batch, runs there, and ends.
+
+    Times are ``time.perf_counter()`` seconds.
+    """
 
     __slots__ = ("_cache_miss", "_cached", "_expected_tokens", "_first_at", "_from_disk",
                  "_joined_at", "_last_at", "_read", "_speculation", "answered", "budget_end",
@@ -96,7 +99,7 @@ class Row:
         return self._cached + self._read >= self.prompt_tokens - 1
 
     def joined(self, joined: "batch.Sequence", now: float) -> list[Event]:
-        """Note that the row has joined the batch; return the events for its reader."""
+        """Note that the sequence has joined the batch; return the events for its reader."""
         self.number = joined.number
         if self.answered:  # it goes on in another batch, of which its reader need not know
             self.prompt = replace(self.prompt, loaded=None, answered=())
@@ -134,7 +137,7 @@ class Row:
         return True
 
     def shared(self, tokens: int) -> list[Event]:
-        """Note how much of the prompt another row has read for it; return the events."""
+        """Note how much of the prompt another sequence has read for it; return the events."""
         if self.answered:
             return []
         self._cached, self._read = tokens, 0
@@ -170,9 +173,9 @@ class Row:
             origin = TokenOrigin.BUDGET
         return traced(self.builder, token_id, now - self.submitted_at, stats, origin)
 
-    def checked(self, found: VerifiedDrafts, taken: int | None = None) -> None:
-        """Count the guesses of a pass; ``taken`` as for ``counted``."""
-        self._speculation = counted(self._speculation, found, taken)
+    def checked(self, drafts: VerifiedDrafts, taken: int | None = None) -> None:
+        """Count the draft tokens of a pass; ``taken`` as for ``counted``."""
+        self._speculation = counted(self._speculation, drafts, taken)
 
     def finish(
         self,
@@ -239,118 +242,117 @@ class Row:
         return self.builder.take_events()
 
 
-def drop_loaded(waiting: Iterable[Row], most: int) -> None:
-    """Drop caches that were read from disk for rows that wait, because each takes memory.
+def drop_loaded(waiting: Iterable[ScheduledSequence], max_caches: int) -> None:
+    """Drop caches that were read from disk for sequences that wait, because each takes memory.
 
     The model then reads these prompts, unless memory holds them by that time.
     """
-    kept: set[int] = set()
-    for row in waiting:
-        loaded = row.prompt.loaded
-        if loaded is None or id(loaded) in kept:
+    stored: set[int] = set()
+    for sequence in waiting:
+        loaded = sequence.prompt.loaded
+        if loaded is None or id(loaded) in stored:
             continue
-        if len(kept) < most:
-            kept.add(id(loaded))  # the choices of one request share it
+        if len(stored) < max_caches:
+            stored.add(id(loaded))  # the choices of one request share it
         else:
-            row.prompt = replace(row.prompt, loaded=None)
-
-
-# Scores the shared prompt of a request's choices only once.
-#
-# Scoring is the expensive part of reading a prompt, so only the first choice does it. The others
-# wait for the last score, get all scores at once, and then join the batch, where they take the
-# prompt from the first one. Belongs to the engine thread.
+            sequence.prompt = replace(sequence.prompt, loaded=None)
 
 
 @dataclass(slots=True)
 class _Followers:
-    """Rows that wait for another row to score their prompt."""
+    """Sequences that wait for another one to have their prompt scored."""
 
-    rows: list[Row]
-    found: list[PromptScores] = field(default_factory=list)
+    sequences: list[ScheduledSequence]
+    scores: list[PromptScores] = field(default_factory=list)
 
 
 class SharedScores:
-    """The rows that wait until their prompt has been scored."""
+    """The sequences that wait until their prompt has been scored.
+
+    Scoring is the expensive part of reading a prompt, so only the first of a request's choices does
+    it. The others wait for the last score, get all scores at once, and then join the batch, where
+    they take the prompt from the first one. Engine thread.
+    """
 
     def __init__(self) -> None:
-        self._behind: dict[Row, _Followers] = {}
-        self._ready: list[Row] = []
+        self._behind: dict[ScheduledSequence, _Followers] = {}
+        self._ready: list[ScheduledSequence] = []
 
     def __len__(self) -> int:
-        """Return the number of waiting rows."""
-        return len(self._ready) + sum(len(one.rows) for one in self._behind.values())
+        return len(self._ready) + sum(len(behind.sequences) for behind in self._behind.values())
 
-    def __iter__(self) -> Iterator[Row]:
-        """Yield the rows. Any thread."""
-        for one in self._behind.copy().values():
-            yield from one.rows.copy()
+    def __iter__(self) -> Iterator[ScheduledSequence]:
+        """Yield the sequences. Any thread."""
+        for behind in self._behind.copy().values():
+            yield from behind.sequences.copy()
         yield from self._ready.copy()
 
-    def hold_back(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows that join the batch now; each of the others waits for one of them."""
-        first: list[Row] = []
-        for row in rows:
-            leader = next((one for one in first if _is_shared(one, row)), None)
+    def hold_back(self, sequences: Sequence[ScheduledSequence]) -> list[ScheduledSequence]:
+        """Return the sequences that join the batch now; each other one waits for one of them."""
+        first: list[ScheduledSequence] = []
+        for sequence in sequences:
+            leader = next((other for other in first if _shares_scores(other, sequence)), None)
             if leader is None:
-                first.append(row)
+                first.append(sequence)
             elif leader in self._behind:
-                self._behind[leader].rows.append(row)
+                self._behind[leader].sequences.append(sequence)
             else:
-                self._behind[leader] = _Followers([row])
+                self._behind[leader] = _Followers([sequence])
         return first
 
-    def found(self, row: Row, scores: PromptScores) -> Sequence[tuple[Row, list[PromptScores]]]:
-        """Note scores of a row's prompt."""
-        behind = self._behind.get(row)
+    def scored(
+        self, sequence: ScheduledSequence, scores: PromptScores
+    ) -> Sequence[tuple[ScheduledSequence, list[PromptScores]]]:
+        """Note scores of a sequence's prompt; return what others are told once it is complete."""
+        behind = self._behind.get(sequence)
         if behind is None:
             return ()
-        behind.found.append(scores)
-        if scores.start + len(scores) < row.prompt_tokens:
+        behind.scores.append(scores)
+        if scores.start + len(scores) < sequence.prompt_tokens:
             return ()
-        del self._behind[row]
-        self._ready += behind.rows
-        told = [(one, [*one.first_scores(), *behind.found]) for one in behind.rows]
-        for one in behind.rows:
-            one.has_scores = True
+        del self._behind[sequence]
+        self._ready += behind.sequences
+        told = [(other, [*other.first_scores(), *behind.scores]) for other in behind.sequences]
+        for other in behind.sequences:
+            other.has_scores = True
         return told
 
-    def gone(self, row: Row) -> None:
-        """Forget a row that has ended; the next one that waited for it is scored instead."""
+    def delete(self, sequence: ScheduledSequence) -> None:
+        """Delete a sequence that has ended; the next one that waited for it is scored instead."""
         if not self:
             return
-        if row in self._ready:  # an heir that has not joined yet may have others behind it
-            self._ready.remove(row)
-        if (behind := self._behind.pop(row, None)) is not None:
-            heir, *others = behind.rows
+        if sequence in self._ready:  # an heir that has not joined yet may have others behind it
+            self._ready.remove(sequence)
+        if (behind := self._behind.pop(sequence, None)) is not None:
+            heir, *others = behind.sequences
             self._ready.append(heir)
             if others:
                 self._behind[heir] = _Followers(others)
             return
         for leader, followers in self._behind.items():
-            if row in followers.rows:
-                followers.rows.remove(row)
-                if not followers.rows:
+            if sequence in followers.sequences:
+                followers.sequences.remove(sequence)
+                if not followers.sequences:
                     del self._behind[leader]
                 return
 
-    def take_ready(self) -> list[Row]:
-        """Return the rows that may join now."""
+    def take_ready(self) -> list[ScheduledSequence]:
+        """Return the sequences that may join now."""
         ready, self._ready = self._ready, []
         return ready
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Delete all sequences."""
         self._behind.clear()
         self._ready.clear()
 
 
-def _is_shared(first: Row, row: Row) -> bool:
-    """Return whether two rows have the same scores for their prompts, and any at all."""
-    wanted = first.generation.request.prompt_scoring
+def _shares_scores(first: ScheduledSequence, second: ScheduledSequence) -> bool:
+    """Whether two sequences have the same scores for their prompts, and any at all."""
+    scoring = first.generation.request.prompt_scoring
     return (
-        wanted is not None
-        and wanted == row.generation.request.prompt_scoring
-        and max(1, wanted.start) < first.prompt_tokens
-        and (first.prompt is row.prompt or first.prompt.tokens == row.prompt.tokens)
+        scoring is not None
+        and scoring == second.generation.request.prompt_scoring
+        and max(1, scoring.start) < first.prompt_tokens
+        and (first.prompt is second.prompt or first.prompt.tokens == second.prompt.tokens)
     )

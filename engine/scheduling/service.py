@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
 from engine.grammar.forms import Forms
@@ -18,25 +18,22 @@ from engine.inference.threads import leave_thread
 from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import (
+    Ask,
     Cancel,
     Command,
-    CountTokens,
-    Detokenize,
     Embed,
     EngineStatus,
     ForgetPrompts,
     Load,
-    RenderPrompt,
     Reply,
     Shutdown,
     Submit,
-    Tokenize,
-    TokenTexts,
     Unload,
     UnloadAfter,
     UnloadWhenIdle,
 )
 from engine.scheduling.limits import Limits
+from engine.scheduling.loaded_model import LeftModel
 from engine.scheduling.offering import OfferedModel
 from engine.scheduling.prompt_rendering import prompts_size
 from engine.scheduling.pulse import Work
@@ -46,187 +43,20 @@ from engine.stopping.matcher import prepared
 from engine.stopping.record import StopKind
 from engine.values.request import CacheOwner, EmbeddingRequest, Embeddings, GenerationRequest
 
-# The engine thread, in its present run: the first command starts it, and a stuck model a new one.
-#
-# MLX's streams belong to threads, and what hangs in a library cannot be interrupted. So a thread
-# that is stuck in one model is given up with that model, and another thread goes on with the
-# others. The one that was given up ends by itself if it ever comes back.
+if TYPE_CHECKING:
+    from engine.inference.mlx_backend import MlxBackend
+
+TokenTexts = tuple[tuple[int, str], ...]
+"""The ids and texts of some tokens, in order."""
 
 _log = logging.getLogger(__name__)
 _SHUT_DOWN = "the engine has been shut down"
 # How long the end of the program waits for a step that is under way.
 _CLOSING_S = 2.0
 # Threads that are stuck keep the memory of their models. Beyond this number, the engine ends.
-_MOST_STUCK = 4
-
-
-class RestartingThread:
-    """Sends commands to the engine thread, and starts another one where that is stuck."""
-
-    def __init__(self, limits: Limits, loader: Loader) -> None:
-        self.models = ModelList()
-        self._limits = limits
-        self._loader = loader
-        self._lock = threading.Lock()
-        self._thread: EngineThread | None = None
-        self._stuck: list[EngineThread] = []
-        self._why_closed: str | None = None
-        # By model: when it is unloaded, which outlives a thread.
-        self._said: dict[str | None, UnloadAfter] = {}
-
-    def send(self, command: Command) -> None:
-        """Send a command; start a thread if there is none."""
-        with self._lock:
-            if self._why_closed is not None:
-                raise EngineClosed(self._why_closed)
-            self._note(command)
-            if self._thread is None or not self._thread.send(command):
-                # The one before died outside of any model.
-                self._thread = EngineThread(
-                    self._limits, self._loader, self.models, leave_thread, self._on_stuck
-                )
-                for said in self._said.values():
-                    self._thread.send(said)
-                self._thread.send(command)
-
-    def tell(self, command: Command) -> None:
-        """Send a command that only matters to a running thread; does not start one."""
-        with self._lock:
-            self._note(command)
-            if self._thread is not None:
-                self._thread.send(command)
-
-    def _note(self, command: Command) -> None:
-        if isinstance(command, UnloadAfter):
-            self._said[None if command.model is None else command.model.id] = command
-
-    def _on_stuck(self, thread: EngineThread, work: Work, cause: str) -> None:
-        """Give up a thread that is stuck, or has died, in one model; go on with the others."""
-        with self._lock:
-            if thread is not self._thread or self._why_closed is not None:
-                return
-            self._stuck = [one for one in self._stuck if one.is_alive]
-            if len(self._stuck) >= _MOST_STUCK:
-                self._why_closed = f"{cause}; restart Fullstop, because too many models are stuck"
-                thread.give_up(self._why_closed, 0.0)
-                return
-            handed = thread.hand_over(work, cause)
-            if handed is None:
-                return
-            left, commands, others = handed
-            _log.error("%s; the other models go on in another thread", cause)
-            self._stuck.append(thread)
-            self._thread = EngineThread(
-                self._limits, self._loader, self.models, leave_thread, self._on_stuck, left
-            )
-            for command in [*self._said.values(), *commands]:
-                self._thread.send(command)
-        for model in others:  # their memory; those that are needed are loaded again
-            with contextlib.suppress(Exception):
-                model.drop()
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether a thread that was given up still runs, so that the process must not wait."""
-        with self._lock:
-            return any(one.is_alive for one in self._stuck)
-
-    def close(self) -> None:
-        """Cancel all running answers and end the thread; returns soon, even if it is stuck."""
-        thread = self._taken(_SHUT_DOWN)
-        if thread is None:
-            return
-        thread.send(Shutdown())
-        if not thread.join(_CLOSING_S):
-            thread.give_up(_SHUT_DOWN, 0.0, StopKind.CANCELLED)
-            with self._lock:
-                self._stuck.append(thread)
-
-    def give_up(self, cause: str, patience_s: float) -> None:
-        """End every answer with an error; blocks for up to ``patience_s``. Not the engine thread's.
-
-        The thread itself may keep running if it is stuck.
-        """
-        thread = self._taken(cause)
-        if thread is not None:
-            thread.give_up(cause, patience_s)
-            with self._lock:
-                self._stuck.append(thread)
-
-    def _taken(self, why: str) -> EngineThread | None:
-        """Start no more threads; return the present one. The first reason given is kept."""
-        with self._lock:
-            if self._why_closed is None:
-                self._why_closed = why
-            return self._thread
-
-
-# Starts the choices of one request: prepares what it can, then submits to the engine thread.
-#
-# Stops become automata and schemas become forms here, so that a long list or a large schema does
-# not slow the engine thread. Any event loop. Never imports MLX itself.
-
+_MAX_STUCK = 4
 # How often a constrained request is prepared again because the model changed meanwhile.
-_MOST_MODELS = 5
-
-
-class Asking:
-    """Submits requests to the engine thread."""
-
-    def __init__(self, thread: RestartingThread, forms: Forms) -> None:
-        self._thread = thread
-        self._forms = forms
-
-    async def start(
-        self, requests: Sequence[GenerationRequest], model: OfferedModel | None
-    ) -> list[Generation]:
-        """Start the choices of one request; the engine takes all of them, or none."""
-        for _ in range(_MOST_MODELS):
-            forms = [await self._form_of(request, model) for request in requests]
-            try:
-                return await self._submitted(requests, forms, model)
-            except FormMissing as missing:  # of this model, which may just have been loaded
-                self._forms.learn(missing.maker, None if model is None else model.id)
-        raise EngineError("the model keeps changing; try again")
-
-    async def _form_of(self, request: GenerationRequest, model: OfferedModel | None) -> Form | None:
-        """Return the form of an answer; None where it is free, or cannot be prepared yet."""
-        if not is_constrained(request):
-            return None
-        maker = self._forms.maker(None if model is None else model.id)
-        if maker is None:
-            return None
-        # Choices of one request have the same form.
-        draft = maker.drafted(request)
-        if draft is None:
-            draft = await asyncio.to_thread(maker.draft, request)
-        return await self._forms.prepared(maker, draft)
-
-    async def _submitted(
-        self,
-        requests: Sequence[GenerationRequest],
-        forms: Sequence[Form | None],
-        model: OfferedModel | None,
-    ) -> list[Generation]:
-        loop = asyncio.get_running_loop()
-        generations = [Generation(request, loop, self._cancel) for request in requests]
-        # Prepared here, so that a long list of stops does not slow the engine thread.
-        automata = {id(request.stops): prepared(request.stops) for request in requests}
-        for generation, form in zip(generations, forms, strict=True):
-            generation.form = form
-            generation.automata = automata[id(generation.request.stops)]
-        size = prompts_size(requests)
-        self._thread.send(Submit(tuple(generations), time.perf_counter(), size, model))
-        try:
-            await asyncio.gather(*(one.accepted() for one in generations))
-        except asyncio.CancelledError:
-            for generation in generations:
-                generation.cancel()
-            raise
-        return generations
-
-    def _cancel(self, generation: Generation) -> None:
-        self._thread.tell(Cancel(generation))
+_MAX_MODELS = 5
 
 
 class Engine:
@@ -256,11 +86,20 @@ class Engine:
     ) -> None:
         self._check = check or (check_model if loader is load_model else None)
         self.disk = disk
-        self._thread = RestartingThread(limits or Limits(), keeping_on_disk(loader, disk))
-        self._models = self._thread.models
-        self._loading: Load | None = None
         self.forms = Forms()
-        self._asking = Asking(self._thread, self.forms)
+        self._limits = limits or Limits()
+        self._loader = keeping_on_disk(loader, disk)
+        self._models = ModelList()
+        self._loading: Load | None = None
+        # MLX's streams belong to threads, and what hangs in a library cannot be interrupted. So a
+        # thread that is stuck in one model is given up with that model, and another thread goes on
+        # with the others. The one that was given up ends by itself if it ever comes back.
+        self._lock = threading.Lock()
+        self._thread: EngineThread | None = None
+        self._stuck: list[EngineThread] = []
+        self._why_closed: str | None = None
+        # By model: when it is unloaded, which outlives a thread.
+        self._unload_times: dict[str | None, UnloadAfter] = {}
 
     @property
     def status(self) -> EngineStatus:
@@ -340,7 +179,7 @@ class Engine:
             await asyncio.to_thread(self._check, folder)
             if draft is not None:
                 await asyncio.to_thread(self._check_draft, draft)
-        self._thread.send(command)
+        self._send(command)
         try:
             info: ModelInfo = await reply.future
         except asyncio.CancelledError:
@@ -371,11 +210,6 @@ class Engine:
             draft = status.info.draft.path
         return await self.load(status.folder, draft=draft, keeps_default=True)
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether a thread hangs that was given up, so that the process should not wait for it."""
-        return self._thread.is_stuck
-
     def cancel_load(self) -> None:
         """Cancel the last load, if it is not done yet.
 
@@ -397,7 +231,7 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        self._thread.tell(UnloadAfter(idle_s, self._models.find(name)))
+        self._tell(UnloadAfter(idle_s, self._models.find(name)))
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs, unless a request comes first.
@@ -408,7 +242,7 @@ class Engine:
         Raises:
             UnknownModel: As ``model_status``.
         """
-        self._thread.tell(UnloadWhenIdle(self._models.find(name)))
+        self._tell(UnloadWhenIdle(self._models.find(name)))
 
     async def unload(self, name: str | None = None, *, cancels_running: bool = False) -> None:
         """Remove a model; waits for running answers unless ``cancels_running`` is set.
@@ -445,18 +279,67 @@ class Engine:
         Raises:
             EngineError: See ``generate``.
         """
-        return await self._asking.start(requests, self._models.find(requests[0].model))
+        model = self._models.find(requests[0].model)
+        model_id = None if model is None else model.id
+        for _ in range(_MAX_MODELS):
+            forms = [await self._form_of(request, model_id) for request in requests]
+            try:
+                return await self._submitted(requests, forms, model)
+            except FormMissing as missing:  # of this model, which may just have been loaded
+                self.forms.learn(missing.maker, model_id)
+        raise EngineError("the model keeps changing; try again")
+
+    # Stops become automata and schemas become forms here, so that a long list or a large schema
+    # does not slow the engine thread.
+
+    async def _form_of(self, request: GenerationRequest, model_id: str | None) -> Form | None:
+        """Return the form of an answer; None where it is free, or cannot be prepared yet."""
+        if not is_constrained(request):
+            return None
+        maker = self.forms.maker(model_id)
+        if maker is None:
+            return None
+        # Choices of one request have the same form.
+        draft = maker.drafted(request)
+        if draft is None:
+            draft = await asyncio.to_thread(maker.draft, request)
+        return await self.forms.prepared(maker, draft)
+
+    async def _submitted(
+        self,
+        requests: Sequence[GenerationRequest],
+        forms: Sequence[Form | None],
+        model: OfferedModel | None,
+    ) -> list[Generation]:
+        loop = asyncio.get_running_loop()
+        generations = [Generation(request, loop, self._cancel) for request in requests]
+        automata = {id(request.stops): prepared(request.stops) for request in requests}
+        for generation, form in zip(generations, forms, strict=True):
+            generation.form = form
+            generation.automata = automata[id(generation.request.stops)]
+        size = prompts_size(requests)
+        self._send(Submit(tuple(generations), time.perf_counter(), size, model))
+        try:
+            await asyncio.gather(*(generation.accepted() for generation in generations))
+        except asyncio.CancelledError:
+            for generation in generations:
+                generation.cancel()
+            raise
+        return generations
+
+    def _cancel(self, generation: Generation) -> None:
+        self._tell(Cancel(generation))
 
     async def count_tokens(self, request: GenerationRequest) -> int:
         """Return the number of prompt tokens of a request; raises as ``generate`` does."""
-        model = self._models.find(request.model)
-        count: int = await self._reply_to(lambda reply: CountTokens(request, reply, model))
+        count: int = await self._ask(lambda model: len(model.render(request).tokens), request.model)
         return count
 
     async def prompt_pieces(self, request: GenerationRequest) -> TokenTexts:
         """Return the (id, text) pairs of a request's whole prompt; raises as ``generate`` does."""
-        model = self._models.find(request.model)
-        pieces: TokenTexts = await self._reply_to(lambda reply: RenderPrompt(request, reply, model))
+        pieces: TokenTexts = await self._ask(
+            lambda model: _pieces(model, model.render(request).tokens), request.model
+        )
         return pieces
 
     async def tokenize(self, text: str, name: str | None = None) -> TokenTexts:
@@ -464,8 +347,9 @@ class Engine:
 
         Loads a model that is not in memory; raises as ``generate`` does.
         """
-        model = self._models.find(name)
-        pieces: TokenTexts = await self._reply_to(lambda reply: Tokenize(text, reply, model))
+        pieces: TokenTexts = await self._ask(
+            lambda model: _pieces(model, model.tokenize(text)), name
+        )
         return pieces
 
     async def detokenize(self, ids: Sequence[int], name: str | None = None) -> str:
@@ -473,9 +357,12 @@ class Engine:
 
         Loads a model that is not in memory; raises as ``generate`` does.
         """
-        model = self._models.find(name)
-        text: str = await self._reply_to(lambda reply: Detokenize(ids, reply, model))
+        text: str = await self._ask(lambda model: model.detokenize(ids), name)
         return text
+
+    async def _ask(self, question: "Callable[[MlxBackend], object]", name: str | None) -> Any:
+        model = self._models.find(name)
+        return await self._reply_to(lambda reply: Ask(question, reply, model))
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """Return the vectors of some texts, read between the steps of running answers.
@@ -489,13 +376,13 @@ class Engine:
         """
         request.check()
         command = Embed(request, Reply.here(), self._models.find(request.model))
-        self._thread.send(command)
+        self._send(command)
         try:
-            found: Embeddings = await command.reply.future
+            embeddings: Embeddings = await command.reply.future
         except asyncio.CancelledError:
             command.gives_up.set()
             raise
-        return found
+        return embeddings
 
     async def forget_prompts(self, owner: CacheOwner) -> tuple[int, int]:
         """Drop an owner's earlier prompts in memory, for all models; running answers continue.
@@ -515,13 +402,81 @@ class Engine:
         if self.disk is not None:
             self.disk.forget(owner)
 
+    # -- the thread ------------------------------------------------------------------------
+
+    async def _reply_to(self, command: Callable[[Reply], Command]) -> Any:
+        """Make a command with a reply and send it; return the reply's value, or raise its error."""
+        reply = Reply.here()
+        self._send(command(reply))
+        return await reply.future
+
+    def _send(self, command: Command) -> None:
+        """Send a command to the thread; start one if there is none."""
+        with self._lock:
+            if self._why_closed is not None:
+                raise EngineClosed(self._why_closed)
+            self._note(command)
+            if self._thread is None or not self._thread.send(command):
+                # The one before died outside of any model.
+                self._start([], [command])
+
+    def _tell(self, command: Command) -> None:
+        """Send a command that only matters to a running thread; does not start one."""
+        with self._lock:
+            self._note(command)
+            if self._thread is not None:
+                self._thread.send(command)
+
+    def _note(self, command: Command) -> None:
+        if isinstance(command, UnloadAfter):
+            self._unload_times[None if command.model is None else command.model.id] = command
+
+    def _start(self, left: Sequence[LeftModel], commands: Sequence[Command]) -> None:
+        self._thread = EngineThread(
+            self._limits, self._loader, self._models, leave_thread, self._on_stuck, left
+        )
+        for command in [*self._unload_times.values(), *commands]:
+            self._thread.send(command)
+
+    def _on_stuck(self, thread: EngineThread, work: Work, cause: str) -> None:
+        """Give up a thread that is stuck, or has died, in one model; go on with the others."""
+        with self._lock:
+            if thread is not self._thread or self._why_closed is not None:
+                return
+            self._stuck = [other for other in self._stuck if other.is_alive]
+            if len(self._stuck) >= _MAX_STUCK:
+                self._why_closed = f"{cause}; restart Fullstop, because too many models are stuck"
+                thread.give_up(self._why_closed, 0.0)
+                return
+            handed_over = thread.hand_over(work, cause)
+            if handed_over is None:
+                return
+            left, commands, others = handed_over
+            _log.error("%s; the other models go on in another thread", cause)
+            self._stuck.append(thread)
+            self._start(left, commands)
+        for model in others:  # their memory; those that are needed are loaded again
+            with contextlib.suppress(Exception):
+                model.drop()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a thread hangs that was given up, so that the process should not wait for it."""
+        with self._lock:
+            return any(thread.is_alive for thread in self._stuck)
+
     def close(self) -> None:
         """Cancel all running answers and end the engine thread; returns when it has ended.
 
         A thread that does not end within seconds is given up (``is_stuck``).
         """
         self.forms.close()
-        self._thread.close()
+        thread = self._closed(_SHUT_DOWN)
+        if thread is None:
+            return
+        thread.send(Shutdown())
+        if not thread.join(_CLOSING_S):
+            self._give_up(thread, _SHUT_DOWN, 0.0, StopKind.CANCELLED)
 
     def give_up(self, cause: str, patience_s: float = 2.0) -> None:
         """End every answer with an error and take no more requests, even if the thread is stuck.
@@ -530,14 +485,27 @@ class Engine:
         may keep running, so the process should end afterwards. Not on the engine thread.
         """
         self.forms.close(cause)
-        self._thread.give_up(cause, patience_s)
+        thread = self._closed(cause)
+        if thread is not None:
+            self._give_up(thread, cause, patience_s, StopKind.ERROR)
+
+    def _closed(self, why: str) -> EngineThread | None:
+        """Start no more threads; return the present one. The first reason given is kept."""
+        with self._lock:
+            if self._why_closed is None:
+                self._why_closed = why
+            return self._thread
+
+    def _give_up(self, thread: EngineThread, cause: str, patience_s: float, kind: StopKind) -> None:
+        thread.give_up(cause, patience_s, kind)
+        with self._lock:
+            self._stuck.append(thread)
 
     async def aclose(self) -> None:
         """Close the engine without blocking the loop."""
         await asyncio.to_thread(self.close)
 
-    async def _reply_to(self, command: Callable[[Reply], Command]) -> Any:
-        """Make a command with a reply and send it; return the reply's value, or raise its error."""
-        reply = Reply.here()
-        self._thread.send(command(reply))
-        return await reply.future
+
+def _pieces(model: "MlxBackend", tokens: Sequence[int]) -> TokenTexts:
+    text_of = model.vocabulary.text_of
+    return tuple((token, text_of(token)) for token in tokens)

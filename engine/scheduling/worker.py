@@ -274,7 +274,7 @@ class EngineThread:
                     while (command := self._inbox.take_next()) is not None:
                         self._models.do(command)
                 self._step()
-                if not self._models.has_rows or time.monotonic() > until_s:
+                if not self._models.is_running or time.monotonic() > until_s:
                     return
         except GivenUp:
             raise
@@ -319,7 +319,7 @@ class EngineThread:
                         models.do(command)
             self._freed.note()
             models.note_work()
-            if models.has_rows and time.monotonic() - begin_s > _SERVING_S:
+            if models.is_running and time.monotonic() - begin_s > _SERVING_S:
                 return True
 
     def _collect(self, *, is_waiting: bool, is_idle: bool) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.scheduling.admission import admit
 from engine.scheduling.generation import Generation
-from engine.scheduling.sequence import Row
+from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopKind
 from engine.values.chat import Message
 from engine.values.events import (
@@ -104,8 +104,8 @@ def _prompt_length(kind: str, family: str, prompt: str, is_raw: bool, is_prefill
     return len(backend.render(request_of(case)).tokens)
 
 
-def row_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> Row:
-    """Return the row that admission makes of a case's request."""
+def sequence_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> ScheduledSequence:
+    """Return the sequence that admission makes of a case's request."""
     backend = case.model.backend
     request = request_of(case, trace)
     length = _prompt_length(case.kind, case.family, case.prompt, case.is_raw, case.is_prefill)
@@ -115,13 +115,13 @@ def row_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> Row:
 
 
 def run(case: Case) -> Run:
-    """Play a case through a row of its own."""
-    return play(case, row_of(case))
+    """Play a case through a sequence of its own."""
+    return play(case, sequence_of(case))
 
 
-def play(case: Case, row: Row) -> Run:
-    """Give a row the tokens of a case; the events of calls sent early must add up."""
-    out = _played(case, row)
+def play(case: Case, sequence: ScheduledSequence) -> Run:
+    """Give a sequence the tokens of a case; the events of calls sent early must add up."""
+    out = _played(case, sequence)
     check_growth(out.events)
     return out
 
@@ -145,20 +145,20 @@ def check_growth(events: Sequence[Event]) -> None:
     assert not growing, "every call that was started ends"
 
 
-def _played(case: Case, row: Row) -> Run:
+def _played(case: Case, sequence: ScheduledSequence) -> Run:
     out = Run()
     eos = case.model.ids[EOS]
     text = thinking = ""
     for index in range(5000):
         if index == case.cancel_after:
-            out.events += row.end(StopKind.CANCELLED, 0.0)
+            out.events += sequence.end(StopKind.CANCELLED, 0.0)
             return out
         token = case.script[index] if index < len(case.script) else eos
-        stop = row.sampled(token, 0.0)
-        events = row.take_events()
+        stop = sequence.sampled(token, 0.0)
+        events = sequence.take_events()
         out.events += events
         if stop is not None:
-            out.events.append(row.finish(stop, 0.0))
+            out.events.append(sequence.finish(stop, 0.0))
             return out
         for event in events:
             if isinstance(event, TextDelta):

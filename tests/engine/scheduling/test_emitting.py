@@ -7,6 +7,8 @@ import pytest
 
 from engine.inference.backend import Step
 from engine.scheduling import outbox, scheduler
+from engine.scheduling.admission import AnswerMemory
+from engine.scheduling.inbox import Inbox
 from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.scheduler import Scheduler
@@ -25,7 +27,7 @@ class Builder:
 
 
 class Answer:
-    """A row whose every token is a piece of text."""
+    """A sequence whose every token is a piece of text."""
 
     trace = TraceLevel.OFF
     is_read_for_nothing = False
@@ -44,23 +46,27 @@ class Answer:
 
 
 class Batch:
-    """The rows of one model.
+    """The sequences of one model.
 
     Args:
         outbox: Where their events go.
-        readers: One reader for each row.
-        decoding: How many of the rows decode; the others wait.
+        readers: One reader for each sequence.
+        decoding: How many of the sequences decode; the others wait.
     """
 
     def __init__(self, outbox: Outbox, readers: list[Reader], decoding: int) -> None:
-        rows: Any = {number: Answer(one) for number, one in enumerate(readers)}
-        self._scheduler = Scheduler(Limits(), outbox)
-        self._scheduler.rows |= rows
+        sequences: Any = {number: Answer(one) for number, one in enumerate(readers)}
+        unused: Any = None
+        memory = AnswerMemory(
+            unused, Limits(), machine=unused, largest=unused, total=unused, make_room=unused
+        )
+        memory.running |= sequences
+        self._scheduler = Scheduler(unused, Limits(), memory, Inbox(), outbox, unused)
         self._step = Step(sampled=[(number, 7, None) for number in range(decoding)])
 
     def step(self) -> None:
-        """Decode one token of each row."""
-        self._scheduler.take(cast(Any, None), self._step)
+        """Decode one token of each sequence."""
+        self._scheduler.take(self._step)
 
 
 @pytest.fixture
