@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from engine.output.answer import RunSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.generation import Answer, Generation, merge_deltas
-    from engine.scheduling.inbox import EngineStatus
     from engine.scheduling.limits import Limits
-    from engine.scheduling.offering import OfferedModel, Offering
+    from engine.scheduling.model_list import EngineStatus, ModelStatus, OfferedModel, Offering
     from engine.scheduling.service import Engine
-    from engine.scheduling.status import ModelStatus
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
         MAX_STOP_CHARS,
@@ -154,11 +152,9 @@ _NAMES_BY_MODULE = {
     "engine.library.models": ("ModelInfo",),
     "engine.output.answer": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),
-    "engine.scheduling.inbox": ("EngineStatus",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
     "engine.scheduling.limits": ("Limits",),
-    "engine.scheduling.status": ("ModelStatus",),
-    "engine.scheduling.offering": ("OfferedModel", "Offering"),
+    "engine.scheduling.model_list": ("EngineStatus", "ModelStatus", "OfferedModel", "Offering"),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.rules": (

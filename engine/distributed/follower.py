@@ -153,7 +153,10 @@ def _load(order: LoadShard, link: Link, group: Any) -> Any:
         link.send(ShardLoaded(error=str(error)))
         return None
     link.send(ShardLoaded(weights_bytes))
-    return FollowingBatch(InStep(model, group), prefill_chunk=order.prefill_chunk, rows=order.rows)
+    sharded = InStep(model, group)
+    return FollowingBatch(
+        sharded, prefill_chunk=order.prefill_chunk, max_sequences=order.max_sequences
+    )
 
 
 def _connected(world: World, hosts: list[str], port: int) -> socket.socket:

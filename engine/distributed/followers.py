@@ -32,7 +32,7 @@ from engine.errors import EngineError
 # read side by side. Blocking; one thread, except for ``close``.
 
 # Beyond this many unproven connections the oldest is dropped.
-_MOST_PENDING = 64
+_MAX_PENDING = 64
 
 
 class Arrivals:
@@ -88,7 +88,7 @@ class Arrivals:
         except OSError:
             return  # the client has left already
         connection.setblocking(False)
-        if len(self._pending) >= _MOST_PENDING:
+        if len(self._pending) >= _MAX_PENDING:
             self._drop(next(iter(self._pending)))
         self._pending[connection] = (time.monotonic() + self._patience_s, bytearray())
         self._selector.register(connection, selectors.EVENT_READ)
@@ -114,8 +114,9 @@ class Arrivals:
         return True
 
     def _drop_late(self, now_s: float) -> None:
-        for connection in [one for one, (until, _) in self._pending.items() if until <= now_s]:
-            self._drop(connection)
+        for connection, (until, _) in list(self._pending.items()):
+            if until <= now_s:
+                self._drop(connection)
 
     def _drop(self, connection: socket.socket) -> None:
         del self._pending[connection]

@@ -82,7 +82,7 @@ class Leader:
                 backend.close()
                 raise ModelLoadFailed(f"{name}: {reply.error}")
             _log.info("%s holds %d bytes of the weights", name, reply.weights_bytes)
-        _log.info("a model in several processes decodes token by token: nothing is guessed")
+        _log.info("a model in several processes decodes token by token, without draft tokens")
         return backend
 
     def _gathered(self) -> Followers:

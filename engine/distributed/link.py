@@ -16,7 +16,7 @@ from engine.values.request import PERSON
 # The messages between the processes of one engine, and their bytes on the wire.
 
 # Goes up with every change that an older process would not understand.
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class LoadShard:
     folder: str
     fingerprint: str
     prefill_chunk: int
-    rows: int
+    max_sequences: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class ShardLoaded:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Add a row to the batch."""
+    """Add a sequence to the batch."""
 
     tokens: list[int]
-    row: int
+    number: int
     cached: int
     kept: int
     turn_end: int = 0
@@ -74,9 +74,9 @@ class StepBatch:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Take rows out of the batch; ``written`` are the tokens that rank 0 sampled for each."""
+    """Take sequences out of the batch; ``written`` are the tokens that rank 0 sampled for each."""
 
-    rows: list[int]
+    numbers: list[int]
     written: list[list[int]]
 
 

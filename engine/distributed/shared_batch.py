@@ -134,8 +134,8 @@ class InStep:
 
 # The two sides of a batch that several processes decode: rank 0 decides, the others repeat.
 #
-# Every process applies the same operations to its rows and its prompt cache, in the same order. A
-# batch belongs to the thread that runs its process's model.
+# Every process applies the same operations to its sequences and its prompt cache, in the same
+# order. A batch belongs to the thread that runs its process's model.
 
 # Rank 0 limits the prompt cache, and tells the others how many entries to keep.
 _NO_LIMIT = 1 << 62
@@ -151,7 +151,7 @@ class LeadingBatch(RunningBatch):
     is_alone = False
 
     def __init__(self, model: Any, limits: BatchLimits, followers: Followers) -> None:
-        # Guesses would have to be sent to the others before each pass, so there are none.
+        # Draft tokens would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, guesses=False))
         self._followers = followers
 
@@ -183,18 +183,18 @@ class LeadingBatch(RunningBatch):
             raise self._followers.blame(error) from error
 
     def text_reader(self, texts: abc.Sequence[abc.Sequence[int]], **wanted: Any) -> TextReader:
-        """Refuse: the others are told of rows alone."""
+        """Refuse: the others are told of sequences alone."""
         raise InvalidRequest("model", "a model that several processes share makes no vectors")
 
     def leave(self, rows: Mapping[int, int]) -> None:
-        """Take rows out everywhere; caches are kept under the tokens that rank 0 sampled."""
+        """Take sequences out everywhere; caches are kept under the tokens that rank 0 sampled."""
         gone = self._taken_out(rows)
-        written = [(one.tokens or [])[len(one.sequence) :] for one in gone]
-        self._followers.announce(Leave([one.sequence.number for one in gone], written))
+        written = [(departure.tokens or [])[len(departure.sequence) :] for departure in gone]
+        self._followers.announce(Leave([departure.sequence.number for departure in gone], written))
         self._let_go(gone)
 
     def reset(self) -> abc.Sequence[int]:
-        """Drop all rows of this process; the other processes are lost already."""
+        """Drop all sequences of this process; the other processes are lost already."""
         self.sequences.clear()
         return super().reset()
 
@@ -210,11 +210,11 @@ class FollowingBatch(RunningBatch):
 
     is_alone = False
 
-    def __init__(self, model: Any, *, prefill_chunk: int, rows: int) -> None:
-        super().__init__(model, BatchLimits(prefill_chunk, _NO_LIMIT, rows))
+    def __init__(self, model: Any, *, prefill_chunk: int, max_sequences: int) -> None:
+        super().__init__(model, BatchLimits(prefill_chunk, _NO_LIMIT, max_sequences))
 
     def follow_insert(self, order: Insert) -> None:
-        """Add the row that rank 0 has added; raises ``OutOfStep`` if it differs here."""
+        """Add the sequence that rank 0 has added; raises ``OutOfStep`` if it differs here."""
         self.prompts.index.shrink_to(order.kept)
         scorer = None
         if order.scored_from is not None:
@@ -223,10 +223,10 @@ class FollowingBatch(RunningBatch):
         owner = CacheOwner(order.owner)
         sequence = Sequence(order.tokens, turn_end=order.turn_end, owner=owner, scorer=scorer)
         number = self.insert(sequence)
-        if (number, sequence.cached) != (order.row, order.cached):
+        if (number, sequence.cached) != (order.number, order.cached):
             raise OutOfStep(
-                f"row {number} with {sequence.cached} cached tokens, where rank 0 has row "
-                f"{order.row} with {order.cached}"
+                f"sequence {number} with {sequence.cached} cached tokens, where rank 0 has "
+                f"sequence {order.number} with {order.cached}"
             )
 
     def follow_step(self, order: StepBatch) -> None:
@@ -234,9 +234,9 @@ class FollowingBatch(RunningBatch):
         self._step(order.chunk, order.lane, order.together)
 
     def follow_leave(self, order: Leave) -> None:
-        """Take out the rows that rank 0 has taken out."""
-        gone = self._taken_out(order.rows)
-        for one, written in zip(gone, order.written, strict=True):
-            if one.tokens and written:
-                one.tokens = [*one.tokens[: -len(written)], *written]
+        """Take out the sequences that rank 0 has taken out."""
+        gone = self._taken_out(order.numbers)
+        for departure, written in zip(gone, order.written, strict=True):
+            if departure.tokens and written:
+                departure.tokens = [*departure.tokens[: -len(written)], *written]
         self._let_go(gone)

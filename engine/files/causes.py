@@ -112,7 +112,7 @@ def without_folders(text: str, *folders: Path) -> str:
     for known, name in _known_folders():
         text = re.sub(rf"(?<![\w/]){re.escape(known)}(?=/[^\s/])", "\0", text)
         text = re.sub(rf"(?<![\w/]){re.escape(known)}/?(?![\w-])", name, text)
-    return _PATH.sub(lambda found: _last_name(found[0], found["quote"] or ""), text)
+    return _PATH.sub(lambda match: _last_name(match[0], match["quote"] or ""), text)
 
 
 def _known_folders() -> list[tuple[str, str]]:

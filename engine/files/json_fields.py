@@ -41,7 +41,7 @@ class _Patient(json.JSONDecoder):
 
 _T = TypeVar("_T")
 # Databases, windows and other programs' numbers have 64 bits.
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_MIN, _MAX = -(1 << 63), (1 << 63) - 1
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -91,7 +91,7 @@ class Fields:
         value = self._values.get(name)
         if value is None:
             return None
-        if type(value) is int and not _LEAST <= value <= _MOST:
+        if type(value) is int and not _MIN <= value <= _MAX:
             raise self.wrong(name, "the number is too large")
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
@@ -146,7 +146,7 @@ class Fields:
         values = self.take(name, list)
         if not all(type(value) is int for value in values):
             raise self.wrong(name, "must be a list of whole numbers")
-        if not all(_LEAST <= value <= _MOST for value in values):
+        if not all(_MIN <= value <= _MAX for value in values):
             raise self.wrong(name, "a number is too large")
         return tuple(values)
 
@@ -179,14 +179,14 @@ def to_values(value: Any) -> Any:
         return value.hex()
     if dataclasses.is_dataclass(value):
         return {
-            one.name: to_values(getattr(value, one.name))
-            for one in dataclasses.fields(value)
-            if getattr(value, one.name) != _default(one)
+            field.name: to_values(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if getattr(value, field.name) != _default(field)
         }
     if isinstance(value, Mapping):
-        return {str(name): to_values(one) for name, one in value.items()}
+        return {str(name): to_values(item) for name, item in value.items()}
     if isinstance(value, Sequence | set | frozenset):
-        return [to_values(one) for one in value]
+        return [to_values(item) for item in value]
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
@@ -211,7 +211,7 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
 @lru_cache(maxsize=256)
 def _hints(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    return {one.name: hints[one.name] for one in dataclasses.fields(kind)}
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 @lru_cache(maxsize=256)
@@ -236,7 +236,7 @@ def _read(kind: Any, values: Any) -> Any:
         if not isinstance(values, dict):
             raise TypeError("must be an object")
         known = _hints(kind)
-        return kind(**{n: _read(known[n], one) for n, one in values.items() if n in known})
+        return kind(**{n: _read(known[n], item) for n, item in values.items() if n in known})
     if origin is not None:
         return _read_many(origin, get_args(kind), values)
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -260,15 +260,15 @@ def _read_many(origin: Any, kinds: tuple[Any, ...], values: Any) -> Any:
     if issubclass(origin, Mapping):
         if not isinstance(values, dict):
             raise TypeError("must be an object")
-        return {_key(kinds[0], name): _read(kinds[1], one) for name, one in values.items()}
+        return {_key(kinds[0], name): _read(kinds[1], item) for name, item in values.items()}
     if not isinstance(values, list):
         raise TypeError("must be a list")
     if origin is tuple and kinds[1:] != (Ellipsis,):
         if len(values) != len(kinds):
             raise ValueError(f"must have {counted(len(kinds), 'item')}")
-        return tuple(_read(kind, one) for kind, one in zip(kinds, values, strict=True))
+        return tuple(_read(kind, item) for kind, item in zip(kinds, values, strict=True))
     make = origin if origin in (tuple, list, set, frozenset) else tuple
-    return make(_read(kinds[0], one) for one in values)
+    return make(_read(kinds[0], item) for item in values)
 
 
 def _key(kind: Any, name: str) -> Any:

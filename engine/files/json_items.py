@@ -39,9 +39,9 @@ class TextMemory:
         """The memory of one copy."""
         return self.characters * self.width
 
-    def excess(self, most_bytes: int) -> str | None:
-        """Return an explanation if it takes more than ``most_bytes``; otherwise None."""
-        if self.size_bytes <= most_bytes:
+    def excess(self, max_bytes: int) -> str | None:
+        """Return an explanation if it takes more than ``max_bytes``; otherwise None."""
+        if self.size_bytes <= max_bytes:
             return None
         which = "emoji or other characters beyond U+FFFF" if self.width == WIDEST else (
             "characters beyond U+00FF"
@@ -49,7 +49,7 @@ class TextMemory:
         return (
             f"it has {counted(self.characters, 'character')}, and since it contains {which}, each "
             f"takes {counted(self.width, 'byte')} of memory; at most "
-            f"{most_bytes // self.width:,} such characters can be read"
+            f"{max_bytes // self.width:,} such characters can be read"
         )
 
 
@@ -95,12 +95,12 @@ def _width(text: str) -> int:
 # one at a time, so that a text of any size takes the memory of its largest item. Whether an item
 # is valid JSON is seen when it is parsed.
 
-MOST_ITEM_BYTES = 16 << 20
-MOST_ITEM_VALUE_BYTES = 96 << 20
+MAX_ITEM_BYTES = 16 << 20
+MAX_ITEM_VALUE_BYTES = 96 << 20
 # Far more than a parser follows.
 _DEEPEST = 10_000
 # Brackets and strings: 16 MB of any export have fewer than half of the first.
-_MOST_ITEM_TOKENS, _MOST_TOKENS = 3_000_000, 30_000_000
+_MAX_ITEM_TOKENS, _MAX_TOKENS = 3_000_000, 30_000_000
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 # A complete string, a bracket, or the beginning of a string that goes on in the next piece.
 _TOKEN = re.compile(_STRING + rb'|[\[\]{}"]', re.DOTALL)
@@ -140,7 +140,7 @@ class JsonItem:
             DamagedFile: It is not valid JSON, or its values take too much memory.
         """
         if self.raw is None:
-            size = f"{MOST_ITEM_BYTES >> 20} MB"
+            size = f"{MAX_ITEM_BYTES >> 20} MB"
             raise DamagedFile(f"it is too large: this part may have up to {size}")
         return json_value(self.raw, self.line)
 
@@ -151,9 +151,9 @@ def json_value(raw: bytes, line: int = 1) -> Any:
     Raises:
         DamagedFile: It is not valid JSON, or its values take too much memory.
     """
-    if (why := text_memory(raw).excess(2 * MOST_ITEM_BYTES)) is not None:
+    if (why := text_memory(raw).excess(2 * MAX_ITEM_BYTES)) is not None:
         raise DamagedFile(f"it takes too much memory: {why}")
-    if value_bytes(raw) > MOST_ITEM_VALUE_BYTES:
+    if value_bytes(raw) > MAX_ITEM_VALUE_BYTES:
         raise DamagedFile("it is too large: it has too many values")
     try:
         text = raw.decode("utf-8-sig")
@@ -162,7 +162,7 @@ def json_value(raw: bytes, line: int = 1) -> Any:
     try:
         return parsed_json(text)
     except DamagedFile as error:
-        words = _LINE.sub(lambda found: f"line {int(found[1]) + line - 1}", str(error))
+        words = _LINE.sub(lambda match: f"line {int(match[1]) + line - 1}", str(error))
         raise DamagedFile(words) from error
 
 
@@ -243,9 +243,9 @@ class _Scanner:
     def next_byte(self) -> bytes:
         """Return the next byte that is not white space, without taking it; empty at the end."""
         while True:
-            found = _SPACE.match(self._data, self._at)
-            assert found is not None
-            self._take(found.end())
+            match = _SPACE.match(self._data, self._at)
+            assert match is not None
+            self._take(match.end())
             if self._at < len(self._data) or not self._refill():
                 return self._data[self._at : self._at + 1]
 
@@ -281,11 +281,11 @@ class _Scanner:
     def _scalar(self, kept: "_Kept") -> None:
         is_empty = True
         while True:
-            found = _SCALAR.match(self._data, self._at)
-            assert found is not None
-            is_empty = is_empty and not found[0]
-            kept.add(found[0])
-            self._take(found.end())
+            match = _SCALAR.match(self._data, self._at)
+            assert match is not None
+            is_empty = is_empty and not match[0]
+            kept.add(match[0])
+            self._take(match.end())
             if self._at < len(self._data) or not self._refill():
                 break
         if is_empty:
@@ -312,7 +312,7 @@ class _Scanner:
                 token = None
             tokens += number
             self._tokens += number
-            if tokens > _MOST_ITEM_TOKENS or self._tokens > _MOST_TOKENS:
+            if tokens > _MAX_ITEM_TOKENS or self._tokens > _MAX_TOKENS:
                 raise DamagedFile(f"line {self.line} has too many values to be read")
             end = len(self._data) if token is None else token.end()
             kept.add(self._data[start:end])
@@ -327,9 +327,9 @@ class _Scanner:
     def _string(self, kept: "_Kept") -> None:
         """Take the rest of a string, whose beginning was taken."""
         while True:
-            found = _REST_OF_STRING.match(self._data, self._at)
-            assert found is not None
-            end = found.end()
+            match = _REST_OF_STRING.match(self._data, self._at)
+            assert match is not None
+            end = match.end()
             is_over = self._data[end : end + 1] == b'"'
             kept.add(self._data[self._at : end + is_over])
             self._take(end + is_over)
@@ -359,10 +359,10 @@ class _Kept:
 
     def add(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > MOST_ITEM_BYTES:
+        if self._size > MAX_ITEM_BYTES:
             self._parts.clear()
         else:
             self._parts.append(part)
 
     def text(self) -> bytes | None:
-        return None if self._size > MOST_ITEM_BYTES else b"".join(self._parts)
+        return None if self._size > MAX_ITEM_BYTES else b"".join(self._parts)

@@ -34,17 +34,17 @@ def open_regular(path: Path) -> IO[bytes]:
     return file
 
 
-def read_bounded(path: Path, most_bytes: int = SETTINGS_BYTES) -> bytes:
+def read_bounded(path: Path, max_bytes: int = SETTINGS_BYTES) -> bytes:
     """Return the content of a file.
 
     Raises:
-        OSError: It cannot be read; ``EFBIG`` if it is larger than ``most_bytes``, ``EINVAL`` if it
+        OSError: It cannot be read; ``EFBIG`` if it is larger than ``max_bytes``, ``EINVAL`` if it
             is a pipe, a device or a socket.
     """
     with open_regular(path) as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EFBIG, f"it is larger than {most_bytes >> 20} MiB", str(path))
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {max_bytes >> 20} MiB", str(path))
     return content
 
 

@@ -20,7 +20,7 @@ from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 # Imports no other part of the program, so that the trial process starts fast.
 
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
-_MOST_WORDS = 120
+_MAX_WORDS = 120
 # Part of the library's error where a place has too many alternatives: each optional property that
 # may come next takes four of at most 2,000 items.
 _TOO_WIDE = "Current row has"
@@ -28,7 +28,7 @@ _TOO_WIDE = "Current row has"
 # before, by the third power of the items in a row. A client's own grammar can be of that kind; one
 # made from a JSON schema cannot, and has wide rows where an object has hundreds of optional
 # properties. With these limits a token takes up to some 40 ms of processor time.
-_MOST_ROW_ITEMS, _MOST_STEP_ITEMS = 800, 3_000
+_MAX_ROW_ITEMS, _MAX_STEP_ITEMS = 800, 3_000
 _TOO_MANY_READINGS = "Too many items"
 _QUOTATION = re.compile(r"\n +\d+ \| |\n<")
 
@@ -94,8 +94,8 @@ def new_matcher(tokenizer: Any, grammar: str) -> Any:
     is_own = grammar.startswith("{")
     limits = LLParserLimits(
         verbose_errors=False,
-        max_items_in_row=_MOST_ROW_ITEMS if is_own else None,
-        step_max_items=_MOST_STEP_ITEMS if is_own else None,
+        max_items_in_row=_MAX_ROW_ITEMS if is_own else None,
+        step_max_items=_MAX_STEP_ITEMS if is_own else None,
     )
     try:
         whole = grammar if is_own else LLMatcher.grammar_from_lark(grammar)
@@ -140,7 +140,7 @@ TOO_AMBIGUOUS = (
 
 def in_words(error: str) -> str:
     """Return the library's error about a grammar in plain words, without its quotation of it."""
-    if _TOO_MANY_READINGS in error or f"max is {_MOST_ROW_ITEMS}" in error:
+    if _TOO_MANY_READINGS in error or f"max is {_MAX_ROW_ITEMS}" in error:
         return TOO_AMBIGUOUS
     if _TOO_WIDE in error:
         return (
@@ -148,8 +148,8 @@ def in_words(error: str) -> str:
             "properties are supported): name more of them in required, or give fewer alternatives"
         )
     reason = " ".join(_PLACE.sub("", _QUOTATION.split(error)[0]).split())
-    if len(reason) > _MOST_WORDS:  # names and patterns of the schema, however long they are
-        reason = f"{reason[: _MOST_WORDS - 1]}…"
+    if len(reason) > _MAX_WORDS:  # names and patterns of the schema, however long they are
+        reason = f"{reason[: _MAX_WORDS - 1]}…"
     if reason in ("NoExtension", "NoExtensionBias"):
         return "no value can satisfy it"
     if "coerce_one_of" in reason:
@@ -215,7 +215,7 @@ def _cut(joined: bytes, count: int) -> list[bytes]:
 
 def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
     """Translate a grammar, or compile it and draw some tokens, on a thread with a small stack."""
-    found: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
 
     def work() -> None:
         answer: dict[str, Any] = {}
@@ -225,20 +225,20 @@ def _answer(tokenizer: Any, asked: dict[str, Any]) -> dict[str, Any]:
             else:
                 _follow(new_matcher(tokenizer, asked["grammar"]), _openings(tokenizer))
         except ValueError as error:
-            found.append({"refused": str(error)})
+            answers.append({"refused": str(error)})
         except MemoryError:
-            found.append({"refused": "it takes too much memory"})
+            answers.append({"refused": "it takes too much memory"})
         except BaseException as error:
             if not is_panic(error):
                 raise
-            found.append({"refused": "the compiler failed"})
+            answers.append({"refused": "the compiler failed"})
         else:
-            found.append(answer)
+            answers.append(answer)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    return found[0]
+    return answers[0]
 
 
 def _openings(tokenizer: Any) -> list[int]:

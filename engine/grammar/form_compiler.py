@@ -37,7 +37,7 @@ from engine.grammar.masks import (
     TokenConstraint,
     is_constrained,
 )
-from engine.grammar.schema_bounds import MOST_CHARACTERS
+from engine.grammar.schema_bounds import MAX_CHARACTERS
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.processes.helper_process import (
@@ -57,7 +57,7 @@ from engine.values.request import GenerationRequest
 _START_PATIENCE_S = 180.0
 _MEBIBYTE = 1 << 20
 # Memory that the process may keep for compiled grammars, beyond the vocabulary.
-_MOST_KEPT_BYTES = 64 << 20
+_MAX_KEPT_BYTES = 64 << 20
 _NOT_STARTED = (
     "forms of answers cannot be compiled: the process that compiles them first did not start"
 )
@@ -77,7 +77,7 @@ class TrialLimits:
     """The limits for one grammar."""
 
     cpu_s: float = 3.0
-    most_bytes: int = 256 << 20
+    max_bytes: int = 256 << 20
     patience_s: float = 30.0
 
 
@@ -91,7 +91,7 @@ class GrammarHelper:
         self._why_closed = ""
         # The number of the last process that got a vocabulary, and that vocabulary.
         self._knows: tuple[int, ModelTokens] | None = None
-        self._most_kept_bytes = _MOST_KEPT_BYTES
+        self._max_kept_bytes = _MAX_KEPT_BYTES
 
     @property
     def starts(self) -> int:
@@ -105,16 +105,16 @@ class GrammarHelper:
 
     def refusal(self, tokens: ModelTokens, grammar: str) -> Refusal | None:
         """Try a grammar; return why it is refused, None where it can be compiled."""
-        found = self._tried(tokens, {"grammar": grammar})
-        return found if isinstance(found, Refusal) else None
+        answer = self._tried(tokens, {"grammar": grammar})
+        return answer if isinstance(answer, Refusal) else None
 
     def translated(self, tokens: ModelTokens, grammar: str) -> str | Refusal:
         """Return a request's own grammar in Lark, or why it cannot be translated.
 
         Has the same arguments and errors as ``refusal``.
         """
-        found = self._tried(tokens, {"translate": grammar})
-        return found if isinstance(found, Refusal) else str(found["lark"])
+        answer = self._tried(tokens, {"translate": grammar})
+        return answer if isinstance(answer, Refusal) else str(answer["lark"])
 
     def close(self, why: str = "the engine has been shut down") -> None:
         """End the process at once; later calls fail with the reason given."""
@@ -147,9 +147,9 @@ class GrammarHelper:
     def _asked(self, tokens: ModelTokens, question: dict[str, Any]) -> dict[str, Any] | Refusal:
         self._prepare(tokens)
         limits = self._limits
-        bounds = {"cpu_s": limits.cpu_s, "most_bytes": limits.most_bytes}
+        bounds = {"cpu_s": limits.cpu_s, "most_bytes": limits.max_bytes}
         answer = self._ask(question | bounds, limits.patience_s)
-        if self._process.memory_bytes > self._most_kept_bytes:
+        if self._process.memory_bytes > self._max_kept_bytes:
             self._process.rest()  # the next grammar gets a new process
         reason = answer.get("refused")
         return answer if reason is None else Refusal(str(reason))
@@ -166,15 +166,15 @@ class GrammarHelper:
                 cause = _cause(death, TrialLimits(patience_s=_START_PATIENCE_S))
                 raise HelperUnavailable(f"{_NOT_STARTED} ({cause})") from death
             self._knows = number, tokens
-            self._most_kept_bytes = self._process.memory_bytes + _MOST_KEPT_BYTES
+            self._max_kept_bytes = self._process.memory_bytes + _MAX_KEPT_BYTES
 
     def _ask(
         self, question: dict[str, Any], patience_s: float, more: Sequence[bytes] = ()
     ) -> dict[str, Any]:
         head = dumps(question | {"tokens": max(len(more) - 1, 0)}).encode() + b"\n"
         parts = (head, b"".join(more))
-        found: dict[str, Any] = loads(self._process.ask(sum(map(len, parts)), parts, patience_s))
-        return found
+        answer: dict[str, Any] = loads(self._process.ask(sum(map(len, parts)), parts, patience_s))
+        return answer
 
 
 def _cause(death: HelperDied, limits: TrialLimits) -> str:
@@ -184,9 +184,9 @@ def _cause(death: HelperDied, limits: TrialLimits) -> str:
     if death.took_too_much_time:
         return f"it takes more than {limits.cpu_s:.0f} s of computing; make it smaller"
     if death.code == -signal.SIGABRT:
-        most = limits.most_bytes // _MEBIBYTE
+        limit = limits.max_bytes // _MEBIBYTE
         return (
-            f"the compiler failed, or needed more than {most} MB of memory; make the form smaller"
+            f"the compiler failed, or needed more than {limit} MB of memory; make the form smaller"
         )
     if death.code < 0:
         return f"the compiler crashed ({death.signal_name}); make it simpler"
@@ -198,10 +198,10 @@ def _cause(death: HelperDied, limits: TrialLimits) -> str:
 # Grammars are compiled on another thread than the engine's, and only after the trial process has
 # compiled them without crashing. The engine thread gets the result, a ``Form``.
 
-_MOST_COMPILED = 64
+_MAX_COMPILED = 64
 # Most characters of all kept grammars: a compiled one takes some 200 bytes per character.
-_MOST_COMPILED_CHARACTERS = 512 * 1024
-_MOST_REFUSED = 256
+_MAX_COMPILED_CHARACTERS = 512 * 1024
+_MAX_REFUSED = 256
 
 
 class FormCompiler:
@@ -269,7 +269,7 @@ class FormCompiler:
     def _keep_refused(self, digest: bytes, why: tuple[str, str]) -> None:
         with self._lock:
             self._refused[digest] = why
-            if len(self._refused) > _MOST_REFUSED:
+            if len(self._refused) > _MAX_REFUSED:
                 self._refused.popitem(last=False)
 
     def _keep_compiled(self, digest: bytes, matcher: Any, characters: int) -> None:
@@ -277,8 +277,8 @@ class FormCompiler:
             kept = self._compiled
             kept[digest] = matcher, characters
             while len(kept) > 1 and (
-                len(kept) > _MOST_COMPILED
-                or sum(size for _, size in kept.values()) > _MOST_COMPILED_CHARACTERS
+                len(kept) > _MAX_COMPILED
+                or sum(size for _, size in kept.values()) > _MAX_COMPILED_CHARACTERS
             ):
                 kept.popitem(last=False)
 
@@ -318,8 +318,8 @@ class FormCompiler:
         process, and compiling it here first could end the streams of all others. Our own grammars
         need no helper.
         """
-        if len(grammar) > MOST_CHARACTERS:
-            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+        if len(grammar) > MAX_CHARACTERS:
+            raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
         tokens = self.grammar_vocabulary.library_tokens
         assert tokens is not None, "the tokenizer was checked"
         if helper is not None and (refusal := helper.refusal(tokens, grammar)) is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # imported only when there is something to compile
     from engine.grammar.form_compiler import FormCompiler, GrammarHelper
     from engine.grammar.grammars import FormDraft
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 _CLOSED = "the engine has been shut down"
 
 
@@ -101,7 +101,7 @@ class Forms:
         with self._lock:
             if self._why_closed is not None:
                 raise EngineClosed(self._why_closed)
-            if self._waiting >= MOST_WAITING:
+            if self._waiting >= MAX_WAITING:
                 raise QueueFull(self._waiting)
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "fullstop-grammars")

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from engine.errors import InvalidRequest
-from engine.grammar.schema_bounds import MOST_CHARACTERS, Bounds, pointed_at
+from engine.grammar.schema_bounds import MAX_CHARACTERS, Bounds, pointed_at
 from engine.output.families import Family, Marks, OptionalMarks, OutputFrame
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm
@@ -20,10 +20,10 @@ from engine.wording import counted
 # Checks their bounds, and writes them as rules of llguidance's Lark dialect
 # (https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md).
 
-MOST_REGEX_CHARACTERS = 16_384
-MOST_GRAMMAR_CHARACTERS = 65_536
-MOST_CHOICES = 10_000
-MOST_CHOICE_CHARACTERS = 128 * 1024
+MAX_REGEX_CHARACTERS = 16_384
+MAX_GRAMMAR_CHARACTERS = 65_536
+MAX_CHOICES = 10_000
+MAX_CHOICE_CHARACTERS = 128 * 1024
 # The name of a request's own grammar within the grammar of the whole answer.
 OWN_GRAMMAR = "own"
 
@@ -45,14 +45,14 @@ def field_of(form: TextForm) -> str:
 def check_bounds(form: TextForm) -> None:
     """Check that a form is not empty and within the bounds."""
     texts = _texts(form)
-    if len(texts) > MOST_CHOICES:
-        raise ValueError(f"at most {MOST_CHOICES} texts are supported")
+    if len(texts) > MAX_CHOICES:
+        raise ValueError(f"at most {MAX_CHOICES} texts are supported")
     if form.regex is not None:
-        most = MOST_REGEX_CHARACTERS
+        limit = MAX_REGEX_CHARACTERS
     else:
-        most = MOST_CHOICE_CHARACTERS if form.choices else MOST_GRAMMAR_CHARACTERS
-    if sum(map(len, texts)) > most:
-        raise ValueError(f"at most {counted(most, 'character')} are supported")
+        limit = MAX_CHOICE_CHARACTERS if form.choices else MAX_GRAMMAR_CHARACTERS
+    if sum(map(len, texts)) > limit:
+        raise ValueError(f"at most {counted(limit, 'character')} are supported")
     for text in texts:
         if not text:
             raise ValueError("must not be empty")
@@ -97,12 +97,12 @@ def checked_lark(lark: str) -> str:
     bare = _QUOTED.sub('""', _OPTIONS_LINE.sub("", lark))
     if (token := _SPECIAL_TOKEN.search(bare)) is not None:
         raise ValueError(f"special tokens are not supported in a grammar: {token.group()[:80]}")
-    for found in _DIRECTIVE.finditer(bare):
-        if found[1] == "json":
+    for directive in _DIRECTIVE.finditer(bare):
+        if directive[1] == "json":
             raise ValueError("%json is not supported in a grammar; ask for the JSON schema instead")
-        if found[1] not in _ALLOWED_DIRECTIVES:
-            raise ValueError(f"{found.group()[:80]} is not supported in a grammar")
-        if found[1] == "llguidance":
+        if directive[1] not in _ALLOWED_DIRECTIVES:
+            raise ValueError(f"{directive.group()[:80]} is not supported in a grammar")
+        if directive[1] == "llguidance":
             raise ValueError("options of %llguidance are not supported")
     return lark
 
@@ -151,7 +151,7 @@ Schema = Any
 """A JSON schema: an object, true or false."""
 
 # Closing a schema with more parts, or with alternatives that repeat more keys, takes too long.
-_MOST_PARTS = 10_000
+_MAX_PARTS = 10_000
 # How many references may follow one another in the same place.
 _DEEPEST = 100
 _MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -169,8 +169,8 @@ _Names = tuple[str, ...]
 
 def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema whose objects have only the keys that it names."""
-    found: dict[str, Any] = _Closer(schema).close(schema)
-    return found
+    whole: dict[str, Any] = _Closer(schema).close(schema)
+    return whole
 
 
 @dataclass
@@ -199,7 +199,7 @@ class _Closer:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._left = _MOST_PARTS
+        self._left = _MAX_PARTS
 
     def close(self, node: Schema, extra: _Names = ()) -> Schema:
         """Return a part with its objects closed."""
@@ -224,7 +224,7 @@ class _Closer:
             return inner
         if choices:
             names = (*extra, *_named(node))
-            inner[choices[0]] = [self.close(one, names) for one in node[choices[0]]]
+            inner[choices[0]] = [self.close(branch, names) for branch in node[choices[0]]]
         elif extra or any(isinstance(node.get(key), Mapping) for key in _NAMING):
             if not isinstance(node.get("properties", {}), Mapping):
                 return inner
@@ -282,8 +282,8 @@ class _Closer:
             else:
                 yield from self._parts(target, depth + 1)
         inner = node.get("allOf", [])
-        for one in inner if isinstance(inner, list) else [None]:
-            yield from self._parts(one, depth + 1)
+        for branch in inner if isinstance(inner, list) else [None]:
+            yield from self._parts(branch, depth + 1)
 
     def _learn(self, keys: _Keys, part: Mapping[str, Any]) -> None:
         """Add the keys of a part and of its alternatives."""
@@ -312,7 +312,7 @@ class _Closer:
         for choice in _CHOICES:
             branches = part.get(choice)
             if isinstance(branches, list):
-                opened[choice] = [self._opened_whole(one, shared) for one in branches]
+                opened[choice] = [self._opened_whole(branch, shared) for branch in branches]
         return opened
 
     def _opened_whole(self, branch: Schema, shared: frozenset[str]) -> Schema:
@@ -330,10 +330,10 @@ class _Closer:
         inner = dict(node)
         for key in _MAPS:
             if isinstance(value := node.get(key), Mapping):
-                inner[key] = {name: self.close(one) for name, one in value.items()}
+                inner[key] = {name: self.close(inner_node) for name, inner_node in value.items()}
         for key in _LISTS:
             if isinstance(value := node.get(key), list):
-                inner[key] = [self.close(one) for one in value]
+                inner[key] = [self.close(inner_node) for inner_node in value]
         for key in _SINGLES:
             if isinstance(value := node.get(key), Mapping):
                 inner[key] = self.close(value)
@@ -344,16 +344,16 @@ class _Closer:
         reference = node["$ref"]
         if not isinstance(reference, str) or not _POINTER.fullmatch(reference):
             return None
-        found = pointed_at(self._root, reference)
-        if isinstance(found, Mapping) and found is self._root:
+        target = pointed_at(self._root, reference)
+        if isinstance(target, Mapping) and target is self._root:
             # Its definitions stay where they are.
-            return {key: one for key, one in found.items() if key not in _DEFINITIONS}
-        return found
+            return {key: value for key, value in target.items() if key not in _DEFINITIONS}
+        return target
 
     def _count(self, parts: int = 1) -> None:
         self._left -= parts
         if self._left < 0:
-            raise ValueError(f"it has more than {_MOST_PARTS} parts")
+            raise ValueError(f"it has more than {_MAX_PARTS} parts")
 
 
 def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -364,7 +364,8 @@ def _mapping(node: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def _named(node: Mapping[str, Any]) -> _Names:
     """Return the keys that a part names, required ones too."""
     required = node.get("required")
-    listed = [one for one in required if isinstance(one, str)] if isinstance(required, list) else ()
+    listed = required if isinstance(required, list) else []
+    listed = [name for name in listed if isinstance(name, str)]
     return tuple(dict.fromkeys((*_mapping(node, "properties"), *listed)))
 
 
@@ -569,8 +570,8 @@ def _json_schema(schema: Mapping[str, Any], allows_more_keys: bool) -> str:
 @lru_cache(_CACHED_SCHEMAS)
 def _with_options(text: str, allows_more_keys: bool) -> str:
     """Return the text of a schema, closed and with our options for the library."""
-    if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
     schema = json.loads(text)
     # Overrides the library's options in the schema: "lenient", for example, would allow anything.
     options = {"x-guidance": {"whitespace_pattern": _SPACE}}
@@ -635,12 +636,12 @@ def form_field(request: GenerationRequest) -> str:
     return "constraint" if request.tool_choice.mode != "required" else "tool_choice"
 
 
-def is_same_form(one: GenerationRequest, other: GenerationRequest) -> bool:
+def is_same_form(request: GenerationRequest, other: GenerationRequest) -> bool:
     """Return whether two requests share the objects that decide their grammar."""
     return (
-        one.constraint is other.constraint
-        and one.tools is other.tools
-        and one.tool_choice == other.tool_choice
-        and one.allows_more_keys is other.allows_more_keys
-        and one.cache_owner == other.cache_owner
+        request.constraint is other.constraint
+        and request.tools is other.tools
+        and request.tool_choice == other.tool_choice
+        and request.allows_more_keys is other.allows_more_keys
+        and request.cache_owner == other.cache_owner
     )

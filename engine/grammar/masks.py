@@ -24,9 +24,9 @@ _GAP_TOKENS = 2
 # Most processor time of all answers with a grammar of the client's own, for one step of the batch:
 # for one of them, and together. The streams of others wait meanwhile. Beyond half of it a step is
 # a long one, as the first step of many answers may be; a row of long steps is not.
-_MOST_ANSWER_S, _MOST_STEP_S = 0.02, 0.04
-_MOST_LONG_STEPS = 2
-# An answer whose grammar takes longer than this for a token is not worth guesses.
+_MAX_ANSWER_S, _MAX_STEP_S = 0.02, 0.04
+_MAX_LONG_STEPS = 2
+# An answer whose grammar takes longer than this for a token is not worth draft tokens.
 _COSTLY_S = 0.0005
 # How the library writes a special token among bytes.
 _SPECIAL = re.compile(rb"\xff\[(\d+)\]")
@@ -115,12 +115,12 @@ class ConstraintTokens:
             if place % 2:
                 run.append(int(part))
                 continue
-            found, rest = self.tokenizer.tokenize_partial(part)
+            ids, rest = self.tokenizer.tokenize_partial(part)
             # Here the text of a tag is ordinary text, which must not be written with the tag's
             # token.
-            tags = (n for n, token_id in enumerate(found) if token_id in self._tags)
+            tags = (n for n, token_id in enumerate(ids) if token_id in self._tags)
             cut = next(tags, None)
-            run += found[:cut]
+            run += ids[:cut]
             if rest or cut is not None:
                 break
         return run[: matcher.validate_tokens(run)] if run else run
@@ -242,21 +242,21 @@ class TokenConstraint:
         fork.failure, fork._gap, fork._forced = self.failure, self._gap, list(self._forced)
         return fork
 
-    def expected(self, most: int, habits: Mapping[bytes, int]) -> list[int]:
-        """Return up to about ``most`` tokens that are expected to follow.
+    def expected(self, limit: int, habits: Mapping[bytes, int]) -> list[int]:
+        """Return up to about ``limit`` tokens that are expected to follow.
 
         Args:
-            most: How many tokens to look for.
+            limit: How many tokens to look for.
             habits: For places where several tokens may follow: the expected one, by the allowed
                 bits.
         """
         if not self._is_decided:
             return []
-        found: list[int] = []
+        ids: list[int] = []
         try:
             with self._timed():
                 matcher = self._matcher.deep_copy()
-            while len(found) < most:
+            while len(ids) < limit:
                 with self._timed():
                     run = self._tokens.forced(matcher)
                 # Looking far ahead in a client's own grammar could take longer than its answer.
@@ -264,12 +264,12 @@ class TokenConstraint:
                     habit = habits.get(matcher.compute_bitmask())
                     run = [] if habit is None else [habit]
                 fitting = matcher.try_consume_tokens(run) if run else 0
-                found += run[:fitting]
+                ids += run[:fitting]
                 if not run or fitting < len(run):
                     break
         except BaseException as error:
             _panic(error)
-        return found
+        return ids
 
     def choice(self) -> bytes | None:
         """Return the bits of the allowed tokens where several may follow; otherwise None.
@@ -305,18 +305,18 @@ class TokenConstraint:
 
 def settle(constraints: Iterable[TokenConstraint]) -> None:
     """After a step, end the answers whose own grammars took too much of it, the costliest first."""
-    spending = [one for one in constraints if one.is_own]
-    total_s = sum(one.spent_s for one in spending)
-    is_long = total_s > _MOST_STEP_S / 2
-    for one in sorted(spending, key=lambda one: -one.spent_s):
-        most_s = _MOST_STEP_S / (2 if one.long_steps >= _MOST_LONG_STEPS else 1)
-        if one.spent_s <= _MOST_ANSWER_S and total_s <= most_s:
+    spending = [constraint for constraint in constraints if constraint.is_own]
+    total_s = sum(constraint.spent_s for constraint in spending)
+    is_long = total_s > _MAX_STEP_S / 2
+    for constraint in sorted(spending, key=lambda constraint: -constraint.spent_s):
+        max_s = _MAX_STEP_S / (2 if constraint.long_steps >= _MAX_LONG_STEPS else 1)
+        if constraint.spent_s <= _MAX_ANSWER_S and total_s <= max_s:
             break
-        total_s -= one.spent_s
-        one.failure = one.failure or TOO_AMBIGUOUS
-    for one in spending:
-        one.spent_s = 0.0
-        one.long_steps = one.long_steps + 1 if is_long else 0
+        total_s -= constraint.spent_s
+        constraint.failure = constraint.failure or TOO_AMBIGUOUS
+    for constraint in spending:
+        constraint.spent_s = 0.0
+        constraint.long_steps = constraint.long_steps + 1 if is_long else 0
 
 
 def _panic(error: BaseException) -> str:
@@ -390,7 +390,7 @@ def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
     beyond = range(len(vocabulary.raw), vocabulary.size)
     unused = {*beyond, *(i for i, raw in enumerate(vocabulary.raw) if not raw)}
     added = getattr(tokenizer, "added_tokens_decoder", {}).items()
-    special = {i for i, one in added if one.special or _TAG.fullmatch(str(one.content))}
+    special = {i for i, token in added if token.special or _TAG.fullmatch(str(token.content))}
     return ModelTokens(
         [raw or b"<[%d]>" % i for i, raw in enumerate([*vocabulary.raw, *(b"" for _ in beyond)])],
         sorted(special | vocabulary.special.keys() | unused),

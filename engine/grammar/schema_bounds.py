@@ -14,16 +14,16 @@ def pointed_at(root: Mapping[str, Any], reference: str) -> Any:
 
     See https://www.rfc-editor.org/rfc/rfc6901#section-6
     """
-    found: Any = root
+    node: Any = root
     for step in reference.removeprefix("#").split("/")[1:]:
         name = unquote(step).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name[:9]) < len(found):
-            found = found[int(name[:9])]
+        if isinstance(node, Mapping) and name in node:
+            node = node[name]
+        elif isinstance(node, list) and name.isdecimal() and int(name[:9]) < len(node):
+            node = node[int(name[:9])]
         else:
             return None
-    return found
+    return node
 
 
 # Refuses a JSON schema that exceeds the bounds, before any of it reaches a native library.
@@ -32,19 +32,19 @@ def pointed_at(root: Mapping[str, Any], reference: str) -> Any:
 # integers: beyond these bounds it crashes the process or takes seconds. This module walks a
 # schema without recursion, and stops at the first bound that is exceeded.
 
-MOST_CHARACTERS = 256 * 1024
-MOST_PARTS = 20_000
-MOST_LEVELS = 100
-MOST_LEVELS_REFERRED = 250
-MOST_REFERENCES = 2_000
-MOST_PROPERTIES = 5_000
-MOST_CHOICES = 10_000
-MOST_PATTERN_CHARACTERS = 4_000
-MOST_COUNT = 2**31 - 1
+MAX_CHARACTERS = 256 * 1024
+MAX_PARTS = 20_000
+MAX_LEVELS = 100
+MAX_LEVELS_REFERRED = 250
+MAX_REFERENCES = 2_000
+MAX_PROPERTIES = 5_000
+MAX_CHOICES = 10_000
+MAX_PATTERN_CHARACTERS = 4_000
+MAX_COUNT = 2**31 - 1
 # The library rounds limits to doubles, cuts them to 64 bits and then negates them. Negating -2**63
 # overflows and crashes the process, so numbers that round to -2**63 are refused as well.
-LEAST_NUMBER = -(2**63) + 1024
-MOST_NUMBER = 2**64
+MIN_NUMBER = -(2**63) + 1024
+MAX_NUMBER = 2**64
 
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
@@ -56,7 +56,7 @@ _SCHEMAS_BY_NAME = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 )
 _SHOWN = 80
-_RANGE = f"numbers from {LEAST_NUMBER} to {MOST_NUMBER} are supported"
+_RANGE = f"numbers from {MIN_NUMBER} to {MAX_NUMBER} are supported"
 
 
 class Bounds:
@@ -79,15 +79,15 @@ class Bounds:
         while stack:
             place = stack.pop()
             node = place.node
-            if place.level > MOST_LEVELS:
-                raise ValueError(f"nested too deeply: at most {MOST_LEVELS} levels are supported")
+            if place.level > MAX_LEVELS:
+                raise ValueError(f"nested too deeply: at most {MAX_LEVELS} levels are supported")
             if place.kind is _SCHEMA and isinstance(node, Mapping):
                 self._check_keywords(schema, place, targets)
             self._count(place)
             stack.extend(_inner(place))
-        if targets and _depth(schema, targets) > MOST_LEVELS_REFERRED:
+        if targets and _depth(schema, targets) > MAX_LEVELS_REFERRED:
             raise ValueError(
-                f"its references are nested too deeply: at most {MOST_LEVELS_REFERRED} levels "
+                f"its references are nested too deeply: at most {MAX_LEVELS_REFERRED} levels "
                 "are supported"
             )
 
@@ -95,8 +95,8 @@ class Bounds:
         node = place.node
         # Counted before its inner parts are visited, because there may be millions of them.
         self._parts += _size(node)
-        if self._parts > MOST_PARTS:
-            raise ValueError(f"it has more than {MOST_PARTS} parts")
+        if self._parts > MAX_PARTS:
+            raise ValueError(f"it has more than {MAX_PARTS} parts")
         if isinstance(node, str):
             self._characters += len(node)
         elif isinstance(node, Mapping):
@@ -107,8 +107,8 @@ class Bounds:
                 raise ValueError(f"the number at {place.path()} cannot be written as JSON")
             if place.kind is _CHECKED_VALUE and not _is_supported(node):
                 raise ValueError(f"the number at {place.path()} is out of range: {_RANGE}")
-        if self._characters > MOST_CHARACTERS:
-            raise ValueError(f"longer than {MOST_CHARACTERS} characters, written as JSON")
+        if self._characters > MAX_CHARACTERS:
+            raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
 
     def _check_keywords(
         self, root: Mapping[str, Any], place: "_Place", targets: dict[int, list[Any]]
@@ -120,27 +120,27 @@ class Bounds:
                 raise ValueError(f"{key} at {place.path()} is out of range: {_RANGE}")
         for key in _COUNTS:
             value = node.get(key)
-            if _is_number(value) and not 0 <= value <= MOST_COUNT:
+            if _is_number(value) and not 0 <= value <= MAX_COUNT:
                 raise ValueError(
-                    f"{key} at {place.path()} is out of range: numbers from 0 to {MOST_COUNT} "
+                    f"{key} at {place.path()} is out of range: numbers from 0 to {MAX_COUNT} "
                     "are supported"
                 )
         for pattern in _patterns(node):
-            if len(pattern) > MOST_PATTERN_CHARACTERS:
+            if len(pattern) > MAX_PATTERN_CHARACTERS:
                 raise ValueError(
-                    f"a pattern at {place.path()} is longer than {MOST_PATTERN_CHARACTERS} "
+                    f"a pattern at {place.path()} is longer than {MAX_PATTERN_CHARACTERS} "
                     "characters"
                 )
         self._properties += _size(node.get("properties")) + _size(node.get("patternProperties"))
-        if self._properties > MOST_PROPERTIES:
-            raise ValueError(f"it has more than {MOST_PROPERTIES} properties")
+        if self._properties > MAX_PROPERTIES:
+            raise ValueError(f"it has more than {MAX_PROPERTIES} properties")
         self._choices += sum(_size(node.get(key)) for key in ("enum", "anyOf", "oneOf"))
-        if self._choices > MOST_CHOICES:
-            raise ValueError(f"it has more than {MOST_CHOICES} values to choose from")
+        if self._choices > MAX_CHOICES:
+            raise ValueError(f"it has more than {MAX_CHOICES} values to choose from")
         if isinstance(reference := node.get("$ref"), str):
             self._references += 1
-            if self._references > MOST_REFERENCES:
-                raise ValueError(f"it has more than {MOST_REFERENCES} references")
+            if self._references > MAX_REFERENCES:
+                raise ValueError(f"it has more than {MAX_REFERENCES} references")
             targets[id(node)] = _target(root, reference)
 
 
@@ -169,7 +169,7 @@ class _Place(NamedTuple):
 def is_nested_too_deeply(value: Any) -> bool:
     """Return whether a JSON value has more levels than a schema may have."""
     level = [value]
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [inner for node in level for inner in _containers(node)]
     return bool(level)
 
@@ -241,8 +241,8 @@ def _target(root: Mapping[str, Any], reference: str) -> list[Any]:
     """Return the target of a reference within the document; an empty list for any other."""
     if not reference.startswith("#"):
         return []
-    found = pointed_at(root, reference)
-    return [found] if isinstance(found, (Mapping, list)) else []
+    target = pointed_at(root, reference)
+    return [target] if isinstance(target, (Mapping, list)) else []
 
 
 def _patterns(node: Mapping[str, Any]) -> Iterator[str]:
@@ -268,4 +268,4 @@ def _is_finite(value: float) -> bool:
 
 
 def _is_supported(value: float) -> bool:
-    return _is_finite(value) and LEAST_NUMBER <= value <= MOST_NUMBER
+    return _is_finite(value) and MIN_NUMBER <= value <= MAX_NUMBER

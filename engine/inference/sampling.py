@@ -20,7 +20,7 @@ from mlx_lm.sample_utils import (
 )
 
 from engine.grammar.masks import TokenConstraint
-from engine.library.cache_size import MOST
+from engine.library.cache_size import MAX_FIGURE
 from engine.library.models import read_json
 from engine.values.request import Sampling
 from engine.values.tokens import TokenStats
@@ -112,7 +112,7 @@ def sampling_defaults(folder: Path) -> SamplingDefaults:
         value = values.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return default
-        return float(value) if -MOST <= value <= MOST else default  # NaN is in no range
+        return float(value) if -MAX_FIGURE <= value <= MAX_FIGURE else default  # NaN is in no range
 
     return SamplingDefaults(
         temperature=number("temperature", 0.0),

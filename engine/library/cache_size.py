@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 # mlx-lm allocates the memory of a cache for this many tokens at a time.
 STEP_TOKENS = 256
-MOST = 1 << 53
+MAX_FIGURE = 1 << 53
 """Floats hold every whole number up to here, and no model has more of anything."""
 
 _BYTES_PER_VALUE = 2
@@ -55,18 +55,18 @@ class CacheSize:
 
     def bytes_of(self, tokens: int) -> int:
         """Return what ``tokens`` tokens take."""
-        windows = sum(min(tokens, one.tokens) * one.token_bytes for one in self.windows)
+        windows = sum(min(tokens, window.tokens) * window.token_bytes for window in self.windows)
         return self.fixed_bytes + tokens * self.token_bytes + windows
 
     def allocated_bytes(self, tokens: int) -> int:
         """Return the memory that mlx-lm reserves for ``tokens`` tokens."""
         return self.bytes_of(-(-tokens // STEP_TOKENS) * STEP_TOKENS)
 
-    def tokens_in(self, size_bytes: int, most: int) -> int:
-        """Return for how many tokens some memory is enough, at most ``most``."""
-        if self.allocated_bytes(most) <= size_bytes:
-            return most
-        steps = range(1, -(-most // STEP_TOKENS))
+    def tokens_in(self, size_bytes: int, limit: int) -> int:
+        """Return for how many tokens some memory is enough, at most ``limit``."""
+        if self.allocated_bytes(limit) <= size_bytes:
+            return limit
+        steps = range(1, -(-limit // STEP_TOKENS))
         fitting = bisect_right(steps, size_bytes, key=lambda n: self.bytes_of(n * STEP_TOKENS))
         return fitting * STEP_TOKENS
 
@@ -104,7 +104,7 @@ def _layer_kinds(scope: Mapping[str, Any], layers: int) -> Counter[str]:
     """Return how many layers keep every token (``full``) and how many a window."""
     named = scope.get("layer_types")
     if isinstance(named, list) and len(named) == layers:
-        return Counter(_kind(str(one)) for one in named)
+        return Counter(_kind(str(kind)) for kind in named)
     if scope.get("use_sliding_window") is not False:
         every = _number(scope, "sliding_window_pattern")
         if every:
@@ -121,9 +121,9 @@ def _kind(name: str) -> str:
 
 def is_count(value: Any) -> TypeGuard[int]:
     """Return whether a configuration's value is a whole number that a model can have."""
-    return type(value) is int and 0 < value <= MOST
+    return type(value) is int and 0 < value <= MAX_FIGURE
 
 
 def _number(scope: Mapping[str, Any], *names: str) -> int:
     values = (scope.get(name) for name in names)
-    return next((one for one in values if is_count(one)), 0)
+    return next((value for value in values if is_count(value)), 0)

@@ -43,10 +43,10 @@ SPARE_BYTES = 256 << 20
 # Bytes between two reports of progress, and the most that a broken connection loses.
 _CHUNK_BYTES = 1 << 20
 _LOOK_AT_DISK_BYTES = 64 << 20
-_MOST_ERROR_BYTES = 1 << 16
+_MAX_ERROR_BYTES = 1 << 16
 _TIMEOUT_S = 20.0
 # Tries in a row that bring no byte.
-_MOST_TRIES = 5
+_MAX_TRIES = 5
 _REST_S = 1.0
 
 
@@ -121,7 +121,7 @@ def _transfer(
             _receive(url, headers, file, size, on_bytes)
         except Exception as error:
             tries = 1 if file.tell() > before else tries + 1
-            if not is_of_network(error) or tries >= _MOST_TRIES:
+            if not is_of_network(error) or tries >= _MAX_TRIES:
                 raise
             time.sleep(_REST_S)
         else:
@@ -164,12 +164,12 @@ def _receive(
 
 def _beginning(response: Any) -> bytes:
     """Return the beginning of an error's text, which may be endless."""
-    found = bytearray()
-    for chunk in response.iter_bytes(_MOST_ERROR_BYTES):
-        found += chunk
-        if len(found) >= _MOST_ERROR_BYTES:
+    body = bytearray()
+    for chunk in response.iter_bytes(_MAX_ERROR_BYTES):
+        body += chunk
+        if len(body) >= _MAX_ERROR_BYTES:
             break
-    return bytes(found)
+    return bytes(body)
 
 
 def _check_room(file: BinaryIO, wanted: int) -> None:
@@ -189,7 +189,7 @@ _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 # Not in a folder, without control characters, and short enough for any disk.
 _FILE = re.compile(r"[\w][\w .+()-]{0,199}")
-_MOST_FILES = 10_000
+_MAX_FILES = 10_000
 _ASKING_TIMEOUT_S = 20.0
 
 
@@ -281,29 +281,29 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
     siblings = said.get("siblings") if isinstance(said, dict) else None
     if not isinstance(said, dict) or not isinstance(siblings, list):
         raise DownloadFailed("the hub's answer cannot be read; try again later")
-    listed = [file for one in siblings if (file := _file(one)) is not None]
-    files = [one for one in listed if any(fnmatch(one.name, wanted) for wanted in _WANTED)]
+    listed = [file for sibling in siblings if (file := _file(sibling)) is not None]
+    files = [file for file in listed if any(fnmatch(file.name, wanted) for wanted in _WANTED)]
     if not any(file.name.endswith(".safetensors") for file in files):
-        others = sorted({Path(one.name).suffix for one in listed} & {".gguf", ".bin", ".pt"})
+        others = sorted({Path(file.name).suffix for file in listed} & {".gguf", ".bin", ".pt"})
         there = f" (only {', '.join(others)})" if others else ""
         raise DownloadFailed(
             f"{repository} has no weights that MLX can read{there}; mlx-community has many "
             "models as *.safetensors"
         )
-    if len(files) > _MOST_FILES:
-        raise DownloadFailed(f"{repository} has more than {_MOST_FILES:,} files")
+    if len(files) > _MAX_FILES:
+        raise DownloadFailed(f"{repository} has more than {_MAX_FILES:,} files")
     commit = said.get("sha")
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise DownloadFailed(f"the hub names no commit of {repository}; try again later")
     return commit, files
 
 
-def _file(one: Any) -> HubFile | None:
+def _file(sibling: Any) -> HubFile | None:
     """Return a file that the hub describes; None for one in a folder, or of no usable name."""
-    name = one.get("rfilename") if isinstance(one, dict) else None
+    name = sibling.get("rfilename") if isinstance(sibling, dict) else None
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         return None
-    size, large, own = one.get("size"), one.get("lfs"), one.get("blobId")
+    size, large, own = sibling.get("size"), sibling.get("lfs"), sibling.get("blobId")
     digest = large.get("sha256") if isinstance(large, dict) else None
     return HubFile(
         name,

@@ -73,10 +73,12 @@ def verify(
     on_read: Callable[[int], None],
 ) -> None:
     """Compare a file, and remove it if it differs."""
-    found = path.stat().st_size
-    if found != size:
+    size_on_disk = path.stat().st_size
+    if size_on_disk != size:
         _remove(path)
-        raise Damaged(f"{path.name} is damaged: expected {counted(size, 'byte')}, found {found:,}")
+        raise Damaged(
+            f"{path.name} is damaged: expected {counted(size, 'byte')}, found {size_on_disk:,}"
+        )
     if sha256 is not None:
         digest, expected = hashlib.sha256(), sha256
     elif git_sha1 is not None:
@@ -231,8 +233,8 @@ _PUBLIC_HUB = "https://huggingface.co"
 _REQUEST_TIMEOUT_S = 10.0
 # Between two checks whether the request was cancelled.
 _LOOK_EACH_S = 0.05
-_MOST_REQUESTS_AT_ONCE = 8
-_MOST_BYTES = 16 << 20
+_MAX_REQUESTS_AT_ONCE = 8
+_MAX_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,7 @@ class Hub:
         params: Mapping[str, Any] | None = None,
         *,
         repository: str = "",
-        most_bytes: int = _MOST_BYTES,
+        max_bytes: int = _MAX_BYTES,
     ) -> HubReply:
         """Make one request.
 
@@ -294,7 +296,7 @@ class Hub:
             path: The path of the request, or the address of a next page.
             params: The parameters of the query.
             repository: The repository that it is about, for an error.
-            most_bytes: A larger answer is an error.
+            max_bytes: A larger answer is an error.
 
         Raises:
             HubCancelled: ``gives_up`` is set.
@@ -320,8 +322,8 @@ class Hub:
             for part in response.iter_bytes():
                 self._check()
                 body += part
-                if len(body) > most_bytes:
-                    raise HubFailed(f"the hub's answer exceeds {size_in_words(most_bytes)}")
+                if len(body) > max_bytes:
+                    raise HubFailed(f"the hub's answer exceeds {size_in_words(max_bytes)}")
             keep_content(response, bytes(body))
             hf_raise_for_status(response)
             following = str(response.links.get("next", {}).get("url") or "")
@@ -365,11 +367,11 @@ class Hub:
                     outcome.set_exception(error)
 
         # Daemon threads, so that the program's end does not wait for the network.
-        for _ in range(min(len(asked), _MOST_REQUESTS_AT_ONCE)):
+        for _ in range(min(len(asked), _MAX_REQUESTS_AT_ONCE)):
             threading.Thread(target=work, name="asks a hub", daemon=True).start()
         outcomes, ends_s = [outcome for _, outcome in asked], time.monotonic() + limit_s
         try:
-            while not all(one.done() for one in outcomes) and time.monotonic() < ends_s:
+            while not all(outcome.done() for outcome in outcomes) and time.monotonic() < ends_s:
                 self._check()
                 wait(outcomes, min(_LOOK_EACH_S, max(0.0, ends_s - time.monotonic())))
         finally:

@@ -50,13 +50,13 @@ def client_imported_later() -> Iterator[None]:
         **{name: _class_used_later(name) for name in _CLASSES_USED_LATER},
         **{name: _function_used_later(name) for name in _FUNCTIONS_USED_LATER},
     }
-    put = {name: one for name, one in standing_in.items() if name not in vars(huggingface_hub)}
+    put = {name: part for name, part in standing_in.items() if name not in vars(huggingface_hub)}
     vars(huggingface_hub).update(put)
     try:
         yield
     finally:
-        for name, one in put.items():
-            if vars(huggingface_hub).get(name) is one:
+        for name, part in put.items():
+            if vars(huggingface_hub).get(name) is part:
                 delattr(huggingface_hub, name)
 
 

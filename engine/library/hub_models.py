@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 # Bits of the types that https://github.com/huggingface/safetensors defines.
 _TYPE = re.compile(r"(?:BF|[FIU])(\d+)(?:_\w+)?|(BOOL)")
-_MOST_CHARS = 200
+_MAX_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def hub_model(item: Any) -> HubModel | None:
     if not isinstance(item, dict):
         return None
     name = item.get("id")
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MOST_CHARS:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_CHARS:
         return None
     downloads, commit = item.get("downloads"), item.get("sha")
     config = item.get("config")
@@ -89,9 +89,9 @@ def _files_size(siblings: Any) -> int | None:
     """Return the size of the weight files, if the hub states the size of each."""
     if not isinstance(siblings, list):
         return None
-    files = [one for one in siblings if isinstance(one, dict)]
+    files = [file for file in siblings if isinstance(file, dict)]
     # Weights in folders are other forms of the model, which mlx-lm does not read.
-    names = [(str(one.get("rfilename")), one.get("size")) for one in files]
+    names = [(str(file.get("rfilename")), file.get("size")) for file in files]
     stated = [size for name, size in names if name.endswith(".safetensors") and "/" not in name]
     sizes = [size for size in stated if is_count(size)]
     return sum(sizes) if sizes and len(sizes) == len(stated) else None
@@ -119,9 +119,9 @@ def _day(text: Any) -> date | None:
 
 
 def _license(tags: Any) -> str:
-    named = (str(one) for one in tags) if isinstance(tags, list) else iter(())
-    given = (one.removeprefix("license:") for one in named if one.startswith("license:"))
-    return next(given, "")[:_MOST_CHARS]
+    named = (str(tag) for tag in tags) if isinstance(tags, list) else iter(())
+    given = (tag.removeprefix("license:") for tag in named if tag.startswith("license:"))
+    return next(given, "")[:_MAX_CHARS]
 
 
 # Searches a hub for MLX models that can chat, and reads the details of a model.
@@ -129,14 +129,14 @@ def _license(tags: Any) -> str:
 # Blocks, so the caller gives it a separate thread.
 
 USUAL_RESULTS = 20
-MOST_RESULTS = 200
+MAX_RESULTS = 200
 
 _LIST_LIMIT_S = 20.0
 _CONFIG_LIMIT_S = 10.0
-_MOST_QUERY_CHARS = 200
-_MOST_PAGES = 10
-_MOST_CONFIG_BYTES = 4 << 20
-_MOST_CARD_BYTES = 1 << 20
+_MAX_QUERY_CHARS = 200
+_MAX_PAGES = 10
+_MAX_CONFIG_BYTES = 4 << 20
+_MAX_CARD_BYTES = 1 << 20
 _PAGE = 100
 _FIELDS = (
     "config",
@@ -167,16 +167,16 @@ class SearchResult:
     has_more: bool = False
 
 
-def search(hub: Hub, text: str, most: int = USUAL_RESULTS) -> SearchResult:
+def search(hub: Hub, text: str, limit: int = USUAL_RESULTS) -> SearchResult:
     """Return the MLX models whose names contain each word, the most downloaded first.
 
     Their memory needs are not known yet: ``with_needs`` adds them, with a request for each.
     """
     text = text.strip()
-    if len(text) > _MOST_QUERY_CHARS:
-        raise HubFailed(f"the search text exceeds {_MOST_QUERY_CHARS} characters; shorten it")
-    most = min(max(most, 1), MOST_RESULTS)
-    return hub.within(_LIST_LIMIT_S, partial(_found, text=text, most=most))
+    if len(text) > _MAX_QUERY_CHARS:
+        raise HubFailed(f"the search text exceeds {_MAX_QUERY_CHARS} characters; shorten it")
+    limit = min(max(limit, 1), MAX_RESULTS)
+    return hub.within(_LIST_LIMIT_S, partial(_found, text=text, limit=limit))
 
 
 def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
@@ -185,7 +185,7 @@ def with_needs(hub: Hub, models: tuple[HubModel, ...]) -> tuple[HubModel, ...]:
     A model is returned unchanged if its configuration cannot be read within some seconds, for
     example because the model is gated.
     """
-    outcomes = hub.at_once(_CONFIG_LIMIT_S, [partial(_with_need, model=one) for one in models])
+    outcomes = hub.at_once(_CONFIG_LIMIT_S, [partial(_with_need, model=model) for model in models])
     return tuple(
         outcome.result() if outcome.done() else model
         for model, outcome in zip(models, outcomes, strict=True)
@@ -200,19 +200,20 @@ def look_up(hub: Hub, repository: str) -> HubModel:
 def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | None, ...]:
     """Return a hub's details of several models; None for those that cannot be read."""
     outcomes = hub.at_once(
-        _CONFIG_LIMIT_S, [partial(_looked_up, repository=one) for one in repositories]
+        _CONFIG_LIMIT_S, [partial(_looked_up, repository=repository) for repository in repositories]
     )
-    failures = [one.exception() for one in outcomes if one.done()]
+    failures = [outcome.exception() for outcome in outcomes if outcome.done()]
     for failure in failures:
         if failure is not None and not isinstance(failure, HubFailed):
             raise failure
-    if outcomes and not any(one.done() and one.exception() is None for one in outcomes):
+    if outcomes and not any(outcome.done() and outcome.exception() is None for outcome in outcomes):
         raise next(
-            (one for one in failures if one is not None),
+            (failure for failure in failures if failure is not None),
             HubFailed("the hub did not answer in time; try again later"),
         )
     return tuple(
-        one.result() if one.done() and one.exception() is None else None for one in outcomes
+        outcome.result() if outcome.done() and outcome.exception() is None else None
+        for outcome in outcomes
     )
 
 
@@ -223,26 +224,26 @@ def card(hub: Hub, repository: str) -> str:
         reply = asked.get(
             f"/{repository}/resolve/main/README.md",
             repository=repository,
-            most_bytes=_MOST_CARD_BYTES,
+            max_bytes=_MAX_CARD_BYTES,
         )
         return _FRONT_MATTER.sub("", reply.body.decode("utf-8", "replace"))
 
     return hub.within(_LIST_LIMIT_S, read)
 
 
-def _found(hub: Hub, text: str, most: int) -> SearchResult:
+def _found(hub: Hub, text: str, limit: int) -> SearchResult:
     words = text.casefold().split()
     params: dict[str, Any] = {
         "filter": "mlx",
         "sort": "downloads",
-        "limit": min(_PAGE, most) if len(words) < 2 else _PAGE,
+        "limit": min(_PAGE, limit) if len(words) < 2 else _PAGE,
         "expand": list(_FIELDS),
     }
     if words:
         params["search"] = max(words, key=len)  # the hub looks for one word only
-    found: dict[str, HubModel] = {}
+    models: dict[str, HubModel] = {}
     path = "/api/models"
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         reply = hub.get(path, params)
         items = reply.value()
         if not isinstance(items, list):
@@ -252,11 +253,11 @@ def _found(hub: Hub, text: str, most: int) -> SearchResult:
             if model is None or not _can_chat(item):
                 continue
             if len(words) < 2 or all(word in model.name.casefold() for word in words):
-                found.setdefault(model.name, model)
+                models.setdefault(model.name, model)
         path, params = reply.next_page, {}  # the address of a next page contains the query
-        if not path or len(found) >= most:
+        if not path or len(models) >= limit:
             break
-    return SearchResult(tuple(found.values())[:most], bool(path) or len(found) > most)
+    return SearchResult(tuple(models.values())[:limit], bool(path) or len(models) > limit)
 
 
 def _can_chat(item: dict[str, Any]) -> bool:
@@ -277,7 +278,7 @@ def _with_need(hub: Hub, model: HubModel) -> HubModel:
         reply = hub.get(
             f"/{model.name}/resolve/{model.commit or 'main'}/config.json",
             repository=model.name,
-            most_bytes=_MOST_CONFIG_BYTES,
+            max_bytes=_MAX_CONFIG_BYTES,
         )
         config = reply.value()
     except HubFailed:
@@ -299,7 +300,7 @@ def _with_need(hub: Hub, model: HubModel) -> HubModel:
 # are shown.
 
 WRITTEN_ON = date(2026, 11, 22)
-MOST = 6
+MAX = 6
 
 _MB = 1_000_000
 
@@ -415,8 +416,12 @@ def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
     Memory that other programs use at the moment counts as free, so the list stays the same.
     """
     roomy = Memory(memory.usable, memory.usable)
-    fitting = [one for one in reversed(SUGGESTIONS) if one.model().fit(roomy) is Fit.FITS]
-    if len(fitting) <= MOST:
+    fitting = [
+        suggestion
+        for suggestion in reversed(SUGGESTIONS)
+        if suggestion.model().fit(roomy) is Fit.FITS
+    ]
+    if len(fitting) <= MAX:
         return tuple(fitting)
     last = len(fitting) - 1
-    return tuple(fitting[round(place * last / (MOST - 1))] for place in range(MOST))
+    return tuple(fitting[round(place * last / (MAX - 1))] for place in range(MAX))

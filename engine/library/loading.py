@@ -61,16 +61,16 @@ class ReadingAhead:
 
     Args:
         folder: The model.
-        most_bytes: How much is read at most; None for a share of this machine's memory.
+        max_bytes: How much is read at most; None for a share of this machine's memory.
 
     Attributes:
         read_bytes: How much has been read by now.
     """
 
-    def __init__(self, folder: Path, most_bytes: int | None = None) -> None:
+    def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
         self.read_bytes = 0
         self._folder = folder
-        self._most_bytes = _share_of_memory() if most_bytes is None else most_bytes
+        self._max_bytes = _share_of_memory() if max_bytes is None else max_bytes
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._read, name="fullstop-ahead", daemon=True)
 
@@ -105,8 +105,8 @@ class ReadingAhead:
         try:
             for path in sorted(self._folder.glob("*.safetensors")):
                 with path.open("rb", buffering=0) as file:
-                    while not self._is_over.is_set() and self.read_bytes < self._most_bytes:
-                        count = _read_some(file, self._most_bytes - self.read_bytes)
+                    while not self._is_over.is_set() and self.read_bytes < self._max_bytes:
+                        count = _read_some(file, self._max_bytes - self.read_bytes)
                         if not count:
                             break
                         self.read_bytes += count
@@ -114,9 +114,9 @@ class ReadingAhead:
             return  # loading the weights will report the same error
 
 
-def _read_some(file: FileIO, most_bytes: int) -> int:
+def _read_some(file: FileIO, max_bytes: int) -> int:
     """Let the system read the next bytes of a file; return how many, 0 at the end of the file."""
-    count = min(_CHUNK_BYTES, most_bytes)
+    count = min(_CHUNK_BYTES, max_bytes)
     if not hasattr(os, "posix_fadvise"):
         return len(file.read(count) or b"")
     # The system reads them into its cache without copying them to us, which costs no processor

@@ -107,7 +107,9 @@ def chat_template(folder: Path) -> str:
     except (OSError, ModelLoadFailed):
         return ""
     if isinstance(stated, list):  # several, each with a name
-        return "\n".join(str(one.get("template")) for one in stated if isinstance(one, dict))
+        return "\n".join(
+            str(template.get("template")) for template in stated if isinstance(template, dict)
+        )
     return stated if isinstance(stated, str) else ""
 
 
@@ -171,9 +173,9 @@ def discover(places: ModelFolders) -> list[FoundModel]:
 
     Folders that do not exist or cannot be read count as empty.
     """
-    found: dict[Path, FoundModel] = {}
+    by_folder: dict[Path, FoundModel] = {}
     if places.bundled is not None:
-        _add(found, [look_into(places.bundled, Origin.BUNDLED)])
+        _add(by_folder, [look_into(places.bundled, Origin.BUNDLED)])
     rest: dict[Path, FoundModel] = {}
     for folder in places.added:
         _add(rest, _inside(folder, Origin.FOLDER, is_named=True))
@@ -182,8 +184,8 @@ def discover(places: ModelFolders) -> list[FoundModel]:
     for folder in places.lm_studio:
         _add(rest, _inside(folder, Origin.LM_STUDIO))
     for model in sorted(rest.values(), key=lambda model: model.name.casefold()):
-        _add(found, [model])
-    return list(found.values())
+        _add(by_folder, [model])
+    return list(by_folder.values())
 
 
 def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
@@ -193,9 +195,9 @@ def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
     return exact or [model for model in every if model.name.rpartition("/")[2] == text]
 
 
-def _add(found: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
+def _add(by_folder: dict[Path, FoundModel], models: Iterable[FoundModel]) -> None:
     for model in models:
-        found.setdefault(model.folder.resolve(), model)
+        by_folder.setdefault(model.folder.resolve(), model)
 
 
 def _inside(

@@ -10,11 +10,11 @@ from engine.library.models import context_length, read_json, weights_size
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
-_LEAST_HEADROOM_BYTES = 256 << 20
+_MIN_HEADROOM_BYTES = 256 << 20
 _HEADROOM_SHARE = 0.1
 # An answer of up to this many tokens is accepted however little memory seems to be free, because
 # the system can free much of the memory that it reports as used.
-_LEAST_TOKENS = 4096
+_MIN_TOKENS = 4096
 # The share of the free memory that kept prompts may take.
 _KEPT_SHARE = 0.25
 # By default macOS lets the graphics processor have about this much of the memory.
@@ -106,7 +106,7 @@ def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:
     return MemoryNeed(
         weights=weights,
         cache=size.bytes_of(context),
-        headroom=max(_LEAST_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE)),
+        headroom=max(_MIN_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE)),
         context=context,
     )
 
@@ -122,5 +122,5 @@ def room_for_caches(now: Memory, size: CacheSize, weights: int, kept: int) -> tu
     """
     free = min(now.available, now.usable - weights)
     kept = min(kept, int(free * _KEPT_SHARE))
-    headroom = max(_LEAST_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE))
-    return max(free - kept - headroom, size.allocated_bytes(_LEAST_TOKENS)), max(0, kept)
+    headroom = max(_MIN_HEADROOM_BYTES, int(weights * _HEADROOM_SHARE))
+    return max(free - kept - headroom, size.allocated_bytes(_MIN_TOKENS)), max(0, kept)

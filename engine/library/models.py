@@ -28,11 +28,11 @@ INDEX = "model.safetensors.index.json"
 
 _DEFAULT_CONTEXT = 4096
 # An index may list thousands of files, with names of any length.
-_MOST_NAMED, _MAX_TEMPLATE_NAME_CHARS = 5, 100
+_MAX_NAMED, _MAX_TEMPLATE_NAME_CHARS = 5, 100
 # The largest index of weights that is known has 10 MB.
-_MOST_JSON_BYTES = 64 << 20
+_MAX_JSON_BYTES = 64 << 20
 # The limit of the format's own library: https://github.com/huggingface/safetensors#format.
-_MOST_HEADER_BYTES = 100_000_000
+_MAX_HEADER_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class EosToken:
 
 @dataclass(frozen=True, slots=True)
 class DraftInfo:
-    """A smaller model with the same vocabulary that guesses tokens for the model.
+    """A smaller model with the same vocabulary that drafts tokens for the model.
 
     Attributes:
         id: Its name.
@@ -117,7 +117,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():  # a pipe never ends
             raise ModelLoadFailed(f"{_named(path)} is damaged: it is not a file")
-        value = json.loads(read_bounded(path, _MOST_JSON_BYTES))
+        value = json.loads(read_bounded(path, _MAX_JSON_BYTES))
     except FileNotFoundError:
         raise ModelLoadFailed(
             f"{_named(path)} is missing: is {model_name(path.parent)} a model folder?"
@@ -139,7 +139,7 @@ def indexed_weights(folder: Path) -> set[str]:
     if not index.exists():
         return set()
     named = read_json(index).get("weight_map") or {}
-    if not isinstance(named, dict) or not all(isinstance(one, str) for one in named.values()):
+    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
         reason = "weight_map must name a file for each weight"
         raise ModelLoadFailed(f"{_named(index)} is damaged: {reason}")
     return set(named.values())
@@ -147,7 +147,7 @@ def indexed_weights(folder: Path) -> set[str]:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first file names for a sentence, on one line and without control characters."""
-    shown = [escaped(name)[:_MAX_TEMPLATE_NAME_CHARS] for name in names[:_MOST_NAMED]]
+    shown = [escaped(name)[:_MAX_TEMPLATE_NAME_CHARS] for name in names[:_MAX_NAMED]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {counted(more, 'more file')}" if more else "")
 
@@ -201,7 +201,7 @@ def check_folder(folder: Path) -> dict[str, Any]:
         raise ModelLoadFailed(f"{name} contains no weights (*.safetensors)")
     for path in weights:
         _check_weights(path)
-    if not any((folder / one).is_file() for one in ("tokenizer.json", "tokenizer.model")):
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
         raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
     return config
 
@@ -217,7 +217,7 @@ def _check_weights(path: Path) -> None:
                     f"{name} is damaged: its header needs {counted(header_size + 8, 'byte')}, "
                     f"the file has {size:,}"
                 )
-            if header_size > _MOST_HEADER_BYTES:
+            if header_size > _MAX_HEADER_BYTES:
                 has = counted(header_size, "byte")
                 raise ModelLoadFailed(f"{name} is damaged: its header has {has}")
             header = json.loads(file.read(header_size))
@@ -285,16 +285,16 @@ def _module(config: dict[str, Any]) -> str:
     kind: str = config["model_type"]
     by_class = _table("MODEL_ARCHITECTURE_REMAPPING")
     classes = config.get("architectures")
-    for one in classes if isinstance(classes, list) else [classes]:
-        if isinstance(one, str) and (kind, one) in by_class:
-            return str(by_class[kind, one])
+    for name in classes if isinstance(classes, list) else [classes]:
+        if isinstance(name, str) and (kind, name) in by_class:
+            return str(by_class[kind, name])
     return str(_table("MODEL_REMAPPING").get(kind, kind))
 
 
 @cache
 def _folder() -> Path | None:
-    found = find_spec("mlx_lm")  # of a package at the top, this imports nothing
-    places = found.submodule_search_locations if found is not None else None
+    package = find_spec("mlx_lm")  # of a package at the top, this imports nothing
+    places = package.submodule_search_locations if package is not None else None
     return Path(next(iter(places))) if places else None
 
 
@@ -304,7 +304,7 @@ def _modules() -> frozenset[str]:
     folder = _folder()
     if folder is None:
         return frozenset()
-    return frozenset(one.name for one in pkgutil.iter_modules([str(folder / "models")]))
+    return frozenset(module.name for module in pkgutil.iter_modules([str(folder / "models")]))
 
 
 # Python 3.11 counts the depth of syntax trees for all threads together, and fails where two parse.
@@ -318,9 +318,9 @@ def _table(name: str) -> dict[Any, Any]:
     try:
         source = (folder / "utils.py").read_text(encoding="utf-8") if folder is not None else ""
         with _parsing:
-            for one in ast.parse(source).body:
-                if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name:
-                    found = ast.literal_eval(one.value)
+            for statement in ast.parse(source).body:
+                if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+                    found = ast.literal_eval(statement.value)
                     return found if isinstance(found, dict) else {}
     except (OSError, SyntaxError, ValueError):
         pass

@@ -602,7 +602,7 @@ def traced(
         token_id: The sampled id.
         time_s: Seconds since the request was submitted.
         stats: How likely the token was, if that was asked for.
-        origin: How it was found: drawn, guessed or forced.
+        origin: How it was found: drawn, drafted or forced.
 
     Returns:
         The record if the answer ends with this token.

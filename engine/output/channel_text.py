@@ -244,8 +244,8 @@ class ChannelText:
             return (0,) * count
         if len(self._counting) == count:
             return self._matcher.progress
-        found = dict(zip(self._counting, self._matcher.progress, strict=True))
-        return tuple(found.get(number, 0) for number in range(count))
+        progress = dict(zip(self._counting, self._matcher.progress, strict=True))
+        return tuple(progress.get(number, 0) for number in range(count))
 
     def would_match(self, text: str) -> bool:
         """Return whether a stop would complete in this text; nothing changes."""
@@ -266,10 +266,10 @@ class ChannelText:
             self.emit(text)
             return
         self.emit(matcher.feed(text, is_armed=is_armed))
-        found = matcher.match
-        if found is not None:
-            rule, offset = self._counting[found.rule], self._base + found.offset
-            self.match = Match(rule, found.value, offset, found.dropped)
+        match = matcher.match
+        if match is not None:
+            rule, offset = self._counting[match.rule], self._base + match.offset
+            self.match = Match(rule, match.value, offset, match.dropped)
 
     def _stripped(self, text: str) -> str:
         left = text.lstrip()

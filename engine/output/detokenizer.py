@@ -12,7 +12,7 @@ from engine.output.vocabulary import Vocabulary
 
 _REPLACEMENT = "\ufffd"
 # The most bytes of an incomplete character, and the pieces that can change the next one's text.
-_MOST_MISSING = 3
+_MAX_MISSING = 3
 _NEIGHBOURS = 4
 
 
@@ -119,7 +119,7 @@ class TokenizerDetokenizer:
         if is_partial:
             # The end may be a character that is not complete yet; wrong bytes may be before it.
             known = len(whole.rstrip(_REPLACEMENT))
-            whole = whole[: max(known, len(whole) - _MOST_MISSING)]
+            whole = whole[: max(known, len(whole) - _MAX_MISSING)]
         text = whole[len(self._text) :]
         self._text += text
         if len(self._ids) > 2 * _NEIGHBOURS and not is_partial:

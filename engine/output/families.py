@@ -284,10 +284,10 @@ class TagSplitter:
 
 def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
     """Return the spellings of a tag, with its special tokens as letters or as placeholders."""
-    found = {tag}
+    spellings = {tag}
     for stand_in, text in stand_ins.items():
-        found |= {one.replace(text, stand_in) for one in found}
-    return found
+        spellings |= {spelling.replace(text, stand_in) for spelling in spellings}
+    return spellings
 
 
 # Models that mark reasoning and tool calls by tags in their text, as most do.
@@ -332,8 +332,8 @@ class TagFamily:
         return self._id_of(self.tool_start)
 
     def _id_of(self, tag: str | None) -> int | None:
-        found = (token_id for token_id, text in self.tags.items() if tag and text == tag)
-        return next(found, None)
+        ids = (token_id for token_id, text in self.tags.items() if tag and text == tag)
+        return next(ids, None)
 
     def reasoning_edges(self, *, leaves_choice: bool, is_held: bool) -> tuple[Marks, Marks]:
         """Return the tags that close and open reasoning; anything may follow the closing one."""
@@ -374,11 +374,11 @@ class TagFamily:
         if not request.continues_message:
             opening = [tag for tag in (self.think_start, self.tool_start) if tag]
             turn = unquoted(request, turn, opening, vocabulary)
-        found = read_turn(turn, splitter, vocabulary)
-        if found.channel is Channel.TOOL and not request.continues_message:
+        beginning = read_turn(turn, splitter, vocabulary)
+        if beginning.channel is Channel.TOOL and not request.continues_message:
             # No template opens a call, so this is an example in the instructions.
             return Beginning()
-        return found
+        return beginning
 
     def narrowed(self, *, thinks: bool, calls: bool) -> "TagFamily":
         """Return the family without the tags that cannot occur in an answer."""
@@ -501,8 +501,8 @@ class HeaderFamily:
         """Return where the answer to a request begins: after the prompt's last header."""
         splitter = HeaderSplitter(self.tags)
         place = end_of_last(tokens, {self.markers["<|start|>"]})
-        found = read_turn(tokens[max(place - 1, 0) :], splitter, vocabulary)
-        return Beginning(found.channel, splitter.header, found.call, found.tool_name)
+        beginning = read_turn(tokens[max(place - 1, 0) :], splitter, vocabulary)
+        return Beginning(beginning.channel, splitter.header, beginning.call, beginning.tool_name)
 
     def narrowed(self, *, thinks: bool, calls: bool) -> "HeaderFamily":
         """Return the family itself: every message keeps its header."""

@@ -52,7 +52,7 @@ class Recording:
         residue: Text that appeared only when the detokenizer was finished.
         calls: The parsed calls, by their raw text.
         stop: Why the run ended.
-        speculation: The counts of its guesses.
+        speculation: The counts of its draft tokens.
         budget_end: Where a budget ended its reasoning; None where none did.
     """
 
@@ -147,7 +147,7 @@ def _replayed(builder: AnswerBuilder, stop: StopInfo | None) -> Replayed:
 
 
 # Larger than any vocabulary. A file may name any id, which must not cost that much memory.
-_MOST_LISTED = 1 << 21
+_MAX_LISTED = 1 << 21
 
 
 class _ById(Sequence[_T]):
@@ -168,7 +168,7 @@ class _ById(Sequence[_T]):
 def by_id(values: dict[int, _T], missing: _T) -> Sequence[_T]:
     """Return a plain list if the ids are small enough, because a replay looks values up often."""
     sparse = _ById(values, missing)
-    if len(sparse) > _MOST_LISTED:
+    if len(sparse) > _MAX_LISTED:
         return sparse
     listed = [missing] * len(sparse)
     for index, value in values.items():

@@ -41,7 +41,7 @@ class RunTrace:
         tokens: Its tokens; of a long run, the newest.
         stop: Why it ended, once it has.
         residue: Text that appeared only at the end.
-        speculation: The counts of its guesses.
+        speculation: The counts of its draft tokens.
         budget_end: Where a budget ended its reasoning; None where none did.
         calls: The parsed tool calls, by their raw text.
         vocabulary: The model's vocabulary; None for a saved run.
@@ -53,12 +53,12 @@ class RunTrace:
         setting: RunSetting,
         rules: StopRules,
         max_tokens: int | None,
-        most_tokens: int | None = MAX_RUN_TOKENS,
+        capacity: int | None = MAX_RUN_TOKENS,
     ) -> None:
         self.setting = setting
         self.rules = rules
         self.max_tokens = max_tokens
-        self.tokens: deque[TokenTrace] = deque(maxlen=most_tokens)
+        self.tokens: deque[TokenTrace] = deque(maxlen=capacity)
         self.stop: StopInfo | None = None
         self.residue = ""
         self.speculation = Speculation()
@@ -122,8 +122,8 @@ class RunTrace:
 def trace_of(recording: Recording) -> RunTrace:
     """Return the trace of a saved run, by replaying its tokens with its own stops."""
     played = replay(recording, is_traced=True)
-    most = max(1, len(recording.tokens))
-    trace = RunTrace(recording.setting, recording.rules, recording.max_tokens, most)
+    limit = max(1, len(recording.tokens))
+    trace = RunTrace(recording.setting, recording.rules, recording.max_tokens, limit)
     for event in played.events:
         if isinstance(event, TokenTrace):
             trace.take(event)
@@ -179,9 +179,9 @@ class Recorder:
 
 VERSION = 1
 # The longest trace, with alternatives, takes some 20 MB before it is compressed.
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 # Models have some hundred special tokens; a damaged tokenizer may mark all tokens as special.
-_MOST_SPECIAL = 4_096
+_MAX_SPECIAL = 4_096
 # Spans repeat the data of the tokens; only streams of log-probabilities need them.
 _COLUMNS = tuple(name for name in TokenTrace.__dataclass_fields__ if name != "settled")
 
@@ -267,7 +267,7 @@ def _as_stops(rules: Any) -> Any:
 def _text(content: bytes) -> str:
     unpacking = zlib.decompressobj()
     try:
-        raw = unpacking.decompress(content, _MOST_BYTES)
+        raw = unpacking.decompress(content, _MAX_BYTES)
     except zlib.error as error:
         raise DamagedFile(f"the file is damaged: {error}") from error
     if not unpacking.eof:
@@ -277,12 +277,12 @@ def _text(content: bytes) -> str:
 
 def _tokens(top: Fields) -> list[TokenTrace]:
     columns = top.take("columns", list)
-    found = []
+    tokens = []
     for row in top.take("tokens", list):
         if not isinstance(row, list) or len(row) != len(columns):
             raise DamagedFile("tokens: a row has other columns than the rest")
-        found.append(from_values(TokenTrace, dict(zip(columns, row, strict=True))))
-    return found
+        tokens.append(from_values(TokenTrace, dict(zip(columns, row, strict=True))))
+    return tokens
 
 
 def _vocabulary_values(
@@ -293,7 +293,7 @@ def _vocabulary_values(
         return None
     named = {token_id for t in tokens if t.stats is not None for token_id, _ in t.stats.top}
     named.update(token.token_id for token in tokens)
-    special = dict(list(vocabulary.special.items())[:_MOST_SPECIAL])
+    special = dict(list(vocabulary.special.items())[:_MAX_SPECIAL])
     return {
         "texts": {str(token_id): vocabulary.text_of(token_id) for token_id in sorted(named)},
         "special": to_values(special),

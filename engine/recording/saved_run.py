@@ -27,7 +27,7 @@ Version 1::
       "budget_end": {"token_index": 65, "forced": 3, "budget": 64}
     }
 
-A token that was guessed has an ``origin`` as well (``lookup``, ``prediction``, ``draft`` or
+A token that was drafted has an ``origin`` as well (``lookup``, ``prediction``, ``draft`` or
 ``forced``), and so have those that a budget forced (``budget``); ``speculation`` and ``budget_end``
 are missing in files of earlier versions.
 
@@ -60,8 +60,8 @@ from engine.values.tokens import TokenOrigin
 
 VERSION = 1
 # The longest run has some 20,000 objects, and texts of a few megabytes.
-_MOST_HOLDERS = 250_000
-_MOST_VALUES = 2_000_000
+_MAX_HOLDERS = 250_000
+_MAX_VALUES = 2_000_000
 
 
 class DamagedRun(EngineError):
@@ -107,7 +107,7 @@ def from_json(text: str) -> Recording:
     Raises:
         DamagedRun: The text is not a saved run; the message names the place and what is expected.
     """
-    if text.count("{") + text.count("[") > _MOST_HOLDERS or text.count(",") > _MOST_VALUES:
+    if text.count("{") + text.count("[") > _MAX_HOLDERS or text.count(",") > _MAX_VALUES:
         # Python objects are many times as large as their JSON.
         raise DamagedRun("this is not a saved run: it has too many values")
     try:
@@ -248,7 +248,7 @@ def _token(fields: Fields) -> RecordedToken:
 
 
 def _origin(name: str | None) -> TokenOrigin:
-    # A later version may know more sources of guesses.
+    # A later version may know more sources of draft tokens.
     return TokenOrigin(name) if name in set(TokenOrigin) else TokenOrigin.SAMPLED
 
 
@@ -264,7 +264,7 @@ def budget_end_from(fields: Fields) -> BudgetEnd | None:
     if not fields.has("budget_end"):
         return None
     end = fields.inner("budget_end")
-    return BudgetEnd(*(end.take(one.name, int) for one in dataclasses.fields(BudgetEnd)))
+    return BudgetEnd(*(end.take(field.name, int) for field in dataclasses.fields(BudgetEnd)))
 
 
 def _call(fields: Fields) -> ToolCall:

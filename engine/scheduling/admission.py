@@ -50,48 +50,48 @@ class CacheRoom:
     def check(self, wanted: Wanted) -> None:
         """Make sure that the choices of a request fit while nothing else runs."""
         count = len(wanted.choices)
-        tokens, prompt, one = self._longest(wanted)
-        if count * one <= self.size_bytes:
+        tokens, prompt, cost = self._longest(wanted)
+        if count * cost <= self.size_bytes:
             return
-        if one <= self.size_bytes:
-            fewer = self.size_bytes // one
+        if cost <= self.size_bytes:
+            fewer = self.size_bytes // cost
             shorter = self._size.tokens_in(self.size_bytes // count, self._context) - prompt
             or_shorter = f", or for answers of {_at_most(shorter, prompt)}" if shorter > 1 else ""
             raise InvalidRequest(
                 wanted.choices_field,
                 f"{count:,} answers of {tokens:,} tokens each, their prompt included, take "
-                f"{_figure(count * one)} of memory for their context, and {self._free}; ask for "
+                f"{_figure(count * cost)} of memory for their context, and {self._free}; ask for "
                 f"at most {fewer:,} at once{or_shorter}",
             )
         left = self._size.tokens_in(self.size_bytes, self._context) - prompt
         if left > 1:
             raise InvalidRequest(
                 "max_tokens",
-                f"a prompt and an answer of {tokens:,} tokens together take {_figure(one)} of "
+                f"a prompt and an answer of {tokens:,} tokens together take {_figure(cost)} of "
                 f"memory for their context, and {self._free}; set it to {_at_most(left, prompt)}",
             )
         if not prompt:  # it was not counted, because not even the shortest one fits
             raise InvalidRequest(
                 wanted.prompt_field,
-                f"the shortest prompt and answer take {_figure(one)} of memory for their context, "
+                f"the shortest prompt and answer take {_figure(cost)} of memory for their context, "
                 f"and {self._free}; choose a smaller model, or give answers more memory",
             )
         raise InvalidRequest(
             wanted.prompt_field,
-            f"a prompt of {prompt:,} tokens and its answer take {_figure(one)} of memory for their "
-            f"context, and {self._free}; shorten it",
+            f"a prompt of {prompt:,} tokens and its answer take {_figure(cost)} of memory for "
+            f"their context, and {self._free}; shorten it",
         )
 
     def check_now(self, wanted: Wanted) -> None:
         """Make sure that choices, which fit into more memory than this, fit into this."""
-        *_, one = self._longest(wanted)
-        if (needed := len(wanted.choices) * one) > self.size_bytes:
+        *_, cost = self._longest(wanted)
+        if (needed := len(wanted.choices) * cost) > self.size_bytes:
             raise MemoryShort(_figure(needed), _figure(self.size_bytes))
 
     def _longest(self, wanted: Wanted) -> tuple[int, int, int]:
         """Return the tokens of the longest choice, those of its prompt, and its bytes."""
         tokens, prompt = max(
-            (min(self._context, prompt + (most or 1)), prompt) for prompt, most in wanted.choices
+            (min(self._context, prompt + (limit or 1)), prompt) for prompt, limit in wanted.choices
         )
         return tokens, prompt, self._size.allocated_bytes(tokens)
 
@@ -207,7 +207,7 @@ class AnswerMemory:
     def reserved_bytes(self) -> int:
         """The memory that the caches of the answers in the batch will take."""
         running = self.running.values()
-        return self.bytes_of(max((one.reserved_tokens for one in running), default=0))
+        return self.bytes_of(max((sequence.reserved_tokens for sequence in running), default=0))
 
     def bytes_of(self, longest: int) -> int:
         """Return the memory that the batch takes if its longest sequence has so many tokens."""
@@ -247,8 +247,10 @@ class AnswerMemory:
         running = self.running.values()
         if self.room.holds([sequence.tokens for sequence in running]):
             return None
-        endless = [one for one in running if one.generation.request.max_tokens is None]
-        return max(endless, key=lambda one: one.tokens, default=None)
+        endless = [
+            sequence for sequence in running if sequence.generation.request.max_tokens is None
+        ]
+        return max(endless, key=lambda sequence: sequence.tokens, default=None)
 
 
 # Checks a request against the loaded model and prepares its sequence. Engine thread; no MLX.
@@ -361,11 +363,11 @@ def _check_chosen(token_ids: Sequence[int], field: str, size: int) -> None:
 
 def wanted(requests: Sequence[GenerationRequest], prompts: Sequence[Prompt] = ()) -> Wanted:
     """Return the memory that the choices of a request need."""
-    lengths = [len(one.tokens) for one in prompts] or [
-        len(one.prompt) if isinstance(one.prompt, tuple) else 0 for one in requests
+    lengths = [len(prompt.tokens) for prompt in prompts] or [
+        len(request.prompt) if isinstance(request.prompt, tuple) else 0 for request in requests
     ]
     return Wanted(
-        [(length, one.max_tokens) for length, one in zip(lengths, requests, strict=True)],
+        [(length, request.max_tokens) for length, request in zip(lengths, requests, strict=True)],
         choices_field(requests),
         _prompt_field(requests[0]),
     )

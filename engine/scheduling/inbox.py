@@ -8,14 +8,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineClosed, EngineError
-from engine.inference.backend import PromptCacheUse
-from engine.library.loading import LoadProgress
-from engine.library.models import ModelInfo
 from engine.scheduling.generation import Generation
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.outbox import settle
 from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopKind
@@ -202,43 +199,6 @@ def refuse(command: Command, why: EngineError) -> None:
             pass  # these have no reply
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStatus:
-    """The status of the engine, or of one of its models.
-
-    Attributes:
-        state: Whether a model is there, is being loaded, or could not be loaded.
-        model: The loaded model, if any.
-        running: The number of sequences in the batch.
-        waiting: The number of answers that wait for a place.
-        message: Why loading failed, or what is being loaded; otherwise empty.
-        cache_use: The state of the prompt cache.
-        loading: The progress of loading, while a model is being loaded.
-        is_unloaded: Whether the model's memory was freed while it was idle, or on request; the
-            next request loads it again.
-        memory_bytes: The memory of weights and caches, as of the last change of the other figures.
-        used_at: When it was last used, in Unix seconds; None if it never was.
-        keeps_s: How long it stays in memory after that; None for no limit.
-        is_pinned: Whether it stays in memory when another model needs room.
-        is_stuck: Whether it was given up because it was stuck. ``message`` says where, and it
-            answers nothing until it is restarted or has come back.
-    """
-
-    state: Literal["none", "loading", "ready", "failed"] = "none"
-    model: ModelInfo | None = None
-    running: int = 0
-    waiting: int = 0
-    message: str = ""
-    cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
-    loading: LoadProgress | None = None
-    is_unloaded: bool = False
-    memory_bytes: int = 0
-    used_at: float | None = None
-    keeps_s: float | None = None
-    is_pinned: bool = False
-    is_stuck: bool = False
-
-
 # The commands that wait for the engine thread, in the order in which they were sent.
 
 
@@ -300,9 +260,11 @@ class Inbox:
 
     def take_cancels(self) -> list[Generation]:
         """Remove the cancels from the queue: they overtake everything else."""
-        cancelled = [one.generation for one in self._in_line if isinstance(one, Cancel)]
+        cancelled = [command.generation for command in self._in_line if isinstance(command, Cancel)]
         if cancelled:
-            self._in_line = deque(one for one in self._in_line if not isinstance(one, Cancel))
+            self._in_line = deque(
+                command for command in self._in_line if not isinstance(command, Cancel)
+            )
         return cancelled
 
     def take_next(self) -> Command | None:

@@ -15,7 +15,7 @@ class Limits:
         prompt_cache_bytes: Most bytes of caches kept for earlier prompts.
         prefill_chunk: Most tokens of a prompt read between two decode steps.
         preparing_s: How long one prompt may be rendered.
-        plain_decoding: Whether each token is computed by itself. If not, the engine guesses tokens
+        plain_decoding: Whether each token is computed by itself. If not, the engine drafts tokens
             and checks several at once where that is faster; the answer is the same.
         memory_bytes: Most bytes for the weights and caches of all models together; None for the
             memory that this machine lets models use.

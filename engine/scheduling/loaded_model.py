@@ -30,7 +30,6 @@ from engine.scheduling.inbox import (
     Cancel,
     Command,
     Embed,
-    EngineStatus,
     Load,
     Rendered,
     Resume,
@@ -41,7 +40,7 @@ from engine.scheduling.inbox import (
     refuse,
 )
 from engine.scheduling.limits import Limits
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import EngineStatus, OfferedModel
 from engine.scheduling.outbox import cause_of, settle
 from engine.scheduling.pulse import GivenUp, Pulse
 from engine.scheduling.scheduler import Scheduler
@@ -439,7 +438,11 @@ class LoadedModel:
         why = RequestCancelled(_NOT_TAKEN)
         left = list(generations)
         if (scheduler := self._scheduler) is not None:
-            left = [one for one in generations if not scheduler.cancel_submit(one, why)]
+            left = [
+                generation
+                for generation in generations
+                if not scheduler.cancel_submit(generation, why)
+            ]
             scheduler.cancel(left)
         for command in self._postponed.copy():
             if isinstance(command, Resume):
@@ -447,7 +450,9 @@ class LoadedModel:
                     if sequence.generation in left:
                         command.sequences.remove(sequence)
                         sequence.end_for_reader(StopKind.CANCELLED)
-            elif isinstance(command, Submit) and any(one in command.generations for one in left):
+            elif isinstance(command, Submit) and any(
+                generation in command.generations for generation in left
+            ):
                 self._postponed.remove(command)
                 settle(command.generations, why)
 
@@ -465,10 +470,10 @@ class LoadedModel:
     def _postpone(self, command: Command) -> None:
         """Let a command wait behind the others; a request for too many answers is refused."""
         if isinstance(command, Submit):
-            most, waiting = self._limits.max_rows + self._limits.max_waiting, 0
-            if len(self._postponed) + len(command.generations) > most:
+            limit, waiting = self._limits.max_rows + self._limits.max_waiting, 0
+            if len(self._postponed) + len(command.generations) > limit:
                 waiting = self._postponed_choices
-            if waiting + len(command.generations) > most:
+            if waiting + len(command.generations) > limit:
                 settle(command.generations, QueueFull(waiting, len(command.generations)))
                 return
         self._postponed.append(command)

@@ -23,7 +23,6 @@ from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import (
     Cancel,
     Command,
-    EngineStatus,
     ForgetPrompts,
     Inbox,
     Load,
@@ -34,12 +33,11 @@ from engine.scheduling.inbox import (
 )
 from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel, Source
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import EngineStatus, ModelList, OfferedModel
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.prompt_rendering import Preparation
 from engine.scheduling.pulse import Pulse
 from engine.scheduling.scheduler import Scheduler
-from engine.scheduling.status import ModelList
 from engine.stopping.record import StopKind
 from engine.wording import size_in_words
 
@@ -65,26 +63,26 @@ class Turns(Generic[T]):
 
     def next(self, busy: Sequence[T]) -> T:
         """Return whose turn it is, among those that have something to do; at least one."""
-        for one in busy:
-            if one not in self._busy:
-                self._spent_s[one] = max(self._spent_s.get(one, 0.0), self._clock_s)
+        for holder in busy:
+            if holder not in self._busy:
+                self._spent_s[holder] = max(self._spent_s.get(holder, 0.0), self._clock_s)
         self._busy = busy
         chosen = min(busy, key=self._spent_s.__getitem__)
         self._clock_s = self._spent_s[chosen]
         return chosen
 
-    def took(self, one: T, duration_s: float) -> None:
+    def took(self, holder: T, duration_s: float) -> None:
         """Note how long a turn took."""
-        self._spent_s[one] += duration_s
+        self._spent_s[holder] += duration_s
 
     def rest(self) -> None:
         """Note that nobody has anything to do."""
         self._busy = ()
 
-    def forget(self, one: T) -> None:
+    def forget(self, holder: T) -> None:
         """Forget one that will not come back."""
-        self._spent_s.pop(one, None)
-        self._busy = [other for other in self._busy if other != one]
+        self._spent_s.pop(holder, None)
+        self._busy = [other for other in self._busy if other != holder]
 
 
 class MemoryBudget:
@@ -106,15 +104,15 @@ class MemoryBudget:
 
     def check(self, source: Source, wanted: MemoryNeed, pinned: Sequence[LoadedModel]) -> None:
         """Make sure that one of several models fits once all models that may leave have left."""
-        most = self.most_bytes
-        left = most - sum(map(held_bytes, pinned))
+        limit = self.max_bytes
+        left = limit - sum(map(held_bytes, pinned))
         if wanted.total <= left:
             return
-        room = f"models may take {size_in_words(most)} together"
+        room = f"models may take {size_in_words(limit)} together"
         remedy = "choose a smaller model, or one of fewer bits"
-        if wanted.total <= most:
-            names = ", ".join(one.name for one in pinned)
-            room += f", of which {names} take {size_in_words(most - left)} and are pinned"
+        if wanted.total <= limit:
+            names = ", ".join(model.name for model in pinned)
+            room += f", of which {names} take {size_in_words(limit - left)} and are pinned"
             remedy = "unpin one of them"
         raise ModelLoadFailed(f"{model_name(source.folder)} {_words(wanted)}; {room}: {remedy}")
 
@@ -130,13 +128,13 @@ class MemoryBudget:
             )
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """The memory that all models may take together."""
         return memory().usable if self._most is None else self._most
 
     def has_room(self, wanted: MemoryNeed, others: Sequence[LoadedModel]) -> bool:
         """Whether a model fits beside others that stay."""
-        if wanted.total > self.most_bytes - sum(map(held_bytes, others)):
+        if wanted.total > self.max_bytes - sum(map(held_bytes, others)):
             return False
         if self._most is not None or not others:
             return True
@@ -168,11 +166,11 @@ class MemoryBudget:
 
     def largest(self, model: LoadedModel, others: Sequence[LoadedModel]) -> Memory:
         """Return the memory that a model may use once all others have left that may."""
-        pinned = [one for one in others if one.is_pinned]
+        pinned = [other for other in others if other.is_pinned]
         free = self.machine(model, pinned)
         if self._most is not None:
             return free
-        freed = sum(taken_bytes(one) for one in others if one not in pinned)
+        freed = sum(taken_bytes(other) for other in others if other not in pinned)
         return Memory(free.usable, free.available + freed, free.total)
 
 
@@ -244,10 +242,10 @@ class Models:
         # The models that are to be loaded, in order, and whether the first one waits for room.
         self._line: list[LoadedModel] = []
         self._is_blocked = False
-        for one in left:
-            model = self._new(one.offered)
-            model.inherit(one.info, one.hang)
-            if one.is_default:
+        for previous in left:
+            model = self._new(previous.offered)
+            model.inherit(previous.info, previous.hang)
+            if previous.is_default:
                 self._default = model
         if not left:
             self._default = self._new(None)
@@ -267,7 +265,7 @@ class Models:
                 self._limits,
                 machine=lambda: self._budget.machine(model, self._others(model)),
                 largest=lambda: self._budget.largest(model, self._others(model)),
-                total=lambda: self._budget.most_bytes,
+                total=lambda: self._budget.max_bytes,
                 make_room=lambda: self._make_room(model),
             )
             return Scheduler(
@@ -321,7 +319,7 @@ class Models:
 
     def _others(self, model: LoadedModel) -> list[LoadedModel]:
         """Return the other models that are in memory."""
-        return [one for one in self._models if one is not model and one.backend is not None]
+        return [other for other in self._models if other is not model and other.backend is not None]
 
     # -- what there is to do ---------------------------------------------------------------
 
@@ -508,11 +506,11 @@ class Models:
             if model.offered is None:
                 budget.check_alone(source, wanted)
             else:
-                budget.check(source, wanted, [one for one in others if one.is_pinned])
+                budget.check(source, wanted, [other for other in others if other.is_pinned])
             while others and not budget.has_room(wanted, others):
                 if not self._let_leave(model, others):
                     # All others are pinned: it fits only if other programs give memory back.
-                    if all(one.is_pinned for one in others):
+                    if all(other.is_pinned for other in others):
                         break
                     return False
                 others = self._others(model)
@@ -528,14 +526,14 @@ class Models:
         In that case the least recently used model takes no more requests.
         """
         movable = _movable(others)
-        for one in movable:
-            if one.is_evictable:
-                one.unload_idle()
+        for other in movable:
+            if other.is_evictable:
+                other.unload_idle()
                 return True
-        if movable and not any(one.is_leaving for one in movable):
+        if movable and not any(other.is_leaving for other in movable):
             movable[0].is_leaving = True
         if movable:
-            leaving = next(one for one in movable if one.is_leaving)
+            leaving = next(other for other in movable if other.is_leaving)
             model.say(f"waits for memory: {leaving.name} is still answering")
         return False
 
@@ -545,13 +543,13 @@ class Models:
         False if answers of others have to end first; None if no room can be made.
         """
         movable = _movable(self._others(model))
-        for one in movable:
-            if one.is_evictable:
-                one.unload_idle()
+        for other in movable:
+            if other.is_evictable:
+                other.unload_idle()
                 model.note_work()
                 return True
         # Those that wait, too, wait for this one.
-        return False if any(one.is_running for one in movable) else None
+        return False if any(other.is_running for other in movable) else None
 
     # -- unloading while idle --------------------------------------------------------------
 
@@ -595,8 +593,8 @@ class Models:
 
     def begin(self, left: Sequence[LeftModel]) -> None:
         """Do what an earlier thread has left to be done for its models."""
-        for model, one in zip(self._models.copy(), left, strict=False):
-            for command in one.commands:
+        for model, previous in zip(self._models.copy(), left, strict=False):
+            for command in previous.commands:
                 model.do(command)
 
     def end_all(self, kind: StopKind, cause: str | None) -> None:
@@ -636,4 +634,6 @@ class Models:
 
 def _movable(models: Sequence[LoadedModel]) -> list[LoadedModel]:
     """Return the models that may leave for another one, the least recently used first."""
-    return sorted((one for one in models if not one.is_pinned), key=lambda one: one.used_s)
+    return sorted(
+        (model for model in models if not model.is_pinned), key=lambda model: model.used_s
+    )

@@ -62,12 +62,12 @@ def cause_of(error: BaseException, *folders: Path) -> str:
 # answer do not wait. Each batch gathers the text of its answers at that pace by a clock of its
 # own: what other readers are told in between does not set it back.
 
-_LEAST_S, _MOST_S, _READER_S = 0.015, 0.03, 0.002
+_MIN_S, _MAX_S, _READER_S = 0.015, 0.03, 0.002
 
 
 def wake_up_distance_s(readers: int) -> float:
     """Return how many seconds the wake-ups of this many readers are apart."""
-    return min(_MOST_S, max(_LEAST_S, readers * _READER_S))
+    return min(_MAX_S, max(_MIN_S, readers * _READER_S))
 
 
 class Outbox:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # A prompt of up to this many characters is tokenised in a few milliseconds.
 _SHORT = 32_000
-_LOOK_S = 0.5
-_LOOKS = 8
 
 
 class TookTooLong(BaseException):
@@ -53,12 +51,12 @@ class Job:
         self.done(outcome)
 
 
-class _Lane:
+class _PromptThread:
     """One thread and the jobs in line for it."""
 
-    def __init__(self, name: str, most_s: float) -> None:
+    def __init__(self, name: str, max_s: float) -> None:
         self._name = name
-        self._most_s = most_s
+        self._max_s = max_s
         self.jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._began: tuple[Job, float] | None = None
@@ -97,7 +95,7 @@ class _Lane:
             if thread is None or thread.ident is None or began is None:
                 return
             job, began_s = began
-            over_s = time.monotonic() - began_s - self._most_s
+            over_s = time.monotonic() - began_s - self._max_s
             if over_s < 0:
                 return
             if not self._is_told:
@@ -106,12 +104,12 @@ class _Lane:
                     ctypes.c_ulong(thread.ident), ctypes.py_object(TookTooLong)
                 )
                 return
-            if over_s < self._most_s:
+            if over_s < self._max_s:
                 return
             _log.error("a prompt's thread is stuck and is left behind")
             self._began = None
             self._start()
-        job.finish(_too_long(self._most_s))
+        job.finish(_too_long(self._max_s))
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -138,7 +136,7 @@ class _Lane:
         try:
             outcome = job.work()
         except TookTooLong:
-            outcome = _too_long(self._most_s)
+            outcome = _too_long(self._max_s)
         except Exception as error:
             outcome = error
         except BaseException as error:  # panics of native libraries are such exceptions
@@ -153,10 +151,10 @@ class _Lane:
 class Preparation:
     """Prepares prompts for the model. Any thread."""
 
-    def __init__(self, most_s: float) -> None:
-        self._short = _Lane("fullstop-prompts", most_s)
-        self._long = _Lane("fullstop-long-prompts", most_s)
-        self._asides = _Lane("fullstop-counting", most_s)
+    def __init__(self, max_s: float) -> None:
+        self._short = _PromptThread("fullstop-prompts", max_s)
+        self._long = _PromptThread("fullstop-long-prompts", max_s)
+        self._asides = _PromptThread("fullstop-counting", max_s)
 
     def render(
         self,
@@ -181,13 +179,13 @@ class Preparation:
 
     def look(self) -> None:
         """End jobs that take too long."""
-        for lane in (self._short, self._long, self._asides):
-            lane.look()
+        for thread in (self._short, self._long, self._asides):
+            thread.look()
 
     def close(self, why: EngineError) -> None:
         """Refuse the jobs that wait, and end the threads."""
-        for lane in (self._short, self._long, self._asides):
-            lane.close(why)
+        for thread in (self._short, self._long, self._asides):
+            thread.close(why)
 
 
 def _rendered(backend: "MlxBackend", requests: Sequence[GenerationRequest]) -> tuple[Prompt, ...]:
@@ -210,53 +208,36 @@ def _size(request: GenerationRequest) -> int:
     expected = len(request.prediction or "")
     if request.prompt is not None:
         return expected + len(request.prompt)
-    sizes = (len(one.content) + len(one.thinking or "") + 8 for one in request.messages)
+    sizes = (len(message.content) + len(message.thinking or "") + 8 for message in request.messages)
     return expected + sum(sizes)
 
 
 def choices_field(requests: Sequence[GenerationRequest]) -> str:
     """Return the field that asks for several answers: ``n``, or a list of prompts."""
-    return "n" if any(_reads_as(before, one) for before, one in pairwise(requests)) else "prompt"
+    return (
+        "n"
+        if any(_reads_as(before, request) for before, request in pairwise(requests))
+        else "prompt"
+    )
 
 
-def _reads_as(one: GenerationRequest, other: GenerationRequest) -> bool:
+def _reads_as(request: GenerationRequest, other: GenerationRequest) -> bool:
     """Return whether two requests share one prompt, as the choices of one request do."""
     return (
-        one.messages is other.messages
-        and one.prompt is other.prompt
-        and one.tools is other.tools
-        and one.thinking == other.thinking
-        and one.tool_choice == other.tool_choice
-        and one.prediction is other.prediction
-        and one.opens_answer == other.opens_answer
-        and one.continues_last == other.continues_last
+        request.messages is other.messages
+        and request.prompt is other.prompt
+        and request.tools is other.tools
+        and request.thinking == other.thinking
+        and request.tool_choice == other.tool_choice
+        and request.prediction is other.prediction
+        and request.opens_answer == other.opens_answer
+        and request.continues_last == other.continues_last
     )
 
 
-def _too_long(most_s: float) -> InvalidRequest:
+def _too_long(max_s: float) -> InvalidRequest:
     return InvalidRequest(
         "messages",
-        f"the model's chat template took longer than {most_s:g} seconds and was ended; shorten "
+        f"the model's chat template took longer than {max_s:g} seconds and was ended; shorten "
         "the conversation, or use another model",
     )
-
-
-class Watch:
-    """Calls a function twice a second on a separate thread, until ``end`` is called."""
-
-    def __init__(self, look: Callable[[], None], most_s: float) -> None:
-        self._look = look
-        self._every_s = min(_LOOK_S, most_s / _LOOKS)
-        self._is_over = threading.Event()
-        threading.Thread(target=self._run, name="fullstop-watch", daemon=True).start()
-
-    def end(self) -> None:
-        """Stop calling the function."""
-        self._is_over.set()
-
-    def _run(self) -> None:
-        while not self._is_over.wait(self._every_s):
-            try:
-                self._look()
-            except Exception:
-                _log.exception("the watch failed")

@@ -17,6 +17,7 @@ Time is counted in looks, not by the clock: after a sleep of the computer, or on
 gives this process no time, clocks jump although nobody was stuck.
 """
 
+import logging
 import os
 import resource
 import sys
@@ -27,11 +28,15 @@ from typing import NamedTuple
 # Evidence is gathered about work that has lasted this share of the patience.
 _CALM_SHARE = 0.05
 # A look counts at most as this much time, however late it is.
-_MOST_LOOK_S = 1.0
+_MAX_LOOK_S = 1.0
 # Threads that use less than this share of a processor wait for something.
 _BUSY_SHARE = 0.05
 # How much more time one operation has that is computed all the while.
 _COMPUTING_FACTOR = 30.0
+# How often the watch looks: this often at least within the patience.
+_LOOK_S = 0.5
+_LOOKS = 8
+_log = logging.getLogger(__name__)
 
 
 class GivenUp(BaseException):
@@ -101,8 +106,8 @@ class Patience:
     that it does not matter how much of a processor it gets.
     """
 
-    def __init__(self, most_s: float, gather: Callable[[bool], Evidence]) -> None:
-        self._most_s = most_s
+    def __init__(self, max_s: float, gather: Callable[[bool], Evidence]) -> None:
+        self._max_s = max_s
         self._gather = gather
         self._number = 0
         self._evidence: Evidence | None = None
@@ -110,12 +115,12 @@ class Patience:
 
     def is_over(self, work: Work | None, since_s: float) -> bool:
         """Return whether the engine thread is stuck in a piece of work."""
-        since_s = min(since_s, _MOST_LOOK_S)
+        since_s = min(since_s, _MAX_LOOK_S)
         if work is None or work.number != self._number:
             self._number = 0 if work is None else work.number
             self._evidence, self._stalled_s = None, 0.0
             return False
-        if self._evidence is None and self._stalled_s < _CALM_SHARE * self._most_s:
+        if self._evidence is None and self._stalled_s < _CALM_SHARE * self._max_s:
             self._stalled_s += since_s
             return False
         before, now = self._evidence, self._gather(work.is_load)
@@ -130,7 +135,7 @@ class Patience:
             self._stalled_s += own_s
         else:
             self._stalled_s += since_s
-        return self._stalled_s >= self._most_s
+        return self._stalled_s >= self._max_s
 
 
 def gather(engine_thread: int | None, *, is_load: bool) -> Evidence:
@@ -185,3 +190,24 @@ def _threads() -> list[_Thread]:
         used_s = (int(fields[11]) + int(fields[12])) / ticks
         threads.append(_Thread(int(number), used_s, int(fields[9]), fields[0] == b"R"))
     return threads
+
+
+class Watch:
+    """Calls a function twice a second on a separate thread, until ``end`` is called."""
+
+    def __init__(self, look: Callable[[], None], max_s: float) -> None:
+        self._look = look
+        self._every_s = min(_LOOK_S, max_s / _LOOKS)
+        self._is_over = threading.Event()
+        threading.Thread(target=self._run, name="fullstop-watch", daemon=True).start()
+
+    def end(self) -> None:
+        """Stop calling the function."""
+        self._is_over.set()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._every_s):
+            try:
+                self._look()
+            except Exception:
+                _log.exception("the watch failed")

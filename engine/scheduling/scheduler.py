@@ -116,7 +116,9 @@ class Scheduler:
     @property
     def running_bytes(self) -> int:
         """The memory that the caches of the answers in the batch take."""
-        return self.memory.bytes_of(max((one.tokens for one in self.running.values()), default=0))
+        return self.memory.bytes_of(
+            max((sequence.tokens for sequence in self.running.values()), default=0)
+        )
 
     # -- before the batch ------------------------------------------------------------------
 
@@ -338,14 +340,14 @@ class Scheduler:
         if self.running:
             self._starved_at = None
             return
-        now, most_s = time.perf_counter(), self._limits.memory_wait_s
+        now, max_s = time.perf_counter(), self._limits.memory_wait_s
         if self._starved_at is None:
             self._starved_at = now
         for sequence in list(self.waiting):
-            if now - max(self._starved_at, sequence.submitted_at) >= most_s:
+            if now - max(self._starved_at, sequence.submitted_at) >= max_s:
                 self.waiting.remove(sequence)
                 why = (
-                    f"the memory for this answer was not free within {most_s:g} seconds, because "
+                    f"the memory for this answer was not free within {max_s:g} seconds, because "
                     "other models are answering; try again later"
                 )
                 self._finish(sequence, StopKind.ERROR, why, retry_after_s=MEMORY_RETRY_S)
@@ -464,9 +466,9 @@ class Scheduler:
                 leaving[number] = step.unused(number, taken.get(number, 0))
             elif sequence.builder.count == 1 and sequence.builder.events:
                 put(sequence.generation, sequence.take_events(), is_urgent=True)
-        for number, found in checked.items():
+        for number, drafts in checked.items():
             if (sequence := running.get(number)) is not None:
-                sequence.checked(found)
+                sequence.checked(drafts)
         for number, why in step.failed:
             sequence = running.pop(number, None)
             if sequence is not None:
@@ -489,7 +491,9 @@ class Scheduler:
             if sequence is not None:
                 put(sequence.generation, sequence.read(tokens))
         if step.read or step.shared:
-            for number in [number for number, one in running.items() if one.is_read_for_nothing]:
+            for number in [
+                number for number, sequence in running.items() if sequence.is_read_for_nothing
+            ]:
                 sequence = running.pop(number)
                 events = sequence.end(StopKind.MAX_TOKENS, time.perf_counter())
                 ended.append((sequence.generation, events))
@@ -579,25 +583,25 @@ def wanted_stats(
     except Exception as error:
         if len(wanted) == 1:
             return {wanted[0][0]: error}
-    found: dict[int, TokenStats | Exception] = {}
-    for one in wanted:
+    stats: dict[int, TokenStats | Exception] = {}
+    for token in wanted:
         try:
-            found |= _stats_of(backend, [one])
+            stats |= _stats_of(backend, [token])
         except Exception as error:
-            found[one[0]] = error
-    return found
+            stats[token[0]] = error
+    return stats
 
 
 def _stats_of(backend: "MlxBackend", wanted: list[_Wanted]) -> dict[int, TokenStats | Exception]:
     chosen = {token_id for *_, request in wanted for token_id in request.chosen_logprobs}
-    found = backend.stats(
+    likelihoods = backend.stats(
         [(token_id, logprobs) for _, token_id, logprobs, _ in wanted],
         max(request.top_logprobs for *_, request in wanted),
         tuple(chosen),
     )
     return {
         place: _as_asked(stats, request)
-        for (place, _, _, request), stats in zip(wanted, found, strict=True)
+        for (place, _, _, request), stats in zip(wanted, likelihoods, strict=True)
     }
 
 

@@ -22,7 +22,6 @@ from engine.scheduling.inbox import (
     Cancel,
     Command,
     Embed,
-    EngineStatus,
     ForgetPrompts,
     Load,
     Reply,
@@ -34,10 +33,9 @@ from engine.scheduling.inbox import (
 )
 from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import LeftModel
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import EngineStatus, ModelList, ModelStatus, OfferedModel
 from engine.scheduling.prompt_rendering import prompts_size
 from engine.scheduling.pulse import Work
-from engine.scheduling.status import ModelList, ModelStatus
 from engine.scheduling.worker import EngineThread
 from engine.stopping.matcher import prepared
 from engine.stopping.record import StopKind
@@ -156,7 +154,7 @@ class Engine:
         Args:
             folder: A model folder in mlx-lm's format.
             cancels_running: Whether to end running answers now; if not, the load waits for them.
-            draft: A smaller model with the same vocabulary, loaded beside it, that guesses tokens
+            draft: A smaller model with the same vocabulary, loaded beside it, that drafts tokens
                 for it.
             keeps_default: Whether the default one of several models stays the one that it is.
 

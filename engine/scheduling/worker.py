@@ -18,14 +18,13 @@ from engine.inference.threads import share_one_arena, take_short_turns, work_in_
 from engine.library.loading import LoadCancelled
 from engine.processes.interpreter import return_freed_memory
 from engine.scheduling.generation import Generation
-from engine.scheduling.inbox import Command, EngineStatus, Inbox, Rendered, refuse
+from engine.scheduling.inbox import Command, Inbox, Rendered, refuse
 from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel
+from engine.scheduling.model_list import EngineStatus, ModelList
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox, cause_of, settle
-from engine.scheduling.prompt_rendering import Watch
-from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Work, gather
-from engine.scheduling.status import ModelList
+from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Watch, Work, gather
 from engine.stopping.record import StopKind
 
 # Returns freed memory to the system: soon after the last work, and regularly while busy.
@@ -75,7 +74,7 @@ _LEAVING_S = 10.0
 # How long commands are carried out between two steps; the last one may take longer.
 _SERVING_S = 0.004
 # How long the other models are stepped between two parts of loading a model.
-_MOST_MEANWHILE_S = 0.1
+_MAX_MEANWHILE_S = 0.1
 
 
 class EngineThread:
@@ -194,7 +193,9 @@ class EngineThread:
             if self._inbox.at_hand is not None and work.model is not None:
                 refuse(self._inbox.at_hand, why)
             # Their requests are rendered again.
-            commands = [one for one in self._inbox.take_all() if type(one) is not Rendered]
+            commands = [
+                command for command in self._inbox.take_all() if type(command) is not Rendered
+            ]
             self._watch.end()
             self._models.close_preparation(why)
             self._is_given_up.set()
@@ -248,7 +249,7 @@ class EngineThread:
         return None if self._is_given_up.is_set() else cause
 
     def _step(self) -> None:
-        """Step a model once and hand out its tokens."""
+        """Step a model once and emit its tokens."""
         begin_s = time.monotonic()
         outcome = self._models.decode()
         with self._turn:
@@ -264,7 +265,7 @@ class EngineThread:
         not that load: the thread is given up before the loader can report it as failed.
         """
         now_s = time.monotonic()
-        until_s = now_s + min(now_s - self._left_load_s, _MOST_MEANWHILE_S)
+        until_s = now_s + min(now_s - self._left_load_s, _MAX_MEANWHILE_S)
         try:
             while not self._inbox.is_ending.is_set():
                 with self._turn:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.generation import Generation
-from engine.scheduling.inbox import EngineStatus
+from engine.scheduling.model_list import EngineStatus
 from engine.values.events import Event
 from engine.values.request import CacheOwner, GenerationRequest
 from ui.chat.session.conversation_session import ConversationSession

@@ -19,7 +19,7 @@ from engine import UNEXPECTED, as_sentence, counted, size_in_words
 from engine.library.downloads import repository_of
 from engine.library.hub import DownloadFailed, Hub, HubCancelled, HubFailed, warm_up
 from engine.library.hub_models import (
-    MOST_RESULTS,
+    MAX_RESULTS,
     USUAL_RESULTS,
     WRITTEN_ON,
     HubModel,
@@ -477,7 +477,7 @@ class Finder(QObject):
     @property
     def can_show_more(self) -> bool:
         """Whether the hub has more models, and the list may still grow."""
-        return self.stage == "listed" and self.has_more and self._most < MOST_RESULTS
+        return self.stage == "listed" and self.has_more and self._most < MAX_RESULTS
 
     def begin(self) -> None:
         """Show suggestions, if nothing was searched for yet. Needs the running loop."""
@@ -495,7 +495,7 @@ class Finder(QObject):
     def show_more(self) -> None:
         """Ask for more results of the same query."""
         if self.can_show_more:
-            self._most = min(self._most + USUAL_RESULTS, MOST_RESULTS)
+            self._most = min(self._most + USUAL_RESULTS, MAX_RESULTS)
             self._ask(self.query)
 
     def try_again(self) -> None:

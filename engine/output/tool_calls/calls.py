@@ -218,26 +218,26 @@ class OpenCalls:
             return self._started[-1].add(part)
         if self._started:
             self._started[-1].is_closed = True
-        one = _StartedCall(part.name)
-        self._started.append(one)
-        return ToolCallStarted(self.count + len(self._started) - 1, one.id, one.name)
+        call = _StartedCall(part.name)
+        self._started.append(call)
+        return ToolCallStarted(self.count + len(self._started) - 1, call.id, call.name)
 
     def _completed(self, name: str, arguments: str, events: list[Event]) -> ToolCall:
         """Return a call as its parser found it; add the events that have to precede it."""
         if self._started:
-            one = self._started[0]
-            rest = one.missing(arguments) if one.name == name else None
+            call = self._started[0]
+            rest = call.missing(arguments) if call.name == name else None
             if rest is not None:
                 if rest:
-                    events.append(one.add(rest))
+                    events.append(call.add(rest))
                 del self._started[0]
-                return ToolCall(one.id, name, one.arguments)
+                return ToolCall(call.id, name, call.arguments)
             events += self._abandoned()
         return ToolCall(_new_id(), name, arguments)
 
     def _abandoned(self) -> list[Event]:
         """Return the events that withdraw the calls that were begun."""
-        events: list[Event] = [ToolCallAbandoned(one.id) for one in self._started]
+        events: list[Event] = [ToolCallAbandoned(call.id) for call in self._started]
         self._started.clear()
         return events
 

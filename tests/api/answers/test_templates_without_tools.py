@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from tests.api.conftest import Serve, Site, serving
 

@@ -15,7 +15,7 @@ from api.server.routes import ROUTES
 from engine import Limits
 from engine.files.causes import without_folders
 from engine.inference.loader import load_model
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from tests.support.several.draft_models import write_draft
 

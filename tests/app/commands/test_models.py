@@ -16,7 +16,7 @@ import pytest
 from app.cli import main
 from app.settings import options
 from app.settings.settings_file import Settings, SettingsFile
-from engine.library.hub_models import MOST_RESULTS, SUGGESTIONS, USUAL_RESULTS
+from engine.library.hub_models import MAX_RESULTS, SUGGESTIONS, USUAL_RESULTS
 from tests.support.hub import Hub, hub
 from ui.preferences.preferences import ModelPreferences
 
@@ -295,4 +295,4 @@ def test_ctrl_c_ends_a_download_and_the_same_command_resumes_it(
 
 def test_a_search_has_the_same_bounds_as_the_engine() -> None:
     assert options.USUAL_RESULTS == USUAL_RESULTS
-    assert options.MOST_RESULTS == MOST_RESULTS
+    assert options.MAX_RESULTS == MAX_RESULTS

@@ -16,7 +16,7 @@ from api.transport.config import ServerConfig
 from api.transport.metrics import Metrics
 from app.terminal import live_line, load_words, server_banner
 from engine.library.models import EosToken, ModelInfo
-from engine.scheduling.inbox import EngineStatus
+from engine.scheduling.model_list import EngineStatus
 
 URL = "http://127.0.0.1:1"
 MODEL = ModelInfo(

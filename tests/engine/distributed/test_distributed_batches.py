@@ -58,7 +58,7 @@ class Both:
             self.stage.model, BatchLimits(CHUNK, cache_bytes, ROWS), followers
         )
         self.followed = other.model
-        self.following = FollowingBatch(self.followed, prefill_chunk=CHUNK, rows=ROWS)
+        self.following = FollowingBatch(self.followed, prefill_chunk=CHUNK, max_sequences=ROWS)
 
     def prompt(self, text: str) -> list[int]:
         return self.stage.ids(f"<|start|>user:{text}<|end|><|go|>")
@@ -173,14 +173,17 @@ def test_rows_that_join_and_leave_while_others_run_stay_the_same_rows(tmp_path: 
     both.leading.leave({two: 0})
     told = both.follow()
     assert [type(order) for order in told].count(StepBatch) == 6
-    assert [row for order in told if isinstance(order, Leave) for row in order.rows] == [one, two]
+    assert [row for order in told if isinstance(order, Leave) for row in order.numbers] == [
+        one,
+        two,
+    ]
 
 
 def test_a_follower_that_is_out_of_step_with_rank_0_reports_it(tmp_path: Path) -> None:
     both = Both(tmp_path)
     both.follow()
     with pytest.raises(
-        OutOfStep, match="row 0 with 0 cached tokens, where rank 0 has row 3 with 2"
+        OutOfStep, match="sequence 0 with 0 cached tokens, where rank 0 has sequence 3 with 2"
     ):
         both.following.follow_insert(Insert(both.prompt("go"), 3, 2, 0))
 

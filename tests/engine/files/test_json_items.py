@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.files.json_fields import DamagedFile
-from engine.files.json_items import MOST_ITEM_BYTES, json_items
+from engine.files.json_items import MAX_ITEM_BYTES, json_items
 
 TEXTS = ("", 'a"b', "\\", 'x\\"y', "[{", "é😀\n", "\u2028", "s" * 40)
 
@@ -61,7 +61,7 @@ def test_damage_anywhere_is_told_and_nothing_else_is_raised() -> None:
 
 
 def test_an_item_that_is_too_large_is_skipped_and_the_next_one_has_its_line() -> None:
-    large = b'"' + b"x" * MOST_ITEM_BYTES + b'"'
+    large = b'"' + b"x" * MAX_ITEM_BYTES + b'"'
     values = b"[" + b",".join([b'{"a":{}}'] * 180_000) + b"]"
     raw = b"[1,\n" + large + b",\n" + values + b",\n{1}, 2]"
     first, second, third, fourth, fifth = json_items(pieces(raw, 1 << 18))

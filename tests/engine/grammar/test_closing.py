@@ -198,7 +198,7 @@ def test_closing_a_closed_schema_changes_nothing(name: str) -> None:
 
 
 def test_a_schema_that_doubles_at_each_step_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammars, "_MOST_PARTS", 1000)
+    monkeypatch.setattr(grammars, "_MAX_PARTS", 1000)
     definitions: dict[str, Any] = {
         f"S{n}": {"allOf": [{"$ref": f"#/$defs/S{n + 1}"}] * 2} for n in range(40)
     }

@@ -163,7 +163,7 @@ async def test_closing_the_engine_ends_the_wait(demo_model_path: Path) -> None:
 async def test_too_many_schemas_at_once_are_refused_for_now(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forms, "MOST_WAITING", 1)
+    monkeypatch.setattr(forms, "MAX_WAITING", 1)
 
     engine = await loaded(demo_model_path)
     pid = await stopped_helper(engine)

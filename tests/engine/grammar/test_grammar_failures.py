@@ -156,7 +156,7 @@ def test_compiled_grammars_are_kept_within_a_size(
     small, other, large = {"const": "a"}, {"const": "c"}, {"enum": ["b" * 500]}
     assert compiled_after(small) == 1
     room = 2 * len(compiled[0]) + 100
-    monkeypatch.setattr(form_compiler, "_MOST_COMPILED_CHARACTERS", room)
+    monkeypatch.setattr(form_compiler, "_MAX_COMPILED_CHARACTERS", room)
     assert compiled_after(other, small, other) == 2  # both fit
     assert compiled_after(large, large) == 3  # kept alone, although it is larger than the room
     assert compiled_after(small) == 4

@@ -103,7 +103,7 @@ def test_a_grammar_that_computes_too_long_is_refused(demo: ModelTokens) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system has no such limit")
 def test_a_grammar_that_takes_too_much_memory_is_refused(demo: ModelTokens) -> None:
-    helper = GrammarHelper(TrialLimits(most_bytes=2 << 20))
+    helper = GrammarHelper(TrialLimits(max_bytes=2 << 20))
     try:
         refusal = helper.refusal(demo, raw(optional(3000)))
         assert helper.refusal(demo, GOOD) is None

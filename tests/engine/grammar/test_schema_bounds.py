@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.grammar.schema_bounds import MOST_PROPERTIES, Bounds
+from engine.grammar.schema_bounds import MAX_PROPERTIES, Bounds
 from tests.support.schemas import DEADLY, aliases, chain, optional
 
 
@@ -79,5 +79,5 @@ def test_schemas_that_compile_are_within_bounds(schema: dict[str, Any]) -> None:
 def test_the_schemas_of_one_request_add_up() -> None:
     bounds = Bounds()
     bounds.check(optional(3000))
-    with pytest.raises(ValueError, match=f"more than {MOST_PROPERTIES} properties"):
+    with pytest.raises(ValueError, match=f"more than {MAX_PROPERTIES} properties"):
         bounds.check(optional(3000))

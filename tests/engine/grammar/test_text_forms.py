@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import ModelTokens, new_matcher, new_tokenizer
 from engine.grammar.grammars import (
-    MOST_CHOICE_CHARACTERS,
-    MOST_CHOICES,
-    MOST_GRAMMAR_CHARACTERS,
-    MOST_REGEX_CHARACTERS,
+    MAX_CHOICE_CHARACTERS,
+    MAX_CHOICES,
+    MAX_GRAMMAR_CHARACTERS,
+    MAX_REGEX_CHARACTERS,
     form_grammar,
 )
 from engine.scheduling.service import Engine
@@ -92,10 +92,10 @@ def test_a_regex_between_slashes_means_the_same(text: str) -> None:
     [
         (TextForm(regex="(?=a)b"), "constraint.regex", "look-ahead"),
         (TextForm(regex="(unclosed"), "constraint.regex", "regex"),
-        (TextForm(regex="a" * (MOST_REGEX_CHARACTERS + 1)), "constraint.regex", "at most"),
+        (TextForm(regex="a" * (MAX_REGEX_CHARACTERS + 1)), "constraint.regex", "at most"),
         (TextForm(choices=("a", "")), "constraint.choices", "must not be empty"),
-        (TextForm(choices=("a",) * (MOST_CHOICES + 1)), "constraint.choices", "at most"),
-        (TextForm(choices=("a" * (MOST_CHOICE_CHARACTERS + 1),)), "constraint.choices", "at most"),
+        (TextForm(choices=("a",) * (MAX_CHOICES + 1)), "constraint.choices", "at most"),
+        (TextForm(choices=("a" * (MAX_CHOICE_CHARACTERS + 1),)), "constraint.choices", "at most"),
         (TextForm(choices=("\ud800",)), "constraint.choices", "surrogate"),
         (TextForm(grammar="what is this?"), "constraint.grammar", "neither Lark"),
         (TextForm(grammar="root ::= missing"), "constraint.grammar", "missing"),
@@ -106,7 +106,7 @@ def test_a_regex_between_slashes_means_the_same(text: str) -> None:
         (TextForm(grammar='start: %json {"type": "x"}'), "constraint.grammar", "%json"),
         (TextForm(grammar="start: @answer"), "constraint.grammar", "@answer"),
         (TextForm(grammar='%llguidance {"a": 1}\nstart: "a"'), "constraint.grammar", "options"),
-        (TextForm(grammar="a" * (MOST_GRAMMAR_CHARACTERS + 1)), "constraint.grammar", "at most"),
+        (TextForm(grammar="a" * (MAX_GRAMMAR_CHARACTERS + 1)), "constraint.grammar", "at most"),
         (TextForm(grammar="root ::= " + "(" * 20_000), "constraint.grammar", ""),
         (TextForm(grammar=""), "constraint.grammar", "must not be empty"),
     ],

@@ -151,7 +151,7 @@ async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice
     engine = Engine(loader=load)
     await engine.load(Path("scripted"))
     thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
-                  and t is engine._thread._thread._thread)  # type: ignore[union-attr]  # fmt: skip
+                  and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
     running = await engine.generate(request("go"))
     await asyncio.to_thread(is_stuck.wait, 60)
     await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
@@ -183,7 +183,7 @@ async def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_pa
 
     engine = Engine(loader=load)
     await engine.load(Path("scripted"))
-    inbox = engine._thread._thread._inbox  # type: ignore[union-attr]
+    inbox = engine._thread._inbox  # type: ignore[union-attr]
     rendered = asyncio.create_task(engine.generate(request("go")))
     await asyncio.to_thread(is_rendering.wait, 60)
     # The thread takes no more, and has not told anybody yet, when the prompt is rendered.

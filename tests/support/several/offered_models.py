@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from engine.library.local_models import Origin, look_into
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from tests.support.several.draft_models import write_draft
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.inference.mlx_backend import MlxBackend
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from tests.support.scripted import Stage
 
 

@@ -25,7 +25,7 @@ def test_traces_keep_the_newest_runs_and_forget_all_at_once(record: Record) -> N
 
 def test_a_long_run_keeps_its_newest_tokens_and_is_not_replayed(record: Record) -> None:
     whole = trace_of(record(["a", "b", "c"]))
-    short = RunTrace(whole.setting, whole.rules, None, most_tokens=2)
+    short = RunTrace(whole.setting, whole.rules, None, capacity=2)
     for token in whole.tokens:
         short.take(token)
     short.stop = whole.stop

@@ -33,7 +33,7 @@ from typing import Any
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile, Fields
-from engine.files.json_items import MOST_ITEM_BYTES, JsonItem, json_items, json_value
+from engine.files.json_items import MAX_ITEM_BYTES, JsonItem, json_items, json_value
 from engine.files.safe_files import open_regular
 from engine.processes.helper_process import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
@@ -223,8 +223,8 @@ class _Source:
         size = 0
         for piece in self.pieces(name):
             size += len(piece)
-            if size > MOST_ITEM_BYTES:
-                raise DamagedFile(f"it is too large: it may have up to {MOST_ITEM_BYTES >> 20} MB")
+            if size > MAX_ITEM_BYTES:
+                raise DamagedFile(f"it is too large: it may have up to {MAX_ITEM_BYTES >> 20} MB")
             kept.append(piece)
         return json_value(b"".join(kept))
 
@@ -437,14 +437,14 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
         first, *others = piece.split(b"\n")
         for number, part in enumerate([first, *others]):
             if number:
-                yield b"".join(kept) if size <= MOST_ITEM_BYTES else None
+                yield b"".join(kept) if size <= MAX_ITEM_BYTES else None
                 kept, size = [], 0
             size += len(part)
-            if size > MOST_ITEM_BYTES:
+            if size > MAX_ITEM_BYTES:
                 kept.clear()
             else:
                 kept.append(part)
-    yield b"".join(kept) if size <= MOST_ITEM_BYTES else None
+    yield b"".join(kept) if size <= MAX_ITEM_BYTES else None
 
 
 def _each(

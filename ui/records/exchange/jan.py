@@ -9,7 +9,7 @@ from typing import Any
 
 from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
-from engine.files.json_items import MOST_ITEM_BYTES, json_value
+from engine.files.json_items import MAX_ITEM_BYTES, json_value
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.exchange.contents import FoundConversations
@@ -55,7 +55,7 @@ def read_jan(
     for number, line in enumerate(lines, 1):
         try:
             if line is None:
-                raise DamagedFile(f"it is larger than {MOST_ITEM_BYTES >> 20} MB")
+                raise DamagedFile(f"it is larger than {MAX_ITEM_BYTES >> 20} MB")
             if not line.strip():
                 continue
             one = _said(Fields(json_value(line)), found)
@@ -64,7 +64,7 @@ def read_jan(
             continue
         if one is not None:
             size += len(one.text) + len(one.thinking)
-            if size > MOST_ITEM_BYTES or len(said) == MOST_MESSAGES:
+            if size > MAX_ITEM_BYTES or len(said) == MOST_MESSAGES:
                 raise DamagedFile(TOO_LARGE)
             said.append(one)
     # Some versions write the newest message first.

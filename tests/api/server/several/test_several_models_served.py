@@ -16,7 +16,7 @@ from engine.inference.loader import load_model
 from engine.library.loading import LoadProgress
 from engine.library.memory import need
 from engine.scheduling.limits import Limits
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from tests.support.asking import run
 from tests.support.several.offered_models import offered, write_models

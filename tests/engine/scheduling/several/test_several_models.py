@@ -10,9 +10,8 @@ import pytest
 from engine.errors import ModelLoadFailed, NoModel, UnknownModel
 from engine.library.memory import need
 from engine.scheduling.limits import Limits
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import ModelStatus, OfferedModel
 from engine.scheduling.service import Engine
-from engine.scheduling.status import ModelStatus
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import OutputConstraint

@@ -15,10 +15,10 @@ from engine.inference.mlx_backend import MlxBackend
 from engine.library.loading import OnLoadProgress
 from engine.scheduling.generation import Answer
 from engine.scheduling.limits import Limits
+from engine.scheduling.model_list import ModelStatus
 from engine.scheduling.pulse import Evidence, Patience, Work
 from engine.scheduling.pulse import gather as evidence
 from engine.scheduling.service import Engine
-from engine.scheduling.status import ModelStatus
 from engine.stopping.record import StopKind
 from engine.values.request import Sampling
 from tests.engine.scheduling.stages import until

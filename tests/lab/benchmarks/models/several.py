@@ -24,7 +24,7 @@ from mlx_lm.generate import BatchGenerator
 
 from engine.inference.sampling import greedy
 from engine.scheduling.generation import Generation
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message

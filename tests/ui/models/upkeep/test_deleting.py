@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.scheduling.offering import OfferedModel
+from engine.scheduling.model_list import OfferedModel
 from engine.values.request import GenerationRequest
 from tests.support.hub import Hub
 from tests.ui.driving import RunOnLoop, eventually

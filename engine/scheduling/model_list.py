@@ -1,16 +1,158 @@
-"""The models that requests may name, and what each of them is doing. Any thread."""
+"""The models that requests may name: how a name is looked up, and what each model is doing.
 
+A name is looked up and never used as a path: a request can reach only models that were offered. Any
+thread.
+"""
+
+import difflib
 import itertools
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from engine.errors import UnknownModel
+from engine.inference.backend import PromptCacheUse
 from engine.library.loading import LoadProgress
+from engine.library.local_models import FoundModel
 from engine.library.models import ModelInfo, model_name
-from engine.scheduling.inbox import EngineStatus
-from engine.scheduling.offering import OfferedModel, Offering
+
+_MAX_NEAR = 3
+_LIKENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedModel:
+    """A model that requests may name; it is loaded when one does.
+
+    Attributes:
+        id: The name under which it is listed, unique among the offered models.
+        folder: The folder that contains it.
+        aliases: Other names for it, which its owner chose.
+        draft: The draft model that is loaded beside it, if there is one.
+        is_pinned: Whether it stays in memory when another model needs room.
+        found: What is known about it without loading it, if anything.
+    """
+
+    id: str
+    folder: Path
+    aliases: tuple[str, ...] = ()
+    draft: Path | None = None
+    is_pinned: bool = False
+    found: FoundModel | None = None
+
+    @property
+    def last_part(self) -> str:
+        """The name without its owner: ``name`` of ``owner/name``."""
+        return self.id.rpartition("/")[2]
+
+
+class Offering:
+    """The offered models, found by their names.
+
+    Args:
+        models: The models in the order of the list. Of models with the same id, the first is kept.
+    """
+
+    def __init__(self, models: Iterable[OfferedModel] = ()) -> None:
+        self._by_id: dict[str, OfferedModel] = {}
+        for model in models:
+            self._by_id.setdefault(model.id, model)
+        self._by_alias = {
+            alias: model for model in reversed(self.models) for alias in model.aliases
+        }
+
+    @property
+    def models(self) -> Sequence[OfferedModel]:
+        """All of them."""
+        return tuple(self._by_id.values())
+
+    def find(self, name: str) -> OfferedModel:
+        """Return the model that a name means: by its id, an alias, or its id without the owner.
+
+        Each is compared exactly, then without regard to upper and lower case.
+
+        Raises:
+            UnknownModel: No model has that name, or several have; the error has the nearest names.
+        """
+        exact = self._by_id.get(name) or self._by_alias.get(name)
+        if exact is not None:
+            return exact
+        same = [model for model in self.models if model.last_part == name]
+        if not same:
+            lower = name.lower()
+            same = [
+                model
+                for model in self.models
+                if lower
+                in (model.id.lower(), model.last_part.lower(), *map(str.lower, model.aliases))
+            ]
+        if len(same) == 1:
+            return same[0]
+        if same:
+            raise UnknownModel(name, [model.id for model in same], is_ambiguous=True)
+        raise UnknownModel(name, self._nearest(name))
+
+    def of_folder(self, folder: Path) -> OfferedModel | None:
+        """Return the model that is in a folder, if it is offered."""
+        resolved = folder.resolve()
+        same = (model for model in self.models if model.folder == folder)
+        return next(same, None) or next(
+            (model for model in self.models if model.folder.resolve() == resolved), None
+        )
+
+    def _nearest(self, name: str) -> list[str]:
+        """Return the ids of the models whose names are most like a name."""
+        names = {
+            text.lower(): model.id
+            for model in reversed(self.models)
+            for text in (model.id, model.last_part, *model.aliases)
+        }
+        asked = name.lower()
+        near = [
+            *(text for text in names if asked and asked in text),
+            *difflib.get_close_matches(asked, names, _MAX_NEAR, _LIKENESS),
+        ]
+        return list(dict.fromkeys(names[text] for text in near))[:_MAX_NEAR]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The status of the engine, or of one of its models.
+
+    Attributes:
+        state: Whether a model is there, is being loaded, or could not be loaded.
+        model: The loaded model, if any.
+        running: The number of sequences in the batch.
+        waiting: The number of answers that wait for a place.
+        message: Why loading failed, or what is being loaded; otherwise empty.
+        cache_use: The state of the prompt cache.
+        loading: The progress of loading, while a model is being loaded.
+        is_unloaded: Whether the model's memory was freed while it was idle, or on request; the
+            next request loads it again.
+        memory_bytes: The memory of weights and caches, as of the last change of the other figures.
+        used_at: When it was last used, in Unix seconds; None if it never was.
+        keeps_s: How long it stays in memory after that; None for no limit.
+        is_pinned: Whether it stays in memory when another model needs room.
+        is_stuck: Whether it was given up because it was stuck. ``message`` says where, and it
+            answers nothing until it is restarted or has come back.
+    """
+
+    state: Literal["none", "loading", "ready", "failed"] = "none"
+    model: ModelInfo | None = None
+    running: int = 0
+    waiting: int = 0
+    message: str = ""
+    cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
+    loading: LoadProgress | None = None
+    is_unloaded: bool = False
+    memory_bytes: int = 0
+    used_at: float | None = None
+    keeps_s: float | None = None
+    is_pinned: bool = False
+    is_stuck: bool = False
+
 
 ModelState = Literal["unloaded", "loading", "ready", "failed"]
 """``unloaded`` and ``failed``: loaded when next needed; ``failed`` if the last load failed."""
@@ -106,7 +248,7 @@ class ModelList:
             model = known or OfferedModel(model_name(folder.resolve()), folder)
             if draft is not None or known is None:
                 model = replace(model, draft=draft)
-                rest = [one for one in self._offering.models if one.id != model.id]
+                rest = [other for other in self._offering.models if other.id != model.id]
                 self._offering = Offering([*rest, model])
             return model
 
@@ -116,8 +258,8 @@ class ModelList:
         """
         model = self.find(name)
         if model is None:
-            return next((one for one in self.statuses if one.is_default), None)
-        return next(one for one in self.statuses if one.id == model.id)
+            return next((status for status in self.statuses if status.is_default), None)
+        return next(status for status in self.statuses if status.id == model.id)
 
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
@@ -132,7 +274,7 @@ class ModelList:
             }
         statuses: dict[str, ModelStatus] = {}
         for model in offered:
-            own = next((one for one, is_of in posted.items() if _is_of(*is_of, model)), None)
+            own = next((number for number, is_of in posted.items() if _is_of(*is_of, model)), None)
             if own is None:
                 statuses[model.id] = ModelStatus(
                     model.id, model.folder, offered=model, is_pinned=model.is_pinned
