@@ -55,7 +55,8 @@ def test_a_follower_carries_out_orders_and_reports_once_what_it_cannot_do(
     leading.start()
     alone = mx.distributed.init()
     ended: list[str] = []
-    with pytest.raises(FollowerFailed, match="row 2 with 0 cached tokens, where rank 0 has row 9"):
+    why = "sequence 2 with 0 cached tokens, where rank 0 has sequence 9"
+    with pytest.raises(FollowerFailed, match=why):
         follow(Meeting(World(1, TWO.hosts, "ring"), alone), ended.append)
     leading.join(60)
     assert "nowhere does not exist" in said[0].error
@@ -66,7 +67,7 @@ def test_a_follower_carries_out_orders_and_reports_once_what_it_cannot_do(
     while not lost and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert len(lost) == 1
-    assert lost[0].startswith("rank 1 (127.0.0.1) failed: row 2 with 0 cached tokens")
+    assert lost[0].startswith("rank 1 (127.0.0.1) failed: sequence 2 with 0 cached tokens")
     assert ended == []
     leader.end()
 

@@ -1,6 +1,7 @@
 """A stuck model is given up with its own answers; the other models go on. Slow is not stuck."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -299,6 +300,11 @@ def test_new_work_and_each_sign_of_progress_begin_the_time_anew() -> None:
         figures.now = Evidence((step,))
         assert not any(looks(patience, Work(50, None, False), *[0.5] * 3))
     assert looks(patience, Work(50, None, False), *[0.5] * 5)[-1]
+
+
+def test_a_debugger_may_hold_a_thread_as_long_as_it_likes_if_nothing_counts_as_stuck() -> None:
+    patience = Patience(math.inf, Figures())
+    assert not any(looks(patience, Work(1, None, False), *[1.0] * 10_000))
 
 
 def test_a_computer_that_slept_has_not_been_stuck_for_that_time() -> None:
