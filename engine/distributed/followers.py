@@ -26,8 +26,6 @@ from engine.distributed.link import (
 from engine.distributed.world import World
 from engine.errors import EngineError
 
-# Admits the connections that begin with the secret of this launch, and drops all others.
-#
 # Nothing that a stranger sends is parsed, and a stranger delays nobody: all new connections are
 # read side by side. Blocking; one thread, except for ``close``.
 
@@ -125,8 +123,6 @@ class Arrivals:
             connection.close()
 
 
-# Rank 0's connections to the other processes of its engine.
-#
 # The engine thread sends orders; one thread for each follower receives its replies and notices
 # when it is lost. A lost follower does not come back.
 

@@ -13,8 +13,6 @@ from typing import Any
 from engine.files.causes import os_cause
 from engine.values.request import PERSON
 
-# The messages between the processes of one engine, and their bytes on the wire.
-
 # Goes up with every change that an older process would not understand.
 PROTOCOL = 8
 
@@ -133,8 +131,6 @@ def decoded(payload: bytes) -> Message:
     return message
 
 
-# One connection between two processes of an engine: whole messages and keepalives.
-#
 # One thread calls ``receive``; any may call ``send``.
 
 _LENGTH = struct.Struct(">I")

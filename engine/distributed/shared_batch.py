@@ -21,10 +21,6 @@ from engine.inference.sequence import Sequence
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScoring
 
-# Shards a model across processes and keeps them in step.
-#
-# The only module that uses MLX's groups of processes.
-
 _ROOM_BYTES = 2048
 # Part of MLX 0.32's error for a process that does not listen yet.
 _NOT_LISTENING = "Couldn't connect"
@@ -132,8 +128,6 @@ class InStep:
         return self._model(inputs, cache=cache)
 
 
-# The two sides of a batch that several processes decode: rank 0 decides, the others repeat.
-#
 # Every process applies the same operations to its sequences and its prompt cache, in the same
 # order. A batch belongs to the thread that runs its process's model.
 

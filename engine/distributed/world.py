@@ -107,11 +107,6 @@ def _read(file: str) -> list[list[str]]:
     return nodes
 
 
-# Compares the copies of a model on two machines by a fingerprint.
-#
-# Reads names, sizes and one small file, but no weights; must not import MLX.
-
-
 def portable(folder: Path) -> str:
     """Return a folder's path, with ``~`` for the home, which differs between users."""
     try:

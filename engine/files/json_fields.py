@@ -15,8 +15,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from engine.errors import EngineError
 from engine.wording import counted
 
-# Parses long JSON texts in small steps, so that other threads can run meanwhile.
-#
 # The standard parser holds the interpreter's lock until it has finished: 100 MB would freeze a
 # window for seconds, on whichever thread they are parsed.
 
@@ -36,8 +34,6 @@ class _Patient(json.JSONDecoder):
         super().__init__()
         self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
 
-
-# Reads JSON objects field by field; errors name the place of the fault.
 
 _T = TypeVar("_T")
 # Databases, windows and other programs' numbers have 64 bits.
@@ -160,8 +156,6 @@ class Fields:
         return DamagedFile(f"{self._where}{name}: {reason}")
 
 
-# Turns frozen values into JSON values and back, by the types of their fields.
-#
 # For files that only this program writes: a later version may add fields that have defaults.
 
 _NUMBERS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

@@ -9,8 +9,6 @@ from typing import Any
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.wording import counted
 
-# How much memory a text, or the values of a JSON text, take once they are read.
-#
 # Python stores every character of a text in as many bytes as the widest one needs: with a single
 # emoji, 30 MB of English take 120 MB, for each copy.
 
@@ -89,8 +87,6 @@ def _width(text: str) -> int:
     return 1 if widest <= "\xff" else 2 if widest <= "\uffff" else 4
 
 
-# Reads a large JSON text as a stream: item by item, each with a limit.
-#
 # A list's items, and those of chosen lists in an object, are found by their brackets and parsed
 # one at a time, so that a text of any size takes the memory of its largest item. Whether an item
 # is valid JSON is seen when it is parsed.

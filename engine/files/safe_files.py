@@ -10,9 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, BinaryIO, TextIO
 
-# Reads a file that should be small: refuses a huge file before it takes memory, and pipes at
-# once.
-
 SETTINGS_BYTES = 16 << 20
 """More than any file of settings, keys, or a model's configuration needs."""
 
@@ -46,9 +43,6 @@ def read_bounded(path: Path, max_bytes: int = SETTINGS_BYTES) -> bytes:
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {max_bytes >> 20} MiB", str(path))
     return content
-
-
-# Writes a file completely or not at all: a reader finds the old or the new text, never a part.
 
 
 class WholeFile:
@@ -121,9 +115,6 @@ def write_whole(path: Path, text: str) -> None:
         file.commit()
     finally:
         file.forget()
-
-
-# Does work once after a delay, on another thread, however often it is requested.
 
 
 class Later:

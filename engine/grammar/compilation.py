@@ -15,10 +15,6 @@ from typing import Any
 from engine.processes.helper_process import read_frame, write_frame
 from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 
-# Compiles grammars with llguidance, and turns its errors into plain words.
-#
-# Imports no other part of the program, so that the trial process starts fast.
-
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
 _MAX_WORDS = 120
 # Part of the library's error where a place has too many alternatives: each optional property that
@@ -159,20 +155,16 @@ def in_words(error: str) -> str:
     return reason
 
 
-# The process that compiles each grammar first, because compiling may crash a process.
-# A compiled grammar cannot leave its process, so the program compiles it again: without this trial
-# one request could end the streams of all others.
+# The process that compiles each grammar of a client first. It reads frames from its standard input
+# and answers each on its standard output. A frame is a line of JSON; for a vocabulary, the sizes of
+# its tokens (four bytes each) and their bytes follow:
 #
-# Started as ``python -m engine.grammar.compilation``. Reads frames from its standard input and
-# answers each on its standard output; ends with its input. The content of each frame is a line of
-# JSON; for a vocabulary, the sizes of its tokens (four bytes each) and their bytes follow:
+#   {"tokens": n, "special": [ids], "eos": [ids]}                        → {}
+#   {"tokens": 0, "grammar": text, "cpu_s": s, "most_bytes": n}          → {} or {"refused": reason}
+#   {"tokens": 0, "translate": text, "cpu_s": s, "most_bytes": n}        → {"lark": text} or refused
 #
-# {"tokens": n, "special": [ids], "eos": [ids]} → {} {"tokens": 0, "grammar": text, "cpu_s": s,
-# "most_bytes": n} → {} or {"refused": reason} {"tokens": 0, "translate": text, …} → {"lark":
-# text} or {"refused": reason}
-#
-# Imports neither MLX nor Qt. It has limits that the program itself does not have (time, memory
-# and a small stack), so a grammar that compiles here also compiles safely in the program.
+# It has limits that the program itself does not have (time, memory and a small stack), so a grammar
+# that compiles here also compiles safely there.
 
 _TOKENIZER_CPU_S = 120.0
 _STACK_BYTES = 3 << 19

@@ -49,8 +49,6 @@ from engine.processes.helper_process import (
 from engine.processes.interpreter import done_quietly
 from engine.values.request import GenerationRequest
 
-# Starts the trial process, asks it, and reports how it ended.
-#
 # A grammar that crashes the process is refused; the next one gets a new process. Blocks; one
 # thread asks at a time, any thread may close.
 
@@ -193,8 +191,6 @@ def _cause(death: HelperDied, limits: TrialLimits) -> str:
     return f"the compiler ended (exit code {death.code})"
 
 
-# Compiles the grammars of one loaded model's answers, and keeps the recently used ones.
-#
 # Grammars are compiled on another thread than the engine's, and only after the trial process has
 # compiled them without crashing. The engine thread gets the result, a ``Form``.
 
@@ -349,9 +345,6 @@ class _Refused(ValueError):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.reason)
         self.is_lasting = refusal.is_lasting
-
-
-# Checks whether an answer can be constrained to the form that a request asks for, and does it.
 
 
 class Constraints:

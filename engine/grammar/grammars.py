@@ -15,8 +15,6 @@ from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm
 from engine.wording import counted
 
-# Forms of an answer other than JSON: a regular expression, a list of texts, a grammar.
-#
 # Checks their bounds, and writes them as rules of llguidance's Lark dialect
 # (https://github.com/guidance-ai/llguidance/blob/main/docs/syntax.md).
 
@@ -134,8 +132,6 @@ def _in_slashes(regex: str) -> str:
     return "".join(parts)
 
 
-# Closes the objects of a JSON schema: afterwards they allow only keys that the schema names.
-#
 # JSON Schema allows any further keys where ``additionalProperties`` is absent, and a model that
 # is constrained by such a schema may add keys until it reaches a limit. Objects for which the
 # schema itself decides about further keys stay as they are. A schema that names no key at all
@@ -379,8 +375,6 @@ def _only(names: _Names) -> dict[str, Any]:
     return {"properties": dict.fromkeys(names, True), "additionalProperties": False}
 
 
-# Writes the grammar of a constrained answer: JSON, another form of text, or a call of a tool.
-
 # One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
 # model would write it until it reaches the limit.
 _SPACE = r"[ ]|\n[ \t]{0,40}"
@@ -577,11 +571,6 @@ def _with_options(text: str, allows_more_keys: bool) -> str:
     options = {"x-guidance": {"whitespace_pattern": _SPACE}}
     held = schema if allows_more_keys else closed(schema)
     return json.dumps({**held, **options}, ensure_ascii=False)
-
-
-# Drafts the forms of answers: checks that a request's schemas keep within bounds.
-#
-# Takes some ten milliseconds at most; nothing is compiled here.
 
 
 @dataclass(frozen=True, slots=True)

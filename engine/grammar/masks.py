@@ -14,11 +14,6 @@ from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import GenerationRequest
 
-# Constrains one answer to a grammar, token by token.
-#
-# Tells before each token which tokens are allowed. A matcher of llguidance follows the grammar
-# itself. Engine thread.
-
 _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
 # Most processor time of all answers with a grammar of the client's own, for one step of the batch:
@@ -336,8 +331,6 @@ def _clear(bits: bytearray, ids: Iterable[int]) -> None:
         bits[token_id >> 3] &= ~(1 << (token_id & 7))
 
 
-# Hands a model's vocabulary to the grammar library.
-#
 # The first constrained answer imports the library (llguidance) and hands over the vocabulary:
 # many runs of the program never need them. A large vocabulary is handed over while the model is
 # loaded, because that blocks all threads, and no answer runs then.

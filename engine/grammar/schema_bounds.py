@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote
 
-# Follows the references of a JSON schema within its document.
-
 
 def pointed_at(root: Mapping[str, Any], reference: str) -> Any:
     """Return what a reference such as ``#/$defs/a`` leads to; None where there is nothing.
@@ -26,8 +24,6 @@ def pointed_at(root: Mapping[str, Any], reference: str) -> Any:
     return node
 
 
-# Refuses a JSON schema that exceeds the bounds, before any of it reaches a native library.
-#
 # The compiler of grammars (llguidance) recurses over references and computes with 64 bit
 # integers: beyond these bounds it crashes the process or takes seconds. This module walks a
 # schema without recursion, and stops at the first bound that is exceeded.

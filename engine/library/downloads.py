@@ -29,8 +29,6 @@ from engine.library.hub_internals import keep_content, request_headers
 from engine.library.models import check_folder
 from engine.wording import size_in_words
 
-# Fetches one file of a hub's repository into the hub's usual cache, and resumes a partial file.
-#
 # huggingface_hub signs in and follows redirects. It has no limit for what a hub sends and does
 # not keep a partial file between two calls, so this module transfers the bytes. Blocks; any
 # thread.
@@ -178,8 +176,6 @@ def _check_room(file: BinaryIO, wanted: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-# Downloads a model from a Hugging Face hub into the hub's usual cache, and verifies every file.
-#
 # Blocks, so the caller gives it a separate thread. A partial download is kept when it fails or is
 # cancelled; the next download of the same model resumes it.
 

@@ -22,8 +22,6 @@ from engine.files.json_items import json_value
 from engine.library.hub_internals import keep_content, request_headers
 from engine.wording import counted, size_in_words
 
-# The progress of a download, and the errors that end it.
-
 DownloadPhase = Literal["asking", "fetching", "verifying"]
 
 
@@ -54,8 +52,6 @@ class DownloadProgress:
     total_bytes: int = 0
     file: str = ""
 
-
-# Compares a file with the size and the digest that its source names.
 
 _READ_BYTES = 4 << 20
 
@@ -103,8 +99,6 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     content.unlink(missing_ok=True)
 
-
-# Turns the errors of questions to a hub, and of downloads, into plain words.
 
 _TOO_MANY_REQUESTS = 429
 
@@ -219,8 +213,6 @@ def _status(error: Any) -> str:
     return f"{response.status_code} {response.reason_phrase}".strip()
 
 
-# Asks a hub, with limits of time and size; a request can be cancelled at once.
-#
 # huggingface_hub signs in, follows redirects and explains errors. But its ``list_models`` has no
 # time limit, and retries an unreachable hub for half a minute. So this module makes the requests
 # itself, as https://huggingface.co/docs/hub/api describes them. Blocks; any thread but the

@@ -14,8 +14,6 @@ from engine.library.local_models import bits_of
 from engine.library.memory import USUAL_CONTEXT, Fit, Memory, MemoryNeed, need_of
 from engine.library.models import context_length, problem_of
 
-# A model as a hub describes it, and whether it would fit into a machine's memory.
-
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 # Bits of the types that https://github.com/huggingface/safetensors defines.
@@ -123,10 +121,6 @@ def _license(tags: Any) -> str:
     given = (tag.removeprefix("license:") for tag in named if tag.startswith("license:"))
     return next(given, "")[:_MAX_CHARS]
 
-
-# Searches a hub for MLX models that can chat, and reads the details of a model.
-#
-# Blocks, so the caller gives it a separate thread.
 
 USUAL_RESULTS = 20
 MAX_RESULTS = 200
@@ -293,8 +287,6 @@ def _with_need(hub: Hub, model: HubModel) -> HubModel:
     )
 
 
-# Models that a newcomer may begin with, chosen by the memory of this machine. Data; pure.
-#
 # The sizes were written down by hand on the day below, rounded to 10 MB. They decide which models
 # are suggested, and are shown while the hub cannot be reached; otherwise the hub's own figures
 # are shown.

@@ -11,8 +11,6 @@ from typing import Literal
 
 from engine.errors import ModelLoadFailed
 
-# The progress of loading a model, and its cancellation.
-
 LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]
 
 
@@ -46,8 +44,6 @@ def unobserved(_progress: LoadProgress) -> None:
     """Ignore the progress."""
 
 
-# Reads a model's weight files while its libraries are imported and its tokenizer is read.
-#
 # The system keeps what was read in its file cache, so that the weights are then loaded from
 # memory; the cache belongs to no process and is freed when memory is needed.
 

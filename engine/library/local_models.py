@@ -25,8 +25,6 @@ from engine.library.models import (
     weights_size,
 )
 
-# Describes the model in a folder without loading it.
-
 
 class Origin(StrEnum):
     """Where a model on this machine comes from."""
@@ -127,8 +125,6 @@ def _missing(folder: Path) -> list[str]:
         missing.append("tokenizer.json")
     return missing
 
-
-# Finds the models on this machine's disks. Opens no weights.
 
 _REPOSITORY = "models--"
 # A folder of models holds model folders, or folders of makers that hold model folders.
@@ -258,8 +254,6 @@ def _children(folder: Path) -> list[Path]:
         return []
 
 
-# Removes a model, or a replaced revision of it, from this computer's disk. Blocks.
-#
 # ``removal_of`` tells in advance how many bytes a removal frees. The caller must know whether the
 # model is in use: a loaded model keeps working on Linux and macOS, but cannot be loaded again.
 

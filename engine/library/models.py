@@ -19,10 +19,6 @@ from engine.files.safe_files import read_bounded
 from engine.library.cache_size import CacheSize, is_count
 from engine.wording import counted, escaped
 
-# Facts about a model, read from its folder, and from its tokenizer once it is loaded.
-#
-# Reads files, imports no MLX.
-
 INDEX = "model.safetensors.index.json"
 """The file that maps each weight to its file, if there are several weight files."""
 
@@ -242,8 +238,6 @@ def weights_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
 
 
-# Tells from a configuration whether the installed mlx-lm can load a model.
-#
 # Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model
 # that is only offered needs none of it.
 

@@ -75,11 +75,6 @@ class AnswerSetup:
     tells_spans: bool = False
 
 
-# Decides whether a token id ends the answer at the place where it occurs.
-#
-# Knows nothing of stops within text.
-
-
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The end of an answer by one token, unless text before it ended the answer already."""
@@ -145,8 +140,6 @@ class Endings:
         return Ending(StopKind.STOP_STRING, rule=rule)
 
 
-# Reads the sampled tokens of one answer: finds ends and tags, and sends text to its channel.
-#
 # It first checks whether an id ends the answer or is a tag. Text goes through the splitter to the
 # stop matcher of its channel. The reader finds that the answer ends; ``AnswerBuilder`` says why.
 
@@ -581,11 +574,6 @@ def _guard(rules: StopRules) -> StopMatcher | None:
     if not in_text or in_text == rules.counting_in(Channel.TOOL):
         return None
     return matcher_of(rules, in_text)
-
-
-# Describes each token of a run, and what the stop matcher did with it.
-#
-# The engine uses it for runs that ask for a trace; a replay uses the same.
 
 
 def traced(

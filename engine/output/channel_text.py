@@ -10,8 +10,6 @@ from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta, ThinkingDelta
 from engine.values.tokens import TokenSpan, TokenStats
 
-# Tracks which tokens each character of an answer's text comes from.
-#
 # Characters enter in the order of their tokens and leave in the same order: as text that is sent,
 # or as something that is never sent (a tag, a call, white space of the template, a stop). A
 # character whose bytes come from several tokens belongs to all of them. A token is settled once

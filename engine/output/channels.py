@@ -11,8 +11,6 @@ from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
-# Types only; ``engine.output.families`` makes the splitters.
-
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -103,11 +101,6 @@ class Beginning:
     header: str | None = None
     call: str = ""
     tool_name: str | None = None
-
-
-# Reads the end of a prompt as if it were an answer, to find where the answer begins.
-#
-# Families use these functions; each knows which part of a prompt to read.
 
 
 def continues_text(request: GenerationRequest, beginning: Beginning) -> bool:

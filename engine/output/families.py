@@ -26,8 +26,6 @@ from engine.stopping.matcher import StopMatcher
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
-# The interface of a family of models. Types only; pure; any thread.
-
 
 @dataclass(frozen=True, slots=True)
 class OptionalMarks:
@@ -150,8 +148,6 @@ class Family(Protocol):
         ...
 
 
-# Follows the channels of an answer that are marked by tags.
-#
 # Tags that are one token are recognised by id, so that the same characters typed out by the model
 # stay text; tags of several tokens are recognised by text.
 
@@ -290,8 +286,6 @@ def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
     return spellings
 
 
-# Models that mark reasoning and tool calls by tags in their text, as most do.
-#
 # A model without tags belongs here as well: its answers are plain text.
 
 _TOKEN_ID = re.compile(r"[0-9]{1,18}")
@@ -457,8 +451,6 @@ def _by_id(fields: Fields, name: str) -> dict[int, str]:
     return {int(token_id): text for token_id, text in texts.items()}
 
 
-# Models that write every message under a header which names its channel: the Harmony format.
-#
 # A header is the text between ``<|start|>`` and ``<|message|>``. ``analysis`` is reasoning,
 # ``commentary`` with a recipient is a tool call, everything else is the answer. Markers are
 # special tokens, recognised by id; text outside of headers and messages belongs to the answer.
@@ -678,8 +670,6 @@ class HeaderSplitter:
         fork._tokens = self._tokens
         return fork
 
-
-# Finds the family of a loaded model or of a saved run.
 
 PLAIN: Family = TagFamily()
 """A family without tags: the answer is the text that was generated, whatever it looks like."""

@@ -24,8 +24,6 @@ from engine.values.events import (
 )
 from engine.values.request import GenerationRequest
 
-# The trace of one run: each token, and what the stop matcher did with it.
-#
 # One reader changes it while the run grows; any thread reads it afterwards.
 
 MAX_RUN_TOKENS = 20_000
@@ -135,9 +133,6 @@ def trace_of(recording: Recording) -> RunTrace:
     return trace
 
 
-# Collects a traced run's events into a ``Recording``.
-
-
 class Recorder:
     """Collects the events of one generation whose request asks for a trace.
 
@@ -171,8 +166,6 @@ class Recorder:
         return self._trace.as_recording(finished.stop)
 
 
-# The file format of a kept trace: everything that the inspector knows about a run, compressed.
-#
 # A saved run (``engine.recording.saved_run``) is for other people and programs. A kept trace is
 # for this program alone, so that it can fully show an earlier run: with probabilities, the text
 # held back at each token, and the request.

@@ -22,8 +22,6 @@ from engine.wording import counted
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
-# Checks whether the caches of answers fit into memory, alone or beside running ones.
-#
 # A batch gives each of its sequences as much memory as its longest takes. An answer without
 # ``max_tokens`` counts with a usual length, because few answers come near the end of the context.
 
@@ -118,11 +116,6 @@ def _figure(size_bytes: int) -> str:
         if size_bytes >= unit:
             return f"{size_bytes / unit:.1f} {name}"
     return counted(size_bytes, "byte")
-
-
-# Checks whether the answers of a model fit into the memory that the machine has for them.
-#
-# ``AnswerMemory`` measures the memory; ``CacheRoom`` does the arithmetic.
 
 
 class AnswerMemory:
@@ -252,8 +245,6 @@ class AnswerMemory:
         ]
         return max(endless, key=lambda sequence: sequence.tokens, default=None)
 
-
-# Checks a request against the loaded model and prepares its sequence. Engine thread; no MLX.
 
 MAX_TOP_LOGPROBS = 20
 # The most ids whose log-probabilities are listed for each token.

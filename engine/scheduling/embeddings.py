@@ -20,25 +20,6 @@ if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
 
-class _Reading:
-    """A request that is being read."""
-
-    def __init__(
-        self, texts: Sequence[Sequence[int]], parts: Iterator[Sequence[tuple[int, Vector]]]
-    ) -> None:
-        self._parts = parts
-        self._tokens = tuple(map(len, texts))
-        self._vectors: dict[int, Vector] = {}
-
-    def advance(self) -> Embeddings | None:
-        """Read a part; return all vectors once they are complete."""
-        self._vectors.update(next(self._parts))
-        if len(self._vectors) < len(self._tokens):
-            return None
-        vectors = tuple(self._vectors[place] for place in range(len(self._tokens)))
-        return Embeddings(vectors, self._tokens)
-
-
 class EmbeddingQueue:
     """The requests for vectors of one model."""
 
@@ -54,7 +35,7 @@ class EmbeddingQueue:
         self._preparation = preparation
         self._inbox = inbox
         # In order of arrival; the value of a request is None until it is tokenised.
-        self._requests: dict[Embed, _Reading | None] = {}
+        self._requests: dict[Embed, Iterator[Embeddings | None] | None] = {}
         self._turns: deque[Embed] = deque()
 
     def __len__(self) -> int:
@@ -98,7 +79,7 @@ class EmbeddingQueue:
             except BaseException as error:
                 self._refuse(command, error)
                 return
-            self._requests[command] = _Reading(outcome, parts)
+            self._requests[command] = _embeddings(outcome, parts)
             self._turns.append(command)
 
     def read(self) -> None:
@@ -110,7 +91,7 @@ class EmbeddingQueue:
                 self._requests.pop(command, None)
                 continue
             try:
-                embeddings = reading.advance()
+                embeddings = next(reading)
             except BaseException as error:
                 self._refuse(command, error)
                 return
@@ -136,3 +117,18 @@ class EmbeddingQueue:
         """Refuse every request. Any thread."""
         for command in self.hand_over():
             command.reply.send(why)
+
+
+def _embeddings(
+    texts: Sequence[Sequence[int]], parts: Iterator[Sequence[tuple[int, Vector]]]
+) -> Iterator[Embeddings | None]:
+    """Read a part with each item; yield all vectors once they are complete."""
+    vectors: dict[int, Vector] = {}
+    for part in parts:
+        vectors.update(part)
+        if len(vectors) == len(texts):
+            yield Embeddings(
+                tuple(vectors[place] for place in range(len(texts))), tuple(map(len, texts))
+            )
+        else:
+            yield None

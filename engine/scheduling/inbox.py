@@ -21,8 +21,6 @@ from engine.values.request import CacheOwner, EmbeddingRequest
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
 
-# The commands that other threads send to the engine thread, and its status.
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -197,9 +195,6 @@ def refuse(command: Command, why: EngineError) -> None:
                 command.reply.send(why)
         case _:
             pass  # these have no reply
-
-
-# The commands that wait for the engine thread, in the order in which they were sent.
 
 
 class Inbox:

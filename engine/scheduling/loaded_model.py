@@ -40,7 +40,7 @@ from engine.scheduling.inbox import (
     refuse,
 )
 from engine.scheduling.limits import Limits
-from engine.scheduling.model_list import EngineStatus, OfferedModel
+from engine.scheduling.model_list import EngineStatus, ModelList, OfferedModel
 from engine.scheduling.outbox import cause_of, settle
 from engine.scheduling.pulse import GivenUp, Pulse
 from engine.scheduling.scheduler import Scheduler
@@ -94,7 +94,7 @@ class LoadedModel:
         loader: Loader,
         pulse: Pulse,
         is_ending: threading.Event,
-        on_status: Callable[[EngineStatus], None],
+        model_list: ModelList,
         new_scheduler: "Callable[[MlxBackend], Scheduler]",
         offered: OfferedModel | None,
     ) -> None:
@@ -102,7 +102,9 @@ class LoadedModel:
         self._loader = loader
         self._pulse = pulse
         self._is_ending = is_ending
-        self._on_status = on_status
+        self._list = model_list
+        # Its number in the list.
+        self.number = model_list.add()
         self._new_scheduler = new_scheduler
         # The requests of the model, while it is in memory.
         self._scheduler: Scheduler | None = None
@@ -305,7 +307,7 @@ class LoadedModel:
             keeps_s=0.0 if self._unloads_once_idle else self.max_idle_s,
             is_pinned=self.is_pinned,
         )
-        self._on_status(self._status)
+        self._list.post(self.number, self.offered, self._status)
 
     def publish(self) -> None:
         """Publish the numbers of answers and the use of the prompt cache, if they changed."""

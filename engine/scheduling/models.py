@@ -221,6 +221,7 @@ class Models:
         loader: Loader,
         inbox: Inbox,
         outbox: Outbox,
+        preparation: Preparation,
         model_list: ModelList,
         pulse: Pulse,
         left: Sequence[LeftModel] = (),
@@ -232,12 +233,11 @@ class Models:
         self._list = model_list
         self._pulse = pulse
         self._budget = MemoryBudget(limits)
-        self._preparation = Preparation(limits.preparing_s)
+        self._preparation = preparation
         self._max_idle_s: float | None = None
         self._look_due_s = 0.0
         self._turns = Turns[LoadedModel]()
         self._models: list[LoadedModel] = []
-        self._number_of: dict[LoadedModel, int] = {}
         self._by_id: dict[str, LoadedModel] = {}
         # The models that are to be loaded, in order, and whether the first one waits for room.
         self._line: list[LoadedModel] = []
@@ -250,14 +250,13 @@ class Models:
         if not left:
             self._default = self._new(None)
         self._stepped = self._default
-        model_list.choose(self._number_of[self._default])
-        model_list.begin(min(self._number_of.values()))
+        model_list.choose(self._default.number)
+        model_list.begin(min(model.number for model in self._models))
 
     # -- which models there are ------------------------------------------------------------
 
     def _new(self, offered: OfferedModel | None) -> LoadedModel:
         """Add one of several models, or a place for any model that is loaded."""
-        number = self._list.add()
 
         def new_scheduler(backend: "MlxBackend") -> Scheduler:
             memory = AnswerMemory(
@@ -277,13 +276,12 @@ class Models:
             self._loader,
             self._pulse,
             self._inbox.is_ending,
-            lambda status: self._list.post(number, model.offered, status),
+            self._list,
             new_scheduler,
             offered,
         )
         model.max_idle_s = self._max_idle_s
         self._models.append(model)
-        self._number_of[model] = number
         if offered is not None:
             self._by_id[offered.id] = model
         return model
@@ -309,10 +307,10 @@ class Models:
     def _choose(self, model: LoadedModel) -> None:
         """Let a model answer requests that name none."""
         before, self._default = self._default, model
-        self._list.choose(self._number_of[model])
+        self._list.choose(model.number)
         if before is not model and before.source is None and before.is_idle:
             self._models.remove(before)
-            self._list.remove(self._number_of.pop(before))
+            self._list.remove(before.number)
             self._turns.forget(before)
             if self._stepped is before:
                 self._stepped = model
@@ -573,10 +571,6 @@ class Models:
 
     # -- the end ---------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """End prompts' rendering that takes too long. Any thread."""
-        self._preparation.look()
-
     def hand_over(
         self, stuck: object | None, hang: Hang, *, is_touched: bool
     ) -> tuple[list[LeftModel], list[LoadedModel]]:
@@ -619,11 +613,6 @@ class Models:
         """
         for model in self._models.copy():
             model.refuse_the_rest(why)
-        self.close_preparation(why)
-
-    def close_preparation(self, why: EngineError) -> None:
-        """End the threads that render prompts. Any thread."""
-        self._preparation.close(why)
 
     def free(self) -> None:
         """Free the models, at the end of the thread."""

@@ -12,8 +12,6 @@ from engine.files.causes import without_folders
 from engine.scheduling.generation import Generation
 from engine.values.events import Event
 
-# Turns exceptions on the engine thread into errors for readers and lines of the log.
-#
 # Exceptions that ask the thread to end are raised again; a panic of a native library ends only
 # the requests that caused it.
 
@@ -54,8 +52,6 @@ def cause_of(error: BaseException, *folders: Path) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-# Carries events from the engine thread to the readers' loops: per step, at most one wake-up each.
-#
 # A wake-up costs both threads some tens of microseconds and the interpreter's lock. A small model
 # decodes faster than a person reads, so wake-ups are at least 15 milliseconds apart, and more
 # with many readers, because each reader adds to the cost. The first and the last event of an

@@ -1,20 +1,14 @@
-"""Tells a slow engine thread from a stuck one.
+"""Tells a slow engine thread from a stuck one, by evidence that work goes on.
 
-The engine thread notes where it works (``Pulse``); a watch on another thread looks at it regularly
-(``Patience``). Slow is not stuck: whatever shows that work goes on begins the time anew. All this
-costs the engine thread is one lock for each model and step, because evidence is only gathered about
-work that has lasted for a while:
+The engine thread notes where it works (``Pulse``); a watch on another thread looks at it
+(``Patience``), and gathers evidence only about work that has lasted for a while:
 
-- A step, a chunk of a prompt, a command and a part of a load each begin work anew.
-- MLX computes lazily, so a whole pass may be one call. While it computes, the memory that it uses
-  changes with each operation that begins or ends, on processors and on graphics processors alike.
+- MLX computes a whole pass in one call. Meanwhile the memory that it uses changes with each
+  operation, and its own threads use processor time: one operation in ``float16`` may take minutes.
 - A load imports modules and reads from the disk; a model that does not fit into memory is paged in.
-- A thread that could run and is given no processor, because others use all of them, waits its turn.
-- One operation may take minutes where ``float16`` is computed on a processor. MLX computes on
-  threads of its own there, whose processor time tells that they compute.
+- A thread that could run and is given no processor waits its turn.
 
-Time is counted in looks, not by the clock: after a sleep of the computer, or on a machine that
-gives this process no time, clocks jump although nobody was stuck.
+Time is counted in looks, not by the clock, which jumps when the computer sleeps.
 """
 
 import logging

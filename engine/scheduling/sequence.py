@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.inference.backend import Prompt
@@ -258,14 +258,6 @@ def drop_loaded(waiting: Iterable[ScheduledSequence], max_caches: int) -> None:
             sequence.prompt = replace(sequence.prompt, loaded=None)
 
 
-@dataclass(slots=True)
-class _Followers:
-    """Sequences that wait for another one to have their prompt scored."""
-
-    sequences: list[ScheduledSequence]
-    scores: list[PromptScores] = field(default_factory=list)
-
-
 class SharedScores:
     """The sequences that wait until their prompt has been scored.
 
@@ -275,16 +267,18 @@ class SharedScores:
     """
 
     def __init__(self) -> None:
-        self._behind: dict[ScheduledSequence, _Followers] = {}
+        # The sequences that wait for one that is scored, and the scores of that one so far.
+        self._behind: dict[ScheduledSequence, list[ScheduledSequence]] = {}
+        self._scores: dict[ScheduledSequence, list[PromptScores]] = {}
         self._ready: list[ScheduledSequence] = []
 
     def __len__(self) -> int:
-        return len(self._ready) + sum(len(behind.sequences) for behind in self._behind.values())
+        return len(self._ready) + sum(map(len, self._behind.values()))
 
     def __iter__(self) -> Iterator[ScheduledSequence]:
         """Yield the sequences. Any thread."""
         for behind in self._behind.copy().values():
-            yield from behind.sequences.copy()
+            yield from behind.copy()
         yield from self._ready.copy()
 
     def hold_back(self, sequences: Sequence[ScheduledSequence]) -> list[ScheduledSequence]:
@@ -294,26 +288,23 @@ class SharedScores:
             leader = next((other for other in first if _shares_scores(other, sequence)), None)
             if leader is None:
                 first.append(sequence)
-            elif leader in self._behind:
-                self._behind[leader].sequences.append(sequence)
             else:
-                self._behind[leader] = _Followers([sequence])
+                self._behind.setdefault(leader, []).append(sequence)
         return first
 
     def scored(
         self, sequence: ScheduledSequence, scores: PromptScores
     ) -> Sequence[tuple[ScheduledSequence, list[PromptScores]]]:
         """Note scores of a sequence's prompt; return what others are told once it is complete."""
-        behind = self._behind.get(sequence)
-        if behind is None:
+        if sequence not in self._behind:
             return ()
-        behind.scores.append(scores)
+        self._scores.setdefault(sequence, []).append(scores)
         if scores.start + len(scores) < sequence.prompt_tokens:
             return ()
-        del self._behind[sequence]
-        self._ready += behind.sequences
-        told = [(other, [*other.first_scores(), *behind.scores]) for other in behind.sequences]
-        for other in behind.sequences:
+        behind, whole = self._behind.pop(sequence), self._scores.pop(sequence)
+        self._ready += behind
+        told = [(other, [*other.first_scores(), *whole]) for other in behind]
+        for other in behind:
             other.has_scores = True
         return told
 
@@ -323,16 +314,17 @@ class SharedScores:
             return
         if sequence in self._ready:  # an heir that has not joined yet may have others behind it
             self._ready.remove(sequence)
-        if (behind := self._behind.pop(sequence, None)) is not None:
-            heir, *others = behind.sequences
+        if sequence in self._behind:
+            self._scores.pop(sequence, None)
+            heir, *others = self._behind.pop(sequence)
             self._ready.append(heir)
             if others:
-                self._behind[heir] = _Followers(others)
+                self._behind[heir] = others
             return
-        for leader, followers in self._behind.items():
-            if sequence in followers.sequences:
-                followers.sequences.remove(sequence)
-                if not followers.sequences:
+        for leader, behind in self._behind.items():
+            if sequence in behind:
+                behind.remove(sequence)
+                if not behind:
                     del self._behind[leader]
                 return
 
@@ -344,6 +336,7 @@ class SharedScores:
     def clear(self) -> None:
         """Delete all sequences."""
         self._behind.clear()
+        self._scores.clear()
         self._ready.clear()
 
 

@@ -24,51 +24,16 @@ from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel
 from engine.scheduling.model_list import EngineStatus, ModelList
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox, cause_of, settle
+from engine.scheduling.prompt_rendering import Preparation
 from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Watch, Work, gather
 from engine.stopping.record import StopKind
 
-# Returns freed memory to the system: soon after the last work, and regularly while busy.
-#
-# Engine thread only.
-
+_log = logging.getLogger(__name__)
+_GLANCE_S = 0.05
 # How long the thread is idle before it returns freed memory; returning it delays allocations.
 _RETURNED_AFTER_S = 1.0
 # How often a thread that is never idle returns freed memory.
 _RETURNED_EVERY_S = 5.0
-
-
-class FreedMemory:
-    """Knows whether memory may have been freed, and when to return it."""
-
-    def __init__(self) -> None:
-        self._has_any = False
-        self._overdue_s = time.monotonic() + _RETURNED_EVERY_S
-
-    def note(self) -> None:
-        """Note that memory may have been freed."""
-        self._has_any = True
-
-    @property
-    def wait_s(self) -> float | None:
-        """How long an idle thread waits until it returns memory; None if none was freed."""
-        return _RETURNED_AFTER_S if self._has_any else None
-
-    def is_overdue(self, now_s: float) -> bool:
-        """Whether a busy thread should return the memory now."""
-        return self._has_any and now_s > self._overdue_s
-
-    def give_back(self) -> bool:
-        """Return the memory to the system; False if there was none to return."""
-        if not self._has_any:
-            return False
-        self._has_any = False
-        return_freed_memory()
-        self._overdue_s = time.monotonic() + _RETURNED_EVERY_S
-        return True
-
-
-_log = logging.getLogger(__name__)
-_GLANCE_S = 0.05
 # How long the thread may take to free its models, at its end.
 _LEAVING_S = 10.0
 # How long commands are carried out between two steps; the last one may take longer.
@@ -96,8 +61,16 @@ class EngineThread:
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._pulse = Pulse()
+        self._preparation = Preparation(limits.preparing_s)
         self._models = Models(
-            limits, loader, self._inbox, self._outbox, model_list, self._pulse, left
+            limits,
+            loader,
+            self._inbox,
+            self._outbox,
+            self._preparation,
+            model_list,
+            self._pulse,
+            left,
         )
         self._left = left
         # The error of a step of another model while one was loaded.
@@ -109,7 +82,10 @@ class EngineThread:
         self._turn = threading.Lock()
         self._is_given_up = threading.Event()
         self._is_leaving = False
-        self._freed = FreedMemory()
+        # Whether memory may have been freed since it was returned last, and when a busy thread
+        # should return it.
+        self._has_freed = False
+        self._return_due_s = time.monotonic() + _RETURNED_EVERY_S
         self._patience = Patience(limits.stuck_after_s, self._gather)
         self._looked_s = time.monotonic()
         share_one_arena()
@@ -197,7 +173,7 @@ class EngineThread:
                 command for command in self._inbox.take_all() if type(command) is not Rendered
             ]
             self._watch.end()
-            self._models.close_preparation(why)
+            self._preparation.close(why)
             self._is_given_up.set()
         finally:
             if has_turn:
@@ -210,7 +186,7 @@ class EngineThread:
 
     def _look(self) -> None:
         """End renderings that take too long, and notice a stuck thread; the watch's thread."""
-        self._models.look()
+        self._preparation.look()
         now_s = time.monotonic()
         since_s, self._looked_s = now_s - self._looked_s, now_s
         work = self._pulse.work
@@ -255,8 +231,8 @@ class EngineThread:
         with self._turn:
             self._models.advance(outcome)
             self._publish()
-        if self._freed.is_overdue(begin_s):
-            self._freed.give_back()
+        if self._has_freed and begin_s > self._return_due_s:
+            self._return_memory()
 
     def _go_on_meanwhile(self) -> None:
         """Carry out commands and step the other models for a while, while a model is loaded.
@@ -318,7 +294,7 @@ class EngineThread:
                     self._pulse.begin()
                     if (command := inbox.take_next()) is not None:
                         models.do(command)
-            self._freed.note()
+            self._has_freed = True
             models.note_work()
             if models.is_running and time.monotonic() - begin_s > _SERVING_S:
                 return True
@@ -348,15 +324,23 @@ class EngineThread:
 
     def _rest_due_s(self) -> float | None:
         """Return in how many seconds ``_rest`` is due; None for never."""
-        waits_s = (self._models.unload_due_s, self._freed.wait_s)
+        waits_s = (self._models.unload_due_s, _RETURNED_AFTER_S if self._has_freed else None)
         return min((wait_s for wait_s in waits_s if wait_s is not None), default=None)
 
     def _rest(self) -> None:
         """Return freed memory, or unload idle models, after a time without commands."""
-        if not self._freed.give_back():
-            with self._turn:
-                self._models.unload_idle()
-            self._freed.note()
+        if self._has_freed:
+            self._return_memory()
+            return
+        with self._turn:
+            self._models.unload_idle()
+        self._has_freed = True
+
+    def _return_memory(self) -> None:
+        """Return freed memory to the system."""
+        self._has_freed = False
+        return_freed_memory()
+        self._return_due_s = time.monotonic() + _RETURNED_EVERY_S
 
     def _publish(self, *, is_forced: bool = False) -> None:
         """Publish changes, and cancel the answers that nobody can read any more."""
@@ -385,5 +369,6 @@ class EngineThread:
         """Refuse the commands that were never carried out."""
         self._watch.end()
         self._models.refuse_the_rest(why)
+        self._preparation.close(why)
         for command in self._inbox.take_all():
             refuse(command, why)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any, NoReturn, Protocol, TypeVar
 
-# Checks the arguments of a tool call: the JSON text of one object.
-
 # Clients' own parsers give up at about this depth (Rust's serde_json at 128).
 MAX_DEPTH = 128
 
@@ -71,8 +69,6 @@ def _is_deeper(value: object, limit: int) -> bool:
     return True
 
 
-# The text of a call while it arrives, and the parts that a reader has found in it.
-#
 # A reader is a generator: it takes characters, yields where it needs more, and continues when
 # they have arrived. So it reads the text only once, however the text is cut.
 
@@ -265,8 +261,6 @@ def no_reader(name: str | None) -> CallReader | None:
     return None
 
 
-# JSON while it is written: passed on, or rewritten as the engine writes arguments.
-#
 # The rewritten text is exactly what ``json.dumps`` makes of the parsed value, except that a
 # repeated key stays repeated. Text of strings is passed on at once; numbers, ``true``, ``false``
 # and ``null`` when they are complete.

@@ -35,8 +35,6 @@ from engine.values.events import (
     ToolCallStarted,
 )
 
-# Finds the reader of a model's tool calls.
-
 _FORMATS: dict[str, Format] = {
     JSON_CALLS: json_calls,
     "gemma4": gemma4,

@@ -94,8 +94,6 @@ def _is_same(told: str, text: str) -> bool:
         return False
 
 
-# One value of a format that is not JSON: a string that is passed on, or a value to be converted.
-
 NULL = "null"
 _CDATA = "<![CDATA["
 _CDATA_END = re.compile(r"\](?:\](?:>\s*)?)?\Z")

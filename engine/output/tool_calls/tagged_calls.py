@@ -109,8 +109,6 @@ def minimax_m2(parse: CallParser) -> Format:
     return read
 
 
-# Calls whose tags have attributes: names, keys and types.
-
 _NAME = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+)"
 _FUNCTION = re.compile(rf"\s*{_NAME}\s*")
 _PARAM = re.compile(rf"\s+name\s*=\s*{_NAME}\s*")
