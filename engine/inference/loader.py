@@ -14,7 +14,6 @@ from engine.inference.backend import BatchLimits
 from engine.inference.cache.folder import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
-from engine.library.hub_internals import client_imported_later
 from engine.library.loading import LoadProgress, OnLoadProgress, ReadingAhead
 from engine.processes.interpreter import collector_paused
 
@@ -112,6 +111,5 @@ def importing_mlx_lm() -> Iterator[None]:
         collector_paused(),
         limit_of_open_files_kept(),
         names_of_models_read_later(),
-        client_imported_later(),
     ):
         yield

@@ -6,13 +6,7 @@ https://github.com/huggingface/huggingface_hub/tree/v2.4.0/src/huggingface_hub.
 huggingface_hub is imported when it is first used, because that takes half a second. Any thread.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
 from typing import Any
-
-# Parts of the hub's client that other libraries import at their top and a local model never uses.
-_CLASSES_USED_LATER = ("HfApi", "ModelCard", "ModelCardData")
-_FUNCTIONS_USED_LATER = ("snapshot_download",)
 
 
 def request_headers() -> dict[str, str]:
@@ -33,76 +27,3 @@ def keep_content(response: Any, content: bytes) -> None:
     Upstream: ``_content``, which ``httpx.Response.read`` sets in ``httpx/_models.py``.
     """
     response._content = content  # noqa: SLF001
-
-
-@contextlib.contextmanager
-def client_imported_later() -> Iterator[None]:
-    """Keep libraries that are imported in the block from importing the hub's whole client.
-
-    mlx-lm and transformers import parts of it at their top. In the block these are placeholders,
-    which import the real parts when they are used. Does nothing for parts that are imported
-    already.
-    Upstream: ``__getattr__`` in ``__init__.py``, which imports a name when it is asked for.
-    """
-    import huggingface_hub
-
-    standing_in = {
-        **{name: _class_used_later(name) for name in _CLASSES_USED_LATER},
-        **{name: _function_used_later(name) for name in _FUNCTIONS_USED_LATER},
-    }
-    put = {name: part for name, part in standing_in.items() if name not in vars(huggingface_hub)}
-    vars(huggingface_hub).update(put)
-    try:
-        yield
-    finally:
-        for name, part in put.items():
-            if vars(huggingface_hub).get(name) is part:
-                delattr(huggingface_hub, name)
-
-
-class _UsedLater(type):
-    """The type of placeholders for classes of the hub's client."""
-
-    def __call__(cls, *args: Any, **options: Any) -> Any:
-        return _part(cls.__name__)(*args, **options)
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(_part(cls.__name__), name)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _part(cls.__name__))
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, _part(cls.__name__))
-
-
-def _class_used_later(name: str) -> type[Any]:
-    """Return a placeholder for a class of the hub's client.
-
-    Upstream: ``__getattr__`` in ``__init__.py``.
-    """
-    return _UsedLater(name, (), {"__doc__": f"Stands for ``huggingface_hub.{name}``."})
-
-
-def _function_used_later(name: str) -> Callable[..., Any]:
-    """Return a placeholder for a function of the hub's client.
-
-    Upstream: ``__getattr__`` in ``__init__.py``.
-    """
-
-    def call(*args: Any, **options: Any) -> Any:
-        return _part(name)(*args, **options)
-
-    return call
-
-
-def _part(name: str) -> Any:
-    """Import and return a part of the hub's client.
-
-    Upstream: ``__getattr__`` in ``__init__.py``.
-    """
-    import huggingface_hub
-
-    return getattr(huggingface_hub, name)

@@ -17,7 +17,7 @@ print("loaded:", json.dumps(loaded), file=sys.__stdout__, flush=True)
 """
 WINDOW = ("PySide6", "qasync", "prompt_toolkit", "ui.window", "ui.chat")
 MODEL = ("mlx", "mlx_lm", "numpy", "transformers", "tokenizers", "engine.inference.mlx_loading")
-UNUSED_OF_MODELS = ("torch", "llguidance", "huggingface_hub.hf_api")
+UNUSED_OF_MODELS = ("torch", "llguidance")
 SEVERAL = ("engine.distributed.leader", "engine.distributed.follower")
 SERVER = ("aiohttp", "api.server", "prometheus_client")
 LIGHT = (
