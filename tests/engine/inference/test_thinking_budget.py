@@ -71,10 +71,7 @@ NATURAL = [
 
 
 @pytest.mark.parametrize(("script", "options", "budget"), NATURAL)
-@pytest.mark.parametrize(
-    "sampling",
-    [Sampling(temperature=0), Sampling(temperature=0.5, seed=7), Sampling(temperature=0.5)],
-)
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0), Sampling(temperature=0.5, seed=7)])
 def test_a_budget_of_exactly_the_natural_length_leaves_no_trace(
     tmp_path: Path, script: list[str], options: dict[str, Any], budget: int, sampling: Sampling
 ) -> None:
