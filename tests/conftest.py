@@ -187,19 +187,36 @@ def no_engine_thread_dies(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _collected_on_the_main_thread() -> Iterator[None]:
-    """As the program with a window does: else widgets could be destroyed on another thread."""
+def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Take back what a test has shown, and told the engine that all tests share."""
     gc.disable()
+    names = request.fixturenames
+    has_window = QT_PROBLEM is None and ("qapp" in names or "qtbot" in names)
+    patch = pytest.MonkeyPatch()
+    if has_window:
+        _watch_item_models(patch)
+    shared = request.getfixturevalue("engine") if "engine" in names else None
     yield
+    patch.undo()
+    if has_window:
+        _delete_widgets()
+    if isinstance(shared, Engine):
+        shared.offer(None)
+        shared.unload_after(None)
+    # On the main thread, as the program does: else widgets could be destroyed on another one.
     collect_if_due()
 
 
-@pytest.fixture(autouse=True)
-def _no_widget_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+def _watch_item_models(patch: pytest.MonkeyPatch) -> None:
+    """Watch item models by Qt's own tester; its warnings fail the test that caused them."""
+    from tests.support.looks.model_testers import model_classes, watched
+
+    for kind in model_classes():
+        patch.setattr(kind, "__init__", watched(kind.__init__))
+
+
+def _delete_widgets() -> None:
     """Delete what a test showed and copied: each change of theme would style it again."""
-    yield
-    if QT_PROBLEM is not None or not {"qapp", "qtbot"} & set(request.fixturenames):
-        return
     from PySide6.QtCore import QCoreApplication, QEvent
     from PySide6.QtWidgets import QApplication
 
@@ -230,24 +247,3 @@ def engine(demo_model_path: Path) -> Iterator[Engine]:
     asyncio.run(engine.load(demo_model_path))
     yield engine
     engine.close()
-
-
-@pytest.fixture(autouse=True)
-def _engine_offers_one_model(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Take back what a test has told the engine that all tests share: models, and when it rests."""
-    shared = request.getfixturevalue("engine") if "engine" in request.fixturenames else None
-    yield
-    if isinstance(shared, Engine):
-        shared.offer(None)
-        shared.unload_after(None)
-
-
-@pytest.fixture(autouse=True)
-def watched_models(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watch item models by Qt's own tester; its warnings fail the test that caused them."""
-    if QT_PROBLEM is not None or not {"qapp", "qtbot"} & set(request.fixturenames):
-        return
-    from tests.support.looks.model_testers import model_classes, watched
-
-    for kind in model_classes():
-        monkeypatch.setattr(kind, "__init__", watched(kind.__init__))
