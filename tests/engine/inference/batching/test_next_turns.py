@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from engine.inference.cache import prompt_cache
 from tests.engine.inference.batching.stepped import SYSTEM, Stepped
 from tests.support.models.tiny_models import KINDS, VOCABULARY
 from tests.support.random_cases import cases
@@ -92,9 +93,10 @@ MOVES = st.lists(
 )
 @given(moves=MOVES, cache_bytes=st.sampled_from([0, 30_000, 1 << 30]))
 def test_random_trees_of_conversations_never_get_a_wrong_token(
-    kind: str, moves: list[Move], cache_bytes: int
+    kind: str, monkeypatch: pytest.MonkeyPatch, moves: list[Move], cache_bytes: int
 ) -> None:
     """Prompts branch from earlier ones and their answers; rows join, are stepped and leave."""
+    monkeypatch.setattr(prompt_cache, "STRIDE", 12)
     stepped = Stepped(kind, cache_bytes=cache_bytes)
     histories: list[list[int]] = [SYSTEM[:30], SYSTEM]
     running: list[int] = []
