@@ -8,6 +8,7 @@ on the two threads of the disk.
 import logging
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, nullcontext
@@ -168,12 +169,14 @@ class PromptCache:
         places: set[int] = set()
         if self.is_cut_anywhere or not self._is_alone:
             return places
-        fitting = max(1, self._max_path_bytes // max(1, self._snapshot_bytes))
-        stride = max(STRIDE, tokens // fitting)
+        on_disk = 0 if self.disk is None else int(self.disk.most_bytes * _MAX_PATH_SHARE)
+        room = max(self._max_path_bytes, on_disk)
+        stride = max(STRIDE, tokens // max(1, room // max(1, self._snapshot_bytes)))
         at = cached
         while at + stride < tokens:
-            near = (end for end in reversed(ends) if at + stride // 4 <= end <= at + stride)
-            at = next(near, at + stride)
+            near = bisect_right(ends, at + stride)
+            is_near = near > 0 and ends[near - 1] >= at + stride // 4
+            at = ends[near - 1] if is_near else at + stride
             places.add(at)
         return places
 
