@@ -157,9 +157,9 @@ def serve() -> Iterator[Callable[..., ServeProcess]]:
             server.end(signal.SIGKILL)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def address() -> Iterator[str]:
-    """The address of a server that the tests of a module share; it must end without an error."""
+    """The address of a server that all tests share; it must end without an error."""
     server = ServeProcess("--port", "0")
     try:
         yield server.wait_until_ready()

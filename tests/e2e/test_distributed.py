@@ -225,6 +225,7 @@ def layered(
             process.end(signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_model_whose_heads_cannot_be_shared_is_sharded_by_layers(
     layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_model_whose_heads_cannot_be_shared_is_sharded_by_layers(
     assert int(line.split(" holds ")[1].split()[0]) < 0.6 * whole
 
 
+@pytest.mark.slow
 def test_a_follower_without_rank_0_ends_with_a_message(
     layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:

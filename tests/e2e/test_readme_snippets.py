@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PROGRAM, without_display
+from app.cli import main
+from tests.e2e.conftest import without_display
 from tests.support.parameter_lists import VENDORS, meanings
 from tests.support.readme_lists import OPTIONS, PAGES, ROOT, written
 
@@ -55,12 +56,11 @@ SAMPLES = {
 }
 
 
-def typed(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def typed(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         words,
         capture_output=True,
         text=True,
-        cwd=cwd,
         env=without_display() | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         timeout=60,
         check=False,
@@ -115,13 +115,17 @@ def test_a_snippet_works_when_pasted(code: str, address: str) -> None:
     assert shown[-1] == ("stop" if "ollama" in code else "6"), "the stop is named"
 
 
-def test_the_commands_work_when_typed_one_after_another(tmp_path: Path) -> None:
+def test_the_commands_work_when_typed_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert SHELL[0].endswith("--stop 6"), "the command that most people try first"
+    monkeypatch.chdir(tmp_path)
     texts = {}
     for line in SHELL:
-        done = typed(*PROGRAM, *shlex.split(line)[1:], cwd=tmp_path)
-        assert done.returncode == 0, (line, done.stderr)
-        texts[line] = done.stdout
+        code = main(shlex.split(line)[1:])
+        captured = capfd.readouterr()
+        assert code == 0, (line, captured.err)
+        texts[line] = captured.out
     assert any('"value": "END"' in text for text in texts.values())
     saved = [line for line in SHELL if "--save-run" in line]
     replayed = [line for line in SHELL if line.startswith("fullstop replay")]

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from app.cli import main
+
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 8
 KEPT = ("--port", "0", "--disk-cache-bytes", "100000000")
 
@@ -78,10 +82,10 @@ def test_a_folder_that_cannot_be_written_is_reported_in_one_line_of_the_log(
 
 
 def test_several_machines_keep_no_caches_on_disk_and_say_so(
-    program: Callable[..., Any], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "hosts").write_text('[["127.0.0.1:5000"], ["127.0.0.1:5001"]]')
-    launched = {"MLX_RANK": "0", "MLX_HOSTFILE": str(tmp_path / "hosts")}
-    ended = program("serve", *KEPT, **launched)
-    assert ended.returncode == 2
-    assert "--disk-cache-bytes: leave it out" in ended.stderr
+    monkeypatch.setenv("MLX_RANK", "0")
+    monkeypatch.setenv("MLX_HOSTFILE", str(tmp_path / "hosts"))
+    assert main(["serve", *KEPT]) == 2
+    assert "--disk-cache-bytes: leave it out" in capfd.readouterr().err

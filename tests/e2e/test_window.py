@@ -25,7 +25,7 @@ from app.desktop.server import LocalServer
 from app.process import EndingSignals
 from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
-from engine.inference.mlx_backend import MlxBackend
+from engine.inference.batch import RunningBatch
 from tests.support.hub import hub
 from ui.preferences.preferences import NewConversation
 from ui.records.tools import ToolServerConfig, ToolsInUse
@@ -111,12 +111,12 @@ def test_the_program_ends_although_a_model_hangs_in_a_step(
 ) -> None:
     is_held, is_over = threading.Event(), threading.Event()
 
-    def hang(_backend: MlxBackend) -> None:
+    def hang(_batch: RunningBatch) -> None:
         is_held.set()
         assert is_over.wait(120)
 
     async def steps(window: MainWindow) -> None:
-        monkeypatch.setattr(MlxBackend, "step", hang)
+        monkeypatch.setattr(RunningBatch, "step", hang)
         assert window.workspace.send(COUNT)
         run = window.workspace.current.session.run
         assert run is not None

@@ -1,7 +1,7 @@
 """A prompt beyond the context is reported in each vendor's words, for which their clients look."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,8 @@ import pytest
 from engine.errors import PromptTooLong
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
-from tests.api.conftest import LONG, Site
+from tests.api.conftest import LONG, SCRIPTS, Site, acting
+from tests.support.scripted import Stage
 
 CONTEXT = 64
 CHAT_WORDS = (
@@ -78,10 +79,11 @@ RAW = ("/v1/completions", "/generate")
 AROUND = 8
 
 
-@pytest.fixture
-def small(staged: Callable[..., Any]) -> Site:
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server whose model's context holds 64 tokens; each letter is one."""
-    return staged(context=CONTEXT, step_s=0).site
+    with acting(Stage(tmp_path_factory.mktemp("small"), SCRIPTS, context=CONTEXT)) as (site, _):
+        yield site
 
 
 def sent(site: Site, path: str, letters: int, is_streamed: bool) -> Any:
@@ -133,11 +135,10 @@ def test_tokens_beyond_the_context_can_be_counted(small: Site) -> None:
     assert reply.json == {"input_tokens": 200 + AROUND}
 
 
-def test_the_engine_reports_both_figures(staged: Callable[..., Any]) -> None:
-    engine = staged(context=CONTEXT, step_s=0).engine
+def test_the_engine_reports_both_figures(small: Site) -> None:
     request = GenerationRequest(messages=(Message("user", LONG * 40),))
     with pytest.raises(PromptTooLong) as caught:
-        asyncio.run(engine.generate(request))
+        asyncio.run(small.engine.generate(request))
 
     assert (caught.value.prompt_tokens, caught.value.context_length) == (200 + AROUND, CONTEXT)
     assert str(caught.value) == (

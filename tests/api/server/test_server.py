@@ -40,7 +40,7 @@ def test_port_zero_finds_a_free_port_and_stopping_frees_it(engine: Engine) -> No
     asyncio.run(come_and_go())
 
 
-@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("turns", [0, 1, 3])
 def test_a_connection_made_while_it_stops_is_closed(engine: Engine, turns: int) -> None:
     async def connect_and_stop() -> socket.socket:
         server = ApiServer(engine)

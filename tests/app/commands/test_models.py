@@ -259,9 +259,7 @@ def test_nothing_is_removed_if_nobody_can_be_asked(
     assert (cache / "models--makers--demo-model").is_dir()
 
 
-@pytest.mark.parametrize(
-    ("answer", "code", "is_left"), [("y", 0, False), ("n", 1, True), ("", 1, True)]
-)
+@pytest.mark.parametrize(("answer", "code", "is_left"), [("y", 0, False), ("", 1, True)])
 def test_a_person_is_asked_before_a_model_is_removed(
     site: Hub, run: Run, cache: Path, answer: str, code: int, is_left: bool
 ) -> None:

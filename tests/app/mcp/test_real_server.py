@@ -150,7 +150,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("way", ["mcp", "sse"])
+@pytest.mark.parametrize("way", ["mcp", pytest.param("sse", marks=pytest.mark.slow)])
 def test_a_server_over_http_gets_its_headers_and_needs_no_process(plain: Served, way: str) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

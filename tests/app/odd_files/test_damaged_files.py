@@ -10,6 +10,7 @@ from app.settings.settings_file import StoredPreferences
 from engine.files.json_fields import DamagedFile, Fields
 from tests.support.attacks.file_attacks import ATTACKS, Attack
 from tests.support.attacks.stored_attacks import STORED
+from tests.support.random_cases import cases
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import (
@@ -21,7 +22,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.stops.stop_list import stops_from_json
 
-_CASES = 150
+_CASES = cases(60)
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *STORED], ids=lambda attack: attack.name)

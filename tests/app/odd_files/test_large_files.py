@@ -122,7 +122,10 @@ def test_the_largest_capture_that_is_read_takes_a_small_multiple_of_its_size(
     assert peak - idle("inspect") < most, f"{peak - idle('inspect')} MiB"
 
 
-@pytest.mark.parametrize("part", [b"[],", b'{"a":1},', b"1,"])
+@pytest.mark.parametrize(
+    "part",
+    [b"[],", *(pytest.param(one, marks=pytest.mark.slow) for one in (b'{"a":1},', b"1,"))],
+)
 def test_a_large_file_that_is_not_a_saved_run_takes_a_small_multiple_of_its_size(
     part: bytes, tmp_path: Path
 ) -> None:
@@ -143,6 +146,7 @@ def test_the_largest_saved_run_that_is_read_takes_bounded_memory(tmp_path: Path)
     assert peak - idle("replay") < _MOST_MIB, f"{peak - idle('replay')} MiB"
 
 
+@pytest.mark.slow
 def test_a_run_that_takes_many_times_its_size_is_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.write_bytes(filled(*CAPTURES["a text with an emoji"]))
@@ -152,6 +156,7 @@ def test_a_run_that_takes_many_times_its_size_is_refused_in_words(tmp_path: Path
     assert peak - idle("replay") < 100
 
 
+@pytest.mark.slow
 def test_a_capture_in_one_piece_that_takes_many_times_its_size_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.write_bytes(filled(*CAPTURES["a text with an emoji"], most=40 * 1024 * 1024))
@@ -169,11 +174,3 @@ def test_a_capture_of_40_mb_in_lines_of_4000_characters_is_read_in_bounded_memor
     assert (code, said) == (1, ""), "the capture has no reason"
     # With an emoji in each line every character takes four bytes: this is the worst case.
     assert peak - idle("inspect") < 10 * 40, f"{peak - idle('inspect')} MiB"
-
-
-def test_an_accepted_run_is_played(tmp_path: Path) -> None:
-    path = tmp_path / "no-run.json"
-    path.write_text(json.dumps({"fullstop_run": 2}))
-    _, code, said = measured("replay", str(path))
-    assert code == 1
-    assert "this version reads 1, the file has 2" in said

@@ -92,22 +92,17 @@ def test_reasoning_is_a_separate_item(openai_client: openai.OpenAI, is_streamed:
     assert response.usage.output_tokens_details.reasoning_tokens > 0
 
 
-@STREAMED
-@pytest.mark.parametrize("summary", ["auto", "concise", "detailed"])
-def test_a_summary_is_the_whole_reasoning(
-    openai_client: openai.OpenAI, is_streamed: bool, summary: Any
-) -> None:
+def test_a_summary_is_the_whole_reasoning(openai_client: openai.OpenAI) -> None:
     asked: dict[str, Any] = {"input": COUNT, "max_output_tokens": 2000, "temperature": 0}
     plain = answered(openai_client, False, **asked, reasoning={"effort": "high"})
-    told = answered(
-        openai_client, is_streamed, **asked, reasoning={"effort": "high", "summary": summary}
-    )
-
-    reasoning, message = told.output
-    [part] = reasoning.summary
-    assert (part.type, part.text) == ("summary_text", plain.output[0].content[0].text)
-    assert reasoning.content == []
-    assert message.content[0].text == plain.output_text
+    for summary, is_streamed in (("auto", False), ("concise", True), ("detailed", False)):
+        wanted = {"effort": "high", "summary": summary}
+        told = answered(openai_client, is_streamed, **asked, reasoning=wanted)
+        reasoning, message = told.output
+        [part] = reasoning.summary
+        assert (part.type, part.text) == ("summary_text", plain.output[0].content[0].text)
+        assert reasoning.content == []
+        assert message.content[0].text == plain.output_text
 
 
 def test_without_effort_there_is_no_reasoning(openai_client: openai.OpenAI) -> None:
