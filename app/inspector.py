@@ -33,7 +33,6 @@ from engine import (
     NoModel,
     PromptProgress,
     RunSetting,
-    StopRules,
     TextDelta,
     ThinkingDelta,
     TokenTrace,
@@ -324,7 +323,7 @@ def request_of(shown: ShownRun) -> GenerationRequest:
         return shown.request
     return GenerationRequest(
         messages=(Message("user", shown.question or "…"),),
-        stops=StopRules.of(*shown.run.stops),
+        stops=shown.run.rules,
         max_tokens=shown.run.max_tokens,
     )
 

@@ -69,7 +69,7 @@ def shown_answer(
     """Return an answer to a request of another app."""
     request = answer.request
     run = Run(
-        stops=request.stops.strings,
+        rules=request.stops,
         max_tokens=request.max_tokens,
         model_id=entry.model,
         state=RunState.FINISHED,
@@ -112,7 +112,7 @@ def shown_recording(recording: Recording, name: str, question: str = "") -> Show
         speculation=recording.speculation,
     )
     run = Run(
-        stops=recording.rules.strings,
+        rules=recording.rules,
         max_tokens=recording.max_tokens,
         model_id=recording.setting.model,
         state=RunState.FINISHED,

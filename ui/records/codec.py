@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine import (
     CacheMiss,
     Finished,
     InvalidRequest,
     Stop,
+    StopRules,
     Timing,
     ToolCall,
     Usage,
@@ -25,7 +26,13 @@ from engine import (
     stop_options_from_fields,
     stop_options_to_fields,
 )
-from engine.files.json_fields import DamagedFile, Fields, parsed_json
+from engine.files.json_fields import (
+    DamagedFile,
+    Fields,
+    from_values,
+    parsed_json,
+    to_values,
+)
 from engine.recording.saved_run import budget_end_from, speculation_from, stop_from
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.conversations import (
@@ -194,6 +201,8 @@ def run_values(run: Run) -> dict[str, Any]:
         "imported": run.is_imported,
     }
     values.update((name, value) for name, value in optional.items() if value)
+    if run.rules != StopRules.of(*run.stops):
+        values["rules"] = to_values(run.rules)
     if run.finished is not None:
         values["finished"] = dataclasses.asdict(run.finished)
     return values
@@ -210,7 +219,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
     if not all(isinstance(stop, str) for stop in stops):
         raise fields.wrong("stops", "must be a list of texts")
     run = Run(
-        stops=tuple(stops),
+        rules=_rules(fields, stops),
         max_tokens=fields.maybe("max_tokens", int),
         model_id=fields.maybe("model", str) or "",
         state=_state(fields),
@@ -239,6 +248,14 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
     if not run.is_over or (run.state is RunState.FINISHED and run.finished is None):
         run.state = without_end
     return run
+
+
+def _rules(fields: Fields, stops: list[str]) -> StopRules:
+    try:
+        rules = from_values(StopRules | None, fields.maybe("rules", dict))
+    except DamagedFile:  # a later version may know more scopes
+        rules = None
+    return StopRules.of(*stops) if rules is None else cast(StopRules, rules)
 
 
 def _state(fields: Fields) -> RunState:

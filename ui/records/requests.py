@@ -175,7 +175,6 @@ def new_run(
         begun: The text that the answer continues.
     """
     run = Run(
-        stops=request.stops.strings,
         rules=request.stops,
         stop_change=change,
         max_tokens=request.max_tokens,

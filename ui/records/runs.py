@@ -146,8 +146,7 @@ class Run:
     """One generation and its result.
 
     Attributes:
-        stops: The stop sequences it ran with, in their order.
-        rules: All of its stops with their scopes; None if only the sequences are known.
+        rules: The stops it ran with; of earlier versions' runs and other programs', their texts.
         stop_change: How its stops differ from its conversation's list. Not stored.
         max_tokens: Its limit, None for none.
         model_id: The model that answered.
@@ -184,8 +183,7 @@ class Run:
         copied_from: The id of the run that this one was copied from; empty for none. Not stored.
     """
 
-    stops: tuple[str, ...] = ()
-    rules: StopRules | None = None
+    rules: StopRules = field(default_factory=StopRules)
     stop_change: StopChange = NO_CHANGE
     max_tokens: int | None = None
     model_id: str = ""
@@ -312,6 +310,11 @@ class Run:
         """
         past = self.stopped_by
         return self.stop_change if past is None else replace(self.stop_change, without=past)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop sequences it ran with, in their order."""
+        return self.rules.strings
 
     def take_model(self, rules: StopRules, model_id: str) -> None:
         """Note which model answers, once it is loaded, and the stops that it runs with."""

@@ -62,7 +62,7 @@ async def recorded(engine: Engine, asked: GenerationRequest) -> ShownRun:
     traces = Traces()
     traces.level = TraceLevel.STOPS
     generation = await engine.generate(traces.traced(asked))
-    shown = Run(stops=asked.stops.strings, max_tokens=asked.max_tokens, model_id="demo-model")
+    shown = Run(rules=asked.stops, max_tokens=asked.max_tokens, model_id="demo-model")
     trace = traces.begin(shown.id, generation)
     assert trace is not None
     async for event in generation.events():

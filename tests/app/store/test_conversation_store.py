@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore, StoreUnavailable, open_store
+from engine import StopRules
 from tests.app.store.conftest import Use
 from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment
@@ -125,7 +126,7 @@ def test_the_preview_after_a_restart_shows_the_shown_version(use: Use) -> None:
 
 def test_a_running_answer_counts_as_interrupted_after_a_restart(use: Use) -> None:
     written = conversation()
-    run = Run(stops=("x",), state=RunState.STREAMING, text="half of")
+    run = Run(rules=StopRules.of("x"), state=RunState.STREAMING, text="half of")
     written.add(ConversationMessage("user", "more"))
     written.add(ConversationMessage("assistant", run=run))
     kept(use, written)

@@ -1,5 +1,6 @@
 """Conversations for tests."""
 
+from engine import StopRules
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.verdict import verdict_words
 from engine.values.chat import ToolCall
@@ -26,7 +27,7 @@ def sentence_of_stop(value: str) -> str:
 
 def finished_run(text: str = "1 2 3", **fields: object) -> Run:
     run = Run(
-        stops=("END", "\n6"),
+        rules=StopRules.of("END", "\n6"),
         max_tokens=64,
         model_id="demo-model",
         state=RunState.FINISHED,

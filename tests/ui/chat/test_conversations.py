@@ -1,10 +1,15 @@
+import json
+
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from engine import Stop, StopRules, StopScope
+from engine.files.json_fields import Fields
 from ui.chat.storage.conversation_list import ConversationList, ConversationRole
+from ui.records.codec import run_from, run_values
 from ui.records.conversations import UNTITLED, Conversation, StopEntry
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run
+from ui.records.runs import Run, RunState
 from ui.records.store import MemoryConversationStore
 
 
@@ -116,3 +121,14 @@ def test_conversations_that_the_store_finds_late_stand_beside_those_that_are_her
     conversations.take_found([old, pinned, here])
     shown = [conversations.at(row) for row in range(conversations.rowCount())]
     assert shown == [pinned, here, old]
+
+
+def test_a_kept_run_has_the_options_of_its_stops_and_one_of_an_earlier_version_their_texts() -> (
+    None
+):
+    rules = StopRules((Stop("END", StopScope.ALL), Stop("x")), (5,), ignore_eos=True)
+    values = json.loads(json.dumps(run_values(Run(rules=rules, state=RunState.FINISHED))))
+    assert run_from(Fields(values), "").rules == rules
+    unknown = {**values["rules"], "stops": [{"text": "END", "scope": "of a later version"}]}
+    for earlier in ({**values, "rules": None}, {**values, "rules": unknown}):
+        assert run_from(Fields(earlier), "").rules == StopRules.of("END", "x")

@@ -48,7 +48,7 @@ def record(tmp_path: Path) -> Record:
             if max_tokens is not None:
                 asked = replace(asked, max_tokens=max_tokens)
             generation = await engine.generate(traces.traced(asked))
-            shown = Run(stops=asked.stops.strings, max_tokens=max_tokens, model_id="scripted")
+            shown = Run(rules=asked.stops, max_tokens=max_tokens, model_id="scripted")
             trace = traces.begin(shown.id, generation)
             async for event in generation.events():
                 shown.apply(event)

@@ -11,6 +11,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from engine import StopRules
 from engine.scheduling.service import Engine
 from engine.values.chat import ToolCall
 from tests.support.answers.said import finished_run
@@ -66,7 +67,9 @@ async def settled(window: MainWindow) -> None:
 
 async def width_with_an_ordinary_stop(window: MainWindow) -> int:
     """Return how narrow the stop panel can be while it shows why an ordinary answer ended."""
-    said = ConversationMessage("assistant", run=finished_run("Some words END", stops=("END",)))
+    said = ConversationMessage(
+        "assistant", run=finished_run("Some words END", rules=StopRules.of("END"))
+    )
     window.workspace.take_in(Conversation("ordinary", [ConversationMessage("user", "Hi"), said]))
     await settled(window)
     return window.stop_panel.minimumSizeHint().width()
@@ -93,7 +96,7 @@ def test_a_stop_of_4096_characters_scrolls_nothing_sideways(use: Use) -> None:
 def test_an_answer_ended_by_a_long_stop_scrolls_nothing_sideways(use: Use) -> None:
     async def steps(window: MainWindow) -> None:
         least = await width_with_an_ordinary_stop(window)
-        run_ = finished_run(f"Some words {STOP}", stops=(STOP,))
+        run_ = finished_run(f"Some words {STOP}", rules=StopRules.of(STOP))
         said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
         window.workspace.take_in(Conversation("z" * 500, said))
         await settled(window)

@@ -13,6 +13,7 @@ from engine import (
     InvalidRequest,
     StopInfo,
     StopKind,
+    StopRules,
     Timing,
     ToolCall,
     Usage,
@@ -99,7 +100,7 @@ class Said:
                 state=RunState.UNRECORDED,
                 is_imported=True,
                 started_at=self.when,
-                stops=self.stops,
+                rules=StopRules.of(*self.stops),
                 max_tokens=self.max_tokens,
                 tool_calls=list(self.calls),
                 results=list(self.results),
@@ -122,7 +123,8 @@ def add_text(message: ConversationMessage, said: Said) -> None:
         run.tool_calls += said.calls
         run.results += said.results
         run.pictures += said.pictures
-        run.stops, run.max_tokens = run.stops or said.stops, run.max_tokens or said.max_tokens
+        run.rules = run.rules if run.stops else StopRules.of(*said.stops)
+        run.max_tokens = run.max_tokens or said.max_tokens
         _end(run, said.reason)
 
 

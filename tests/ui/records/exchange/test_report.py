@@ -1,3 +1,4 @@
+from engine import StopRules
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import BudgetEnd, Finished, Speculation, Timing, Usage
 from ui.records.runs import Run, RunState, markdown_report
@@ -6,7 +7,9 @@ STOP = StopInfo(StopKind.STOP_STRING, "a|b`\n", 9, "b", text_offset=4, token_ind
 
 
 def a_run() -> Run:
-    run = Run(stops=("a|b`\n", "END"), max_tokens=12, model_id="demo-model", text="one ```x")
+    run = Run(
+        rules=StopRules.of("a|b`\n", "END"), max_tokens=12, model_id="demo-model", text="one ```x"
+    )
     run.apply(Finished(STOP, Usage(8, 2, 3), Timing(first_token_s=0.5, total_s=1)))
     return run
 

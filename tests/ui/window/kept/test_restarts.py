@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
+from engine import StopRules
 from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import Use
 from tests.ui.driving import RunOnLoop, eventually
@@ -127,7 +128,9 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
     async def cut_off() -> None:
         store = await open_store(tmp_path / "conversations.db")
         conversation = Conversation("Cut off", [ConversationMessage("user", COUNT)])
-        streaming = Run(stops=("6",), state=RunState.STREAMING, text="1\n2\n", model_id="m")
+        streaming = Run(
+            rules=StopRules.of("6"), state=RunState.STREAMING, text="1\n2\n", model_id="m"
+        )
         conversation.add(ConversationMessage("assistant", run=streaming))
         store.save(conversation)
         store.save_messages(conversation, list(conversation.tree))
