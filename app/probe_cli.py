@@ -1,4 +1,4 @@
-"""``fullstop-probe``: the probe as a separate program, without the application.
+"""``fullstop-probe``: the probe and ``inspect`` as a separate program, without the application.
 
 The small distribution contains this module and its imports, without Qt and MLX. Main thread.
 """
@@ -6,6 +6,7 @@ The small distribution contains this module and its imports, without Qt and MLX.
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from api.terminal_text import harmless
 from app import __version__, exits
@@ -15,8 +16,14 @@ from app.settings.probe_options import add_options
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return the exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        given = _parser().parse_args(argv)
+        if words[:1] == ["inspect"]:
+            options: Any = _inspect_parser().parse_args(words[1:])
+            from app.commands import inspect
+
+            return inspect.run(options)
+        given = _parser().parse_args(words)
         from app.commands import probe
 
         return probe.run_arguments(given)
@@ -32,10 +39,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exits.INTERRUPTED
 
 
+def _inspect_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fullstop-probe inspect",
+        description="Say what is wrong with an answer that any server gave.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", help="the answer; - reads standard input")
+    parser.add_argument(
+        "--stop",
+        dest="stops",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a stop of the request, taken exactly as given; repeatable",
+    )
+    parser.add_argument("--json", dest="is_json", action="store_true", help="print one JSON object")
+    return parser
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fullstop-probe",
-        description="Test how any server handles stops.",
+        description="Test how any server handles stops. fullstop-probe inspect FILE reads answers.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -6,6 +6,7 @@ Needs no model and no network. Main thread.
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from api.conformance.captures.diagnosis import as_json, as_text, diagnose, has_faults
 from api.conformance.captures.recordings import MOST_BYTES, NotReadable
@@ -14,13 +15,16 @@ from api.conformance.captures.values import Capture, Finding
 from api.terminal_text import harmless
 from app import exits
 from app.exits import CommandError
-from app.settings.options import InspectOptions
 from engine.files.causes import os_cause
+
+if TYPE_CHECKING:
+    # The small distribution has a parser of its own.
+    from app.settings.options import InspectOptions
 
 _Judged = tuple[Capture, Sequence[Finding]]
 
 
-def run(options: InspectOptions) -> int:
+def run(options: "InspectOptions") -> int:
     """Print the answers in the file and their findings; return the exit code."""
     tally = _Tally()
     try:
@@ -60,7 +64,7 @@ class _Tally:
         return exits.INCOMPLETE if self.is_cut else exits.OK
 
 
-def _judged(options: InspectOptions) -> Iterator[_Judged]:
+def _judged(options: "InspectOptions") -> Iterator[_Judged]:
     for capture in captures_of(_read(options.file)):
         yield capture, diagnose(capture, options.stops)
 

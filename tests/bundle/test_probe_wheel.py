@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import os
-import shutil
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -27,7 +27,7 @@ LIBRARIES = (
 # Runs the program and says which of our modules it has loaded, and from where.
 CONFINED = """
 import sys
-from fullstop_probe import main
+from fullstop_probe.app.probe_cli import main
 code = main(sys.argv[1:])
 ours = {
     name: module.__file__ for name, module in sys.modules.items()
@@ -45,17 +45,9 @@ def project() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the distribution, laid out as its wheel lays them out."""
+    """The files of the distribution, as its build writes them."""
     folder = tmp_path_factory.mktemp("wheel")
-    included = project()["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    for source, place in included.items():
-        path = (PROJECT / source).resolve()
-        target = folder / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            shutil.copytree(path, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(path, target)
+    runpy.run_path(str(PROJECT / "hatch_build.py"))["write_package"](ROOT, folder)
     return folder
 
 
@@ -72,12 +64,15 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def confined(tree: Path, libraries: Path, *words: str) -> tuple[int, str, dict[str, str]]:
+def confined(
+    tree: Path, libraries: Path, *words: str, here: Path | None = None
+) -> tuple[int, str, dict[str, str]]:
+    places = [*([here] if here is not None else []), tree, libraries]
     done = subprocess.run(
         # Without the packages of the environment.
         [sys.executable, "-S", "-c", CONFINED, *words],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{libraries}"},
+        cwd=here or tree,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))},
         capture_output=True,
         text=True,
         timeout=120,
@@ -100,18 +95,33 @@ def test_the_program_runs_from_its_own_files_without_qt_and_mlx(
     assert (code, "stop.one_character" in shown) == (0, True)
 
 
+def test_it_runs_in_a_repository_with_folders_of_the_same_names(
+    tree: Path, libraries: Path, tmp_path: Path
+) -> None:
+    for name in ("api", "app", "engine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('this is another one')")
+    answer = {"message": {"role": "assistant", "content": "a"}, "finish_reason": "eos"}
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps({"choices": [{"index": 0, **answer}]}))
+    code, shown, _ = confined(tree, libraries, "http://127.0.0.1:9", here=tmp_path)
+    assert (code, "does not answer" in shown) == (4, True)
+    code, shown, modules = confined(tree, libraries, "inspect", str(file), here=tmp_path)
+    assert code == 1, shown
+    assert "ERROR unknown_reason" in shown
+    assert {name.partition(".")[0] for name in modules} == {"fullstop_probe"}
+
+
 def test_one_name_is_all_that_it_adds_to_an_environment(tree: Path) -> None:
     assert [path.name for path in tree.iterdir()] == ["fullstop_probe"]
 
 
 def test_nothing_is_in_it_that_the_program_does_not_import(tree: Path, libraries: Path) -> None:
-    _, _, modules = confined(tree, libraries, "http://127.0.0.1:9", "--timeout", "5")
-    imported = {Path(path) for path in modules.values()}
-    # Saved answers are read by the application alone, but conformance stays whole.
+    imported = set()
+    for words in (("http://127.0.0.1:9", "--timeout", "5"), ("inspect", "/dev/null")):
+        imported |= {Path(path) for path in confined(tree, libraries, *words)[2].values()}
     unused = {
-        path.relative_to(tree).as_posix()
-        for path in tree.rglob("*.py")
-        if path not in imported and "conformance/captures" not in path.as_posix()
+        path.relative_to(tree).as_posix() for path in tree.rglob("*.py") if path not in imported
     }
     assert unused == set()
 
