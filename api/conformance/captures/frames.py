@@ -99,7 +99,7 @@ def objects_of(text: str, first: int, *, is_alone: bool = True) -> Iterator[str]
         return
     while mark == ",":
         at = _after_space(text, at + 1)
-        end = _end_of_object(text, at)
+        end = end_of_object(text, at)
         yield text[at:end]
         at = _after_space(text, end)
         mark = text[at : at + 1]
@@ -107,7 +107,12 @@ def objects_of(text: str, first: int, *, is_alone: bool = True) -> Iterator[str]
         raise ValueError("it is not an array of objects")
 
 
-def _end_of_object(text: str, begin: int) -> int:
+def end_of_object(text: str, begin: int) -> int:
+    """Return where the object ends that begins at an index.
+
+    Raises:
+        ValueError: There is none, or it has too many values.
+    """
     level = 0
     if text.startswith("{", begin):
         for count, found in enumerate(_MARK.finditer(text, begin)):
@@ -248,6 +253,9 @@ _BODY_LINE = re.compile(r"(?:^|(?<=\r))[ \t]*(?:data:|event:|id:|retry:|:|[{\[])
 # curl -v marks its own remarks, the sent lines and the received lines.
 _CURL_REMARK = re.compile(r"^(?:\* |> ?|[{}] \[)")
 _LINES_AT_ONCE = 10_000
+# What a person pastes, and not a program's recording; other values in it are an answer's, too.
+_PASTED_CHARS = 1024 * 1024
+_MORE_JSON = re.compile(r"^(?:\{|\[|data:|event:)", re.MULTILINE)
 
 
 class BodyForm(StrEnum):
@@ -347,6 +355,16 @@ class _FrameReader:
         body = self._read(text[first:].rstrip(_BLANK))
         try:
             return BodyForm.JSON, [Frame(None, body, kept=parsed(body))]
+        except ValueError:
+            return self._before_other_text(body)
+
+    def _before_other_text(self, body: str) -> tuple[BodyForm, list[Frame]] | None:
+        """Return the frame of a value that a prompt, or other words, follow; None if it is none."""
+        if _MORE_JSON.search(body[:_PASTED_CHARS], 1) or len(body) > _PASTED_CHARS:
+            return None
+        try:
+            end = end_of_object(body, 0)
+            return BodyForm.JSON, [Frame(None, body[:end], kept=parsed(body[:end]))]
         except ValueError:
             return None
 

@@ -70,6 +70,7 @@ class _MessagesStream:
         self._has_ended = False
         self._has_delta = False
         self._open: int | None = None
+        self._is_call = False
         self._blocks = 0
 
     def read(self, frames: tuple[Frame, ...]) -> None:
@@ -163,7 +164,9 @@ class _MessagesStream:
         block = mapping(value.get("content_block"))
         draft.add_text(index, block.get("text"))
         draft.add_thinking(index, block.get("thinking"))
-        if block.get("type") == "tool_use":
+        # The vendor itself runs the tools of other types, such as server_tool_use.
+        self._is_call = block.get("type") == "tool_use"
+        if self._is_call:
             draft.add_call(self._open, block.get("name"), "")
 
     def _add(self, index: int, value: dict[str, Any]) -> None:
@@ -173,7 +176,7 @@ class _MessagesStream:
         delta = mapping(value.get("delta"))
         draft.add_text(index, delta.get("text"))
         draft.add_thinking(index, delta.get("thinking"))
-        if "partial_json" in delta:
+        if "partial_json" in delta and self._is_call:
             draft.add_call(number, "", delta["partial_json"])
 
     def _count(self, value: dict[str, Any]) -> None:
@@ -324,7 +327,9 @@ def _chat_usage(value: Any) -> CapturedUsage:
 
 # Reads answers of the Responses API.
 
-_LAST = ("response.completed", "response.incomplete", "response.failed")
+# The last one is the Realtime API's, whose events are those of Responses otherwise.
+_LAST = ("response.completed", "response.incomplete", "response.failed", "response.done")
+_TEXTS = ("response.output_text", "response.text", "response.output_audio_transcript")
 
 
 def read_responses_whole(draft: Draft, body: dict[str, Any]) -> None:
@@ -360,6 +365,7 @@ class _ResponsesStream:
         self._last: str | None = None
         self._items: set[str] = set()
         self._parts: set[tuple[str, str]] = set()
+        self._texts: dict[tuple[str, str], list[str]] = {}
 
     def read(self, frames: tuple[Frame, ...]) -> None:
         draft = self._draft
@@ -368,6 +374,8 @@ class _ResponsesStream:
             kind = value.get("type") or frame.name
             if frame.is_done_mark or not isinstance(kind, str):
                 continue
+            if "event_id" in value and not kind.startswith("response.") and kind != "error":
+                continue  # the Realtime API's events of the session
             self._check_place(index, kind, value)
             if kind in _LAST:
                 self._last = kind
@@ -410,12 +418,13 @@ class _ResponsesStream:
                 if item not in self._items:
                     draft.misplaced(index, "A part is added to an item that was not added.")
                 self._parts.add(part)
-            case "response.output_text.delta":
+            case _ if kind.endswith(".delta") and kind.removesuffix(".delta") in _TEXTS:
                 if part not in self._parts:
                     draft.misplaced(index, "Text comes for a part that was not added.")
                 draft.add_text(index, value.get("delta"))
+                self._texts.setdefault(part, []).append(str(value.get("delta") or ""))
             case "response.output_text.done":
-                if value.get("text") != draft.text:
+                if value.get("text") != "".join(self._texts.get(part, ())):
                     draft.find(
                         "text_differs",
                         Severity.ERROR,

@@ -44,7 +44,7 @@ _ASKING = ("messages", "prompt", "input", "inputs", "contents", "text", "input_i
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A request and its answer."""
+    """A request and its answer; some programs do not keep why it ended."""
 
     url: str
     request: str = ""
@@ -52,6 +52,7 @@ class Record:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: str = ""
     problem: str = ""
+    lacks_reason: bool = False
 
     @property
     def asks_a_model(self) -> bool:
@@ -68,6 +69,9 @@ class Record:
         if self.problem:
             sentence = f"The body of the answer was not captured: {self.problem}."
             notes = (Finding("body_missing", Severity.WARNING, sentence),)
+        if self.lacks_reason:
+            sentence = "The record does not hold why the answer ended."
+            notes = (*notes, Finding("details_missing", Severity.NOTE, sentence))
         return replace(
             parts,
             status=self.status,

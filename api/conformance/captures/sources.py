@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from api.conformance.captures.draft import items, mapping
+from api.conformance.captures.exports import exported
 from api.conformance.captures.frames import BodyForm, Framed, framed, line_start
 from api.conformance.captures.recognition import read_framed
 from api.conformance.captures.recordings import (
@@ -53,12 +54,31 @@ _TIME = re.compile(
 )
 
 
+# Colours, as ``jq -C`` and docker compose write them.
+_COLOR = re.compile(r"\x1b\[[\d;]*m")
+# A service's name before each line, as docker compose writes it.
+_SERVICE = re.compile(r"^[\w.\-/]{1,80} +\| ?", re.MULTILINE)
+_INLINE = re.compile(r"```(?:[a-z]{1,10} )?[ \t]*([{\[][^\n]*?)```")
+
+
+def without_colors(text: str) -> str:
+    """Return a text without a terminal's colours."""
+    return _COLOR.sub("", text) if "\x1b[" in text[:_BEGINNING_CHARS] else text
+
+
 def unwrapped(text: str) -> Iterator[str]:
     """Yield the parts of a text that may contain answers, without the text around their lines."""
-    text = _without_quotes(text)
+    text = _without_services(_without_quotes(text))
     blocks = _fenced(text)
     for block in blocks or [text]:
         yield _without_indent(_without_times(block))
+
+
+def _without_services(text: str) -> str:
+    lines = [line for line in text[: _BEGINNING_CHARS // 16].split("\n")[:200] if line.strip()]
+    named = sum(_SERVICE.match(line) is not None for line in lines)
+    # The last of the lines looked at may be cut.
+    return _SERVICE.sub("", text) if named and named >= len(lines) - 1 else text
 
 
 def _without_quotes(text: str) -> str:
@@ -87,6 +107,7 @@ def _fenced(text: str) -> list[str]:
             opening = None
     if opening is not None:
         blocks.append(text[opening.end() + 1 :])
+    blocks = blocks or _INLINE.findall(text)
     return [block for block in blocks if block.strip()]
 
 
@@ -110,7 +131,7 @@ def _without_indent(text: str) -> str:
 
 _END = re.compile(
     r'"(?:finish_reason|finishReason|done_reason|stop_reason|stopReason|stop_type)"\s*:\s*["{]'
-    r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"'
+    r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed|done)"'
     r'|"generated_text"\s*:\s*"|"(?:done|stop)"\s*:\s*true|"error"|Exception"|messageStop'
 )
 _DONE = re.compile(r'"(?:done|stop)"\s*:\s*true')
@@ -284,7 +305,8 @@ def _framed(content: bytes | str) -> Iterator[Framed]:
 
 def _framed_records(records: Iterable[Record]) -> Iterator[Framed]:
     for number, record in enumerate(records, 1):
-        yield record.framed(number)
+        parts = record.framed(number)
+        yield replace(parts, is_dump=_is_dump(parts))
 
 
 def _framed_text(text: str, decode: Decode) -> Iterator[Framed]:
@@ -293,6 +315,10 @@ def _framed_text(text: str, decode: Decode) -> Iterator[Framed]:
         yield from _framed_archive(text, begin, decode)
         return
     notes: tuple[Finding, ...] = ()
+    text = without_colors(text)
+    if (records := exported(text)) is not None:
+        yield from _framed_records(records)
+        return
     trace = traced(text)
     if trace is not None:
         # The trace's characters are bytes: see ``traced``.

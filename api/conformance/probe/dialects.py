@@ -350,6 +350,7 @@ class Driver:
     can_think: bool = True
     has_chat_template: bool = True
     names_stop: bool = False
+    may_keep_stop: bool = False
     are_stops_standard: bool = True
     limit_name: str = ""
     least_tokens: int = 1
@@ -483,6 +484,7 @@ OTHER_DRIVERS = (
         prompt_path=("inputs",),
         is_envelope=is_ollama_error,
         words=words_of("finish_reason", "eos_token", "stop_sequence", "length"),
+        may_keep_stop=True,
         takes_string=False,
         can_think=False,
         has_chat_template=False,
