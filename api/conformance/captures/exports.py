@@ -1,4 +1,4 @@
-"""Finds answers in what other programs export: logs of LiteLLM, Postman, Langfuse, spans, mitmproxy.
+"""Finds answers in what others export: LiteLLM's logs, Postman, Langfuse, spans, mitmproxy.
 
 Pure; any thread.
 """
