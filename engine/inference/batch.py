@@ -15,7 +15,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator, PromptProcessingBatch
-from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, make_prompt_cache
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
 from engine.grammar.masks import settle
@@ -38,69 +38,11 @@ from engine.inference.mlx_lm_internals import (
 )
 from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
 from engine.inference.prompt_scorer import PromptScorer
+from engine.inference.running_cache import prepare_to_run
 from engine.inference.sequence import LANES, WORTH_TOKENS, Departure, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
 from engine.values.events import CacheMiss
 from engine.values.tokens import PromptScores
-
-# Caches of running rows that use no attention mask where it would hide nothing. Engine thread.
-#
-# mlx-lm pads rows of different lengths on the left, and hides the padding by a mask. It makes the
-# mask at every step, and every layer applies it, even for a single row or for rows of the same
-# length, which have no padding. Without the mask the model computes the same numbers faster.
-
-
-class UnmaskedCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
-    """A ``BatchKVCache`` that needs no mask for one token of rows without padding."""
-
-    # Whether no row has padding, and the paddings for which that was checked.
-    _is_even = False
-    _known_for: Any = None
-
-    def make_mask(self, N: int, return_array: bool = False, **options: Any) -> Any:  # noqa: N803
-        """Return the mask for the next ``N`` tokens of each row; None where it hides nothing."""
-        is_plain = N == 1 and not return_array and options.get("window_size") is None
-        if is_plain and self._needs_no_mask():
-            return None
-        return super().make_mask(N, return_array, **options)
-
-    def update_and_fetch(self, keys: Any, values: Any) -> Any:
-        """Add keys and values of shape (rows, heads, tokens, size); return all of them."""
-        found = super().update_and_fetch(keys, values)
-        if keys.shape[2] == 1 and self._needs_no_mask():
-            # The offset is known without computing: mlx-lm's lazy sum is never evaluated.
-            self.offset = mx.array([self.size()] * keys.shape[0])
-        return found
-
-    def _needs_no_mask(self) -> bool:
-        if self._known_for is not self.left_padding:
-            self._known_for = self.left_padding
-            self._is_even = not any(self.left_padding.tolist())
-        return self._is_even
-
-    # These change the paddings in place.
-
-    def filter(self, batch_indices: Any) -> None:
-        """Keep the given rows."""
-        super().filter(batch_indices)
-        self._known_for = None
-
-    def finalize(self) -> None:
-        """Move the rows to the right by the paddings that were prepared."""
-        super().finalize()
-        self._known_for = None
-
-
-def unmask(cache: abc.Sequence[Any]) -> None:
-    """Let the parts of a running batch's cache skip needless masks from now on."""
-    for part in cache:
-        if type(part) is BatchKVCache:
-            part.__class__ = UnmaskedCache
-        elif type(part) is ArraysCache:
-            # States have no padding once their prompt was read, but mlx-lm keeps the paddings.
-            part.left_padding = None
-        elif isinstance(part, CacheList):
-            unmask(part.caches)
 
 
 class _ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm has no types
@@ -201,7 +143,7 @@ class Generators:
         set_reading(batch, chunk, self._rows if chunk else 0, together)
         read, sampled = batch.next()
         if read:
-            unmask(DecodingRows(batch).cache)
+            prepare_to_run(DecodingRows(batch).cache)
             if not self._is_cut_anywhere:
                 with self.stream():
                     straighten_windows(batch)

@@ -23,8 +23,16 @@ _PADDING_IS_READ = {
     "recurrent_gemma",
     "rwkv7",
 }
-# Those that fail, or decode wrongly, beside sequences of other lengths.
-_NO_BATCH = {"afm7", "gemma2", "gpt_bigcode", "longcat_flash_ngram", "phi3small"}
+# Those that fail, or decode wrongly, beside sequences of other lengths: the blocks that
+# ``minimax_m3_vl`` attends to begin where the padding does, the others fail.
+_NO_BATCH = {
+    "afm7",
+    "gemma2",
+    "gpt_bigcode",
+    "longcat_flash_ngram",
+    "minimax_m3_vl",
+    "phi3small",
+}
 # Those whose masks depend on how many tokens a pass has: a window that is one token longer, blocks.
 _NO_DRAFTS = {"phi3small", "plamo3"}
 

@@ -110,13 +110,20 @@ class ScriptedModel(nn.Module):
         self.calls.append((rows, width))
         self.fault(len(self.calls))
         keys = inputs.astype(mx.float32)[:, None, :, None]
-        history, _ = cache[0].update_and_fetch(keys, keys)
+        # Beside each id stands its place, since a block of keys need not be in order.
+        numbers = mx.array(cache[0].offset).reshape(-1, 1) + mx.arange(width)
+        values = mx.broadcast_to(numbers.astype(mx.float32)[:, None, :, None], keys.shape)
+        history, written = cache[0].update_and_fetch(keys, values)
         # A pass that checks guesses needs what follows each token; reading a prompt does not.
         places = width if width <= _MOST_CHECKED else 1
-        following = [
-            [self._next(row[: len(row) - places + place + 1]) for place in range(places)]
-            for row in history[:, 0, :, 0].astype(mx.int32).tolist()
-        ]
+        ends: Any = mx.broadcast_to(numbers[:, -1] + 1, (rows,)).tolist()
+        read: Any = mx.concatenate([written, history], axis=-1)[:, 0].astype(mx.int32).tolist()
+        following = []
+        for end, row in zip(ends, read, strict=True):
+            ids = [token for _, token in sorted(row[max(0, len(row) - end) :])]
+            following.append(
+                [self._next(ids[: len(ids) - places + place + 1]) for place in range(places)]
+            )
         chosen = mx.array(following)[:, :, None] == mx.arange(self._size)
         logits = mx.where(chosen, 20.0, 0.0)
         return mx.broadcast_to(logits, (rows, width, self._size))

@@ -24,6 +24,7 @@ from mlx_lm.models.cache import (
 )
 
 from engine.inference.mlx_lm_internals import cut_window, cut_windows, straighten
+from engine.inference.running_cache import RunningKVCache, cut_rows
 
 _log = logging.getLogger(__name__)
 # If every row has this many empty places on its left, copying the block to remove them pays.
@@ -178,12 +179,7 @@ class Rollback:
             return
         least = min(surplus)
         more = [one - least for one in surplus]
-        keys = [part for part in parts_of(cache) if not isinstance(part, ArraysCache)]
-        for part in keys:
-            _cut(part, least, more)
-        if any(more) and keys:
-            mx.eval([part.state for part in keys])
-            _close_gap(keys, len(surplus))
+        _cut([part for part in parts_of(cache) if not isinstance(part, ArraysCache)], least, more)
         done = self._pass
         if done is None:
             return
@@ -389,7 +385,7 @@ class _Watching:
             module.__class__ = kind
 
 
-_KINDS = (ArraysCache, BatchKVCache, BatchRotatingKVCache)
+_KINDS = (ArraysCache, RunningKVCache, BatchRotatingKVCache)
 
 
 def _takes_cache(kind: type) -> bool:
@@ -421,25 +417,17 @@ def _joined(slot: Sequence[Any], order: mx.array) -> Any:
     return None if slot[0] is None else mx.concatenate(list(slot), axis=0)[order]
 
 
-def _cut(part: Any, least: int, more: Sequence[int]) -> None:
-    """Remove ``least`` tokens of all sequences, and then ``more[row]`` of each.
-
-    mlx-lm's rows are right-aligned in one block. Tokens that all rows lose are cut off. Where one
-    row loses more than another, its keys and values are moved to the right, which copies the block.
-    """
-    if isinstance(part, BatchRotatingKVCache):
-        cut_windows(part, least, more)
-        return
-    if least:
-        part.trim(least)
-    if any(more):
-        part.prepare(right_padding=list(more))
-        part.finalize()
-
-
-def _close_gap(parts: Sequence[Any], rows: int) -> None:
-    """Remove places that are empty in all rows; moving rows to the right makes more of them."""
-    plain = [part for part in parts if isinstance(part, BatchKVCache)]
-    if plain and min(plain[0].left_padding.tolist()) >= _LEAST_EMPTY:
-        for part in plain:
-            part.filter(list(range(rows)))
+def _cut(parts: Sequence[Any], least: int, more: Sequence[int]) -> None:
+    """Remove ``least`` tokens of all sequences, and then ``more[row]`` of each."""
+    keys = [part for part in parts if isinstance(part, RunningKVCache)]
+    for part in parts:
+        if isinstance(part, BatchRotatingKVCache):
+            cut_windows(part, least, more)
+        elif least:
+            part.trim(least)
+    if keys and any(more):
+        cut_rows(keys, more)
+        # Rows that are cut leave empty places on their left.
+        if min(keys[0].left_padding.tolist()) >= _LEAST_EMPTY:
+            for part in keys:
+                part.filter(list(range(len(more))))

@@ -7,7 +7,8 @@ import pytest
 from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache
 
 from engine.inference.backend import BatchLimits
-from engine.inference.batch import RunningBatch, UnmaskedCache, unmask
+from engine.inference.batch import RunningBatch
+from engine.inference.running_cache import RunningKVCache, prepare_to_run
 from engine.inference.sequence import Sequence as BatchSequence
 from tests.support.models.tiny_models import tiny_model
 
@@ -20,7 +21,7 @@ def batch_of(*lengths: int) -> Any:
         row.update_and_fetch(mx.zeros((1, 1, length, 4)), mx.zeros((1, 1, length, 4)))
         rows.append(row)
     found: Any = BatchKVCache.merge(rows)
-    unmask([found])
+    prepare_to_run([found])
     return found
 
 
@@ -95,8 +96,8 @@ def test_rows_know_how_many_tokens_each_of_them_has(lengths: tuple[int, ...]) ->
 
 def test_caches_inside_of_others_are_found() -> None:
     inner = BatchKVCache([0])
-    unmask([CacheList(inner, KVCache())])
-    assert isinstance(inner, UnmaskedCache)
+    prepare_to_run([CacheList(inner, KVCache())])
+    assert isinstance(inner, RunningKVCache)
 
 
 class Masks:
@@ -143,7 +144,7 @@ def test_answers_are_the_same_with_and_without_masks(
         alone.append(answer_alone(batch, prompt, 48))
         batch.close()
     if is_masked:
-        monkeypatch.setattr(UnmaskedCache, "make_mask", BatchKVCache.make_mask)
+        monkeypatch.setattr(RunningKVCache, "make_mask", BatchKVCache.make_mask)
     batch = RunningBatch(model, BatchLimits(64, 0, 8, guesses=False))
     # The longest is first: however much it decodes while the others are read, it stays the longest.
     together: dict[int, list[int]] = {batch.insert(BatchSequence(prompts[0])): []}

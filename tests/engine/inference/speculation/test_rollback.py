@@ -7,6 +7,7 @@ import pytest
 from mlx import nn
 from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
+from engine.inference.running_cache import prepare_to_run
 from engine.inference.speculation import rollback
 from engine.inference.speculation.rollback import Rollback
 from tests.support.models.architectures import architecture_model
@@ -34,7 +35,9 @@ def _cache_of(model: Any, prompts: Any) -> list[Any]:
     caches = [make_prompt_cache(model) for _ in prompts]
     for prompt, cache in zip(prompts, caches, strict=True):
         model(mx.array([list(prompt)]), cache=cache)
-    return [part[0].merge(list(part)) for part in zip(*caches, strict=True)]
+    cache = [part[0].merge(list(part)) for part in zip(*caches, strict=True)]
+    prepare_to_run(cache)
+    return cache
 
 
 def _next_logits(model: Any, cache: list[Any], rows: int) -> mx.array:
@@ -60,6 +63,28 @@ def test_each_sequence_goes_on_behind_its_last_token_that_stays(
     ]
     expected = _next_logits(model, _cache_of(model, read), 3)
     assert mx.allclose(_next_logits(model, cache, 3), expected, atol=1e-4)
+
+
+def test_what_leaves_the_batch_is_in_the_order_of_its_tokens() -> None:
+    model = architecture_model("qwen3")
+    cache = _cache_of(model, _PROMPTS)
+    undone = Rollback(model)
+    read = [[*prompt] for prompt in _PROMPTS]
+    for kept in ((2, 4, 1), (4, 0, 4), (1, 3, 2), (4, 4, 0)):
+        undone.read(mx.array(_DRAFTS), cache)
+        undone.take_back(cache, [4 - one for one in kept])
+        for tokens, draft, count in zip(read, _DRAFTS, kept, strict=True):
+            tokens += draft[:count]
+    for part in cache:
+        part.filter([0, 1])
+        part.extend(type(part).merge([part.extract(1)]))
+    for place, tokens in enumerate([read[0], read[1], read[1]]):
+        alone = make_prompt_cache(model)
+        model(mx.array([tokens]), cache=alone)
+        for part, fresh in zip(cache, alone, strict=True):
+            found, expected = part.extract(place), fresh.keys[:, :, : fresh.offset]
+            assert found.offset == len(tokens)
+            assert mx.allclose(found.keys, expected, atol=1e-4)
 
 
 def test_only_recurrences_run_again(monkeypatch: pytest.MonkeyPatch) -> None:

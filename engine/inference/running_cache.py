@@ -1,0 +1,138 @@
+"""The keys and values of the sequences that decode together. Engine thread.
+
+mlx-lm right-aligns them in one block and hides the padding on the left by a mask. It makes the mask
+at every step, and every layer applies it, even where nothing is padded: there is none here then.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList
+
+
+class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
+    """A ``BatchKVCache`` without needless masks, from whose end each sequence is cut as it needs.
+
+    Where one sequence is cut shorter than the others, mlx-lm would move all of its keys and values
+    to the right. Here its oldest ones fill the gap: attention does not care in which order keys
+    stand that are all visible. What leaves the block is put in order again.
+    """
+
+    left_padding: Any
+    offset: Any
+    # Whether the order matters after all: of keys that an index scores equally, it takes the first.
+    is_ordered = False
+
+    # Whether no row has padding, and the paddings for which that was checked.
+    _is_even = False
+    _known_for: Any = None
+    # For each row: the places of what was moved, each with the place where it was written at first.
+    # Places are counted from where the block began, which was this many places to the left.
+    _moved: list[dict[int, int]] | None = None
+    _begin = 0
+
+    def make_mask(self, N: int, return_array: bool = False, **options: Any) -> Any:  # noqa: N803
+        """Return the mask for the next ``N`` tokens of each row; None where it hides nothing."""
+        is_plain = N == 1 and not return_array and options.get("window_size") is None
+        if is_plain and self._needs_no_mask():
+            return None
+        return super().make_mask(N, return_array, **options)
+
+    def update_and_fetch(self, keys: Any, values: Any) -> Any:
+        """Add keys and values of shape (rows, heads, tokens, size); return all of them."""
+        found = super().update_and_fetch(keys, values)
+        if keys.shape[2] == 1 and self._needs_no_mask():
+            # The offset is known without computing: mlx-lm's lazy sum is never evaluated.
+            self.offset = mx.array([self.size()] * keys.shape[0])
+        return found
+
+    def _needs_no_mask(self) -> bool:
+        if self._known_for is not self.left_padding:
+            self._known_for = self.left_padding
+            self._is_even = not any(self.left_padding.tolist())
+        return self._is_even
+
+    def note_moves(self, sources: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
+        """Note that the last places of each row hold what was at other places."""
+        if self._moved is None:
+            self._moved = [{} for _ in counts]
+        for moved, row, count in zip(self._moved, sources, counts, strict=True):
+            for place, source in zip(range(self._idx - count, self._idx), row, strict=True):
+                written = moved.pop(source + self._begin, source + self._begin)
+                moved[place + self._begin] = written
+
+    def extract(self, idx: int) -> Any:
+        """Return the cache of one row, in the order of its tokens."""
+        alone = super().extract(idx)
+        if self._moved is not None and (moved := self._moved[idx]):
+            first = self._idx - alone.offset + self._begin
+            written = [moved.get(first + n, first + n) for n in range(alone.offset)]
+            order = mx.array(sorted(range(len(written)), key=written.__getitem__))
+            alone.keys, alone.values = alone.keys[:, :, order], alone.values[:, :, order]
+        return alone
+
+    def filter(self, batch_indices: Any) -> None:
+        """Keep the given rows."""
+        end = self._idx
+        super().filter(batch_indices)
+        self._begin += end - self._idx
+        if self._moved is not None:
+            self._moved = [self._moved[row] for row in batch_indices]
+        self._known_for = None
+
+    def extend(self, other: Any) -> None:
+        """Add the rows of another cache."""
+        end, rows = self._idx, other.offset.shape[0]
+        super().extend(other)
+        self._begin += end - self._idx
+        if self._moved is not None:
+            self._moved += [{} for _ in range(rows)]
+
+    def finalize(self) -> None:
+        """Move the rows to the right by the paddings that were prepared."""
+        super().finalize()
+        self._known_for = None
+
+
+def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
+    """Remove the last ``more[row]`` tokens of each row from all parts; one row loses none."""
+    paddings, removed = parts[0].left_padding.tolist(), mx.array(list(more))
+    end, most = parts[0].size(), max(more)
+    # A row of few tokens moves them all.
+    counts = [min(one, end - one - left) for one, left in zip(more, paddings, strict=True)]
+    sources = [range(left, left + one) for left, one in zip(paddings, counts, strict=True)]
+    places = mx.array(
+        [[*range(end - most, end - len(row)), *row] for row in sources],
+    )[:, None, :, None]
+    moving = []
+    for part in parts:
+        if part.is_ordered:
+            part.prepare(right_padding=list(more))
+            part.finalize()
+            continue
+        part.note_moves(sources, counts)
+        part.offset = part.offset - removed
+        part.left_padding = part.left_padding + removed
+        moving += [
+            (one, mx.take_along_axis(one, places, axis=2)) for one in (part.keys, part.values)
+        ]
+    # Only then does nothing else use the blocks, so that they are changed where they are.
+    mx.eval([moved for _, moved in moving])
+    for block, moved in moving:
+        block[..., end - most : end, :] = moved
+
+
+def prepare_to_run(cache: Sequence[Any]) -> None:
+    """Let the parts of a running batch's cache be what they are here from now on."""
+    for part in cache:
+        if type(part) is BatchKVCache:
+            part.__class__ = RunningKVCache
+        elif type(part) is ArraysCache:
+            # States have no padding once their prompt was read, but mlx-lm keeps the paddings.
+            part.left_padding = None
+        elif isinstance(part, CacheList):
+            prepare_to_run(part.caches)
+            inner = [one for one in part.caches if isinstance(one, RunningKVCache)]
+            for one in inner:
+                one.is_ordered = len(inner) > 1
