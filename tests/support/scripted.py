@@ -116,14 +116,15 @@ class ScriptedModel(nn.Module):
         history, written = cache[0].update_and_fetch(keys, values)
         # A pass that checks guesses needs what follows each token; reading a prompt does not.
         places = width if width <= _MOST_CHECKED else 1
-        ends: Any = mx.broadcast_to(numbers[:, -1] + 1, (rows,)).tolist()
-        read: Any = mx.concatenate([written, history], axis=-1)[:, 0].astype(mx.int32).tolist()
-        following = []
-        for end, row in zip(ends, read, strict=True):
-            ids = [token for _, token in sorted(row[max(0, len(row) - end) :])]
-            following.append(
-                [self._next(ids[: len(ids) - places + place + 1]) for place in range(places)]
-            )
+        ends = mx.broadcast_to(numbers[:, -1:] + 1, (rows, 1))
+        total = history.shape[2]
+        is_padding = mx.arange(total) < total - ends
+        order = mx.argsort(mx.where(is_padding, -1.0, written[:, 0, :, 0]), axis=-1)
+        read: Any = mx.take_along_axis(history[:, 0, :, 0], order, axis=-1)
+        following = [
+            [self._next(row[: len(row) - places + place + 1]) for place in range(places)]
+            for row in read.astype(mx.int32).tolist()
+        ]
         chosen = mx.array(following)[:, :, None] == mx.arange(self._size)
         logits = mx.where(chosen, 20.0, 0.0)
         return mx.broadcast_to(logits, (rows, width, self._size))

@@ -2,7 +2,7 @@
 
     python -m tests.lab.benchmarks.engine [--rounds 5] [--only matcher,one,…]
     python -m tests.lab.benchmarks.engine --only constraint
-    python -m tests.lab.benchmarks.engine --only copy,page,plain,draft,forced
+    python -m tests.lab.benchmarks.engine --only copy,page,plain,draft,forced,kinds
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. The ratio of
 the processor's time says more than that of the speeds while other programs run. Nothing here
@@ -255,6 +255,22 @@ def forced(rounds: int) -> None:
     sides.close()
 
 
+def kinds(rounds: int) -> None:
+    """An answer that copies, and tokens that are taken back, with every kind of cache."""
+    from tests.lab.benchmarks.guesses.kinds import KINDS, KindSides, rollback_share
+
+    for kind in KINDS:
+        ours, theirs = alternate(rounds, *KindSides(kind).sides)
+        report(
+            f"{kind}: copying with drafts / without",
+            f"{ours / theirs:.2f}",
+            f">= 2.0   ({compared(ours, theirs)})",
+        )
+        for kept in ((3,), (3, 8, 1, 5)):
+            share = rollback_share(kind, kept, rounds)
+            report(f"{kind}: back to {kept} of 8 / the pass", f"{share:.3f}", "<= 0.05")
+
+
 def rss_mb() -> float:
     """Return the resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -300,7 +316,9 @@ def main() -> None:
         drafting(options.rounds)
     if "forced" in only:
         forced(options.rounds)
-    if only <= {"matcher", "copy", "page", "plain", "draft", "forced"}:
+    if "kinds" in only:
+        kinds(options.rounds)
+    if only <= {"matcher", "copy", "page", "plain", "draft", "forced", "kinds"}:
         return
     running: Any = Running()
     if "one" in only:

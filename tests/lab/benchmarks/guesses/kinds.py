@@ -1,0 +1,173 @@
+"""Answers that copy, by models of every kind of cache, and what taking tokens back costs.
+
+The models have random weights and the demo model's size, or a larger one. They do all of their work, and then say
+what a script wants, so that what is copied is known.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx_lm.models import gemma3_text, qwen3, qwen3_next
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.inference.backend import BatchLimits
+from engine.inference.batch import RunningBatch
+from engine.inference.running_cache import prepare_to_run
+from engine.inference.sequence import Sequence as BatchSequence
+from engine.inference.speculation.rollback import Rollback
+from engine.inference.speculation.sources import PromptLookup
+from tests.lab.benchmarks.guesses.guessing import page
+
+_SIZE: dict[str, Any] = {
+    "hidden_size": 128,
+    "intermediate_size": 384,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+    "rms_norm_eps": 1e-6,
+    "vocab_size": 768,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
+_STATES: dict[str, Any] = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 4,
+    "linear_key_head_dim": 32,
+    "linear_value_head_dim": 32,
+    "linear_conv_kernel_dim": 4,
+    "num_experts": 0,
+    "num_experts_per_tok": 0,
+    "decoder_sparse_step": 1,
+    "shared_expert_intermediate_size": 0,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 0,
+    "partial_rotary_factor": 0.5,
+    "full_attention_interval": 4,
+}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "keys and values": (qwen3, {}),
+    "states": (qwen3_next, _STATES),
+    "full windows": (gemma3_text, {"sliding_window": 128, "sliding_window_pattern": 4}),
+}
+# What a recurrence costs is small beside the weights, as it is in models that people use.
+_WIDE: dict[str, Any] = {
+    "hidden_size": 1024,
+    "intermediate_size": 2816,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "linear_num_value_heads": 8,
+    "linear_num_key_heads": 8,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+}
+_COPIED = 320
+_WIDTH = 8
+_CERTAIN = 1e4
+
+
+def model_of(kind: str, **other: Any) -> Any:
+    """Return the model of a kind, with other sizes than the demo model's where they are given."""
+    module, more = KINDS[kind]
+    mx.random.seed(1)
+    name = module.__name__.rpartition(".")[2]
+    model = module.Model(module.ModelArgs.from_dict({"model_type": name, **_SIZE, **more, **other}))
+    model.set_dtype(mx.float32)
+    mx.eval(model.parameters())
+    return model
+
+
+class _Says(nn.Module):
+    """A model that computes everything and then says a script; its layers can be found."""
+
+    def __init__(self, model: Any, prompt_tokens: int, script: Sequence[int]) -> None:
+        super().__init__()
+        self.inner = model
+        self.script = mx.array(script)
+        self._begin = prompt_tokens - 1
+
+    @property
+    def layers(self) -> Any:
+        return self.inner.layers
+
+    def make_cache(self) -> Any:
+        return make_prompt_cache(self.inner)
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        # States know no place.
+        part = next(one for one in cache if hasattr(one, "offset"))
+        read = mx.array(part.offset).reshape(-1, 1)
+        logits: mx.array = self.inner(inputs, cache=cache)
+        place = mx.clip(read + mx.arange(inputs.shape[1]) - self._begin, 0, self.script.size - 1)
+        chosen = self.script[mx.broadcast_to(place, inputs.shape)][..., None]
+        return mx.put_along_axis(logits, chosen, mx.array(_CERTAIN), axis=-1)
+
+
+class KindSides:
+    """An answer that copies 320 tokens, with drafts and without."""
+
+    def __init__(self, kind: str) -> None:
+        text = page(_COPIED)
+        self._prompt = [*page(16, seed=3), *text, *page(8, seed=5)]
+        self._script = text
+        model = _Says(model_of(kind), len(self._prompt), text)
+        self._batches = {
+            drafts: RunningBatch(model, BatchLimits(512, 0, 8, guesses=drafts))
+            for drafts in (True, False)
+        }
+        for drafts in (True, False):
+            self._rate(drafts=drafts)  # what passes cost is learnt
+
+    @property
+    def sides(self) -> tuple[Callable[[], float], Callable[[], float]]:
+        """With drafts, and without: tokens for a second of CPU time."""
+        return lambda: self._rate(drafts=True), lambda: self._rate(drafts=False)
+
+    def _rate(self, *, drafts: bool) -> float:
+        batch = self._batches[drafts]
+        number = batch.insert(BatchSequence(self._prompt, sources=[PromptLookup(self._prompt)]))
+        found: list[int] = []
+        began_s = 0.0
+        while len(found) < _COPIED:
+            sampled = batch.step().sampled
+            began_s = began_s or (time.process_time() if sampled else 0.0)
+            found += [token for _, token, _ in sampled]
+        took_s = time.process_time() - began_s
+        assert found[:_COPIED] == self._script
+        batch.leave({number: 0})
+        return (_COPIED - 1) / took_s
+
+
+def rollback_share(kind: str, kept: Sequence[int], rounds: int, prompt: int = 150) -> float:
+    """Return what taking tokens back costs, as a share of the CPU time of the pass before it.
+
+    Args:
+        kind: One of ``KINDS``.
+        kept: How many of 8 tokens each sequence keeps.
+        rounds: How often it is measured.
+        prompt: Tokens of each sequence before the pass.
+    """
+    model = model_of(kind, **_WIDE)
+    caches = []
+    for row in range(len(kept)):
+        caches.append(make_prompt_cache(model))
+        model(mx.array([page(prompt, seed=row)]), cache=caches[-1])
+    cache = [part[0].merge(list(part)) for part in zip(*caches, strict=True)]
+    prepare_to_run(cache)
+    undone = Rollback(model)
+    undone.most_tokens(cache)
+    shares = []
+    for _ in range(rounds + 2):
+        tokens = mx.random.randint(0, 768, (len(kept), _WIDTH))
+        began_s = time.process_time()
+        mx.eval(undone.read(tokens, cache), [part.state for part in cache])
+        read_s = time.process_time()
+        undone.take_back(cache, [_WIDTH - one for one in kept])
+        mx.eval([part.state for part in cache])
+        shares.append((time.process_time() - read_s) / (read_s - began_s))
+    return sorted(shares[2:])[rounds // 2]
