@@ -1,7 +1,7 @@
 """Answers that copy, by models of every kind of cache, and what taking tokens back costs.
 
-The models have random weights and the demo model's size, or a larger one. They do all of their work,
-and then say what a script wants, so that what is copied is known.
+The models have random weights and the demo model's size, or a larger one. They do all of their
+work, and then say what a script wants, so that what is copied is known.
 """
 
 import time
