@@ -374,18 +374,19 @@ class InspectorWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
+        splitter = QSplitter(Qt.Orientation.Vertical)
+        # In its place before it holds anything: what moves is styled again with all that it holds.
+        column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=self)
         for tab, part in zip(TABS, self._tabs, strict=True):
             self.tabs.addTab(part, tab.title)
         upper = QWidget()
         column((self.tape, 1), self.legend, self.token, self.others, spacing=6, on=upper)
         self.others.setProperty("role", "muted")
-        splitter = QSplitter(Qt.Orientation.Vertical)
         splitter.addWidget(upper)
         splitter.addWidget(self._lower())
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
-        column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=self)
 
     def _lower(self) -> QWidget:
         """Return the tabs, above what can be done where one of them lacks data: they stay there."""

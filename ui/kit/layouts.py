@@ -111,15 +111,19 @@ def form(
     return layout
 
 
-def scrolling(inside: QWidget, says: str, *, goes_sideways: bool = True) -> QScrollArea:
+def scrolling(
+    inside: QWidget, says: str, parent: QWidget | None = None, *, goes_sideways: bool = True
+) -> QScrollArea:
     """Return an area without a frame that scrolls a widget.
 
     Args:
         inside: What is scrolled; it is as wide as the area, if it can be.
         says: What a screen reader calls the area; empty for nothing.
+        parent: The widget that it will be in. The area styles what it scrolls, to ask for its
+            size; in a window that it joins later, all of that would be styled once more.
         goes_sideways: Whether it scrolls sideways, too.
     """
-    area = QScrollArea()
+    area = QScrollArea(parent)
     area.setAccessibleName(says)
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)

@@ -325,8 +325,6 @@ class ModelsWindow(OwnWindow):
 
     def _lay_out(self) -> None:
         self.tabs.setDocumentMode(True)
-        self.tabs.addTab(self.local, "On This Computer")
-        self.tabs.addTab(self.finding, "Find Models")
         column(
             self.loaded,
             column(self.question, margins=(20, 6, 20, 0)),
@@ -334,6 +332,9 @@ class ModelsWindow(OwnWindow):
             spacing=0,
             on=self,
         )
+        # Filled in their place: what moves is styled again with all that it holds.
+        self.tabs.addTab(self.local, "On This Computer")
+        self.tabs.addTab(self.finding, "Find Models")
 
     def _connect_signals(self) -> None:
         self.loaded.unload.clicked.connect(self._unload)

@@ -190,8 +190,6 @@ class PreferencesDialog(QDialog):
             self.traces = KeptPromptsRow(traces, preferences, "Recorded &Tokens")
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Preferences")
-        for title, hint in PAGES.items():
-            self.tabs.addTab(self._page(title, hint), title)
         self._problem = label("", "fault", 0.95, is_wrapped=True)
         self._problem.hide()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -199,6 +197,9 @@ class PreferencesDialog(QDialog):
         column(
             (self.tabs, 1), self._problem, buttons, spacing=14, margins=(18, 16, 18, 16), on=self
         )
+        # Filled in their place: what moves is styled again with all that it holds.
+        for title, hint in PAGES.items():
+            self.tabs.addTab(self._page(title, hint), title)
         current_theme().follow(self, self._fit)
         preferences.keeping_failed.connect(self._say)
 

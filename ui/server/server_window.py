@@ -372,9 +372,6 @@ class ServerWindow(OwnWindow):
         right = QSplitter(Qt.Orientation.Vertical)
         right.setHandleWidth(10)
         right.setChildrenCollapsible(False)
-        right.addWidget(self.log)
-        right.addWidget(self.detail)
-        right.setSizes([380, 300])
         column(
             bar,
             (
@@ -389,6 +386,10 @@ class ServerWindow(OwnWindow):
             spacing=0,
             on=self,
         )
+        # Filled in its place: what moves is styled again with all that it holds.
+        right.addWidget(self.log)
+        right.addWidget(self.detail)
+        right.setSizes([380, 300])
 
     def _settings_column(self) -> QScrollArea:
         holder = QWidget()

@@ -381,9 +381,13 @@ class MainWindow(QMainWindow):
             toolbox=self.toolbox,
             kept_traces=None if kept_traces is None else self.workspace.traces,
         )
+        # In its place before it holds anything: a part that moves is styled again with all that it
+        # holds. And before the stop panel: what the window shows last has precedence.
+        self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        self.setCentralWidget(self._splitter)
         self.sidebar = Sidebar(self.workspace)
         self.chat = ChatPanel(self.workspace)
-        self.stop_panel = StopPanel(self.workspace)
+        self.stop_panel = StopPanel(self.workspace, self)
         self.choosing_model = ChoosingModel(
             self.workspace, self.model_library, self.chat, self.others, self
         )
@@ -509,7 +513,7 @@ class MainWindow(QMainWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        splitter = self._splitter = QSplitter(Qt.Orientation.Horizontal)
+        splitter = self._splitter
         splitter.setHandleWidth(1)
         splitter.addWidget(self.sidebar)
         splitter.addWidget(self.chat)
@@ -517,7 +521,6 @@ class MainWindow(QMainWindow):
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
         splitter.setSizes([_SIDEBAR_PX, 1000])
-        self.setCentralWidget(splitter)
         self.setStatusBar(TransferBar(self.workspace.files.transfers))
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
         self.resizeDocks([self.stop_panel], [WIDTH_PX], Qt.Orientation.Horizontal)

@@ -239,7 +239,7 @@ class ChatPanel(QWidget):
         self._settings = Card(self._make_settings, self)
         self._drops = FileDrops(self)
         self.tools = ToolsInChat(workspace, workspace.toolbox, self.composer, self)
-        self._stack = QStackedWidget()
+        self._stack = QStackedWidget(self)
         self._loading = QWidget()
         self._stack.addWidget(self._loading)
         self._stack.addWidget(self.welcome)

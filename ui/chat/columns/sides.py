@@ -197,7 +197,7 @@ class SidesPage(QWidget):
         holder = QWidget()
         holder.setObjectName("scrolled")
         row(STRETCH, (middle, 1000), STRETCH, on=holder)
-        self.area = scrolling(holder, "Two answers side by side", goes_sideways=False)
+        self.area = scrolling(holder, "Two answers side by side", self, goes_sideways=False)
         column(self.area, on=self)
         bar = self.area.verticalScrollBar()
         bar.valueChanged.connect(self._notice_place)

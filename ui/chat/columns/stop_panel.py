@@ -8,7 +8,7 @@ from PySide6.QtGui import QFont, QShowEvent
 from PySide6.QtWidgets import (
     QDockWidget,
     QFrame,
-    QScrollArea,
+    QMainWindow,
     QWidget,
 )
 
@@ -29,8 +29,8 @@ WIDTH_PX = 366
 class StopPanel(QDockWidget):
     """Follows the open conversation and the shown run; can be closed and detached."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        super().__init__("Stops")
+    def __init__(self, workspace: Workspace, window: QMainWindow) -> None:
+        super().__init__("Stops", window)
         self.setObjectName("stop_dock")
         self._workspace = workspace
         self._opened: OpenConversation | None = None
@@ -104,10 +104,8 @@ class StopPanel(QDockWidget):
             margins=(16, 14, 16, 18),
             on=inner,
         )
-        area = self._area = scrolling(inner, "Stop panel")
-        frame = _Sized(inner, area)
-        frame.setObjectName("stop_panel")
-        column(area, on=frame)
+        frame = _Sized(inner, self)
+        self._area = frame.area
         return frame
 
     def _show(self, opened: OpenConversation) -> None:
@@ -186,11 +184,13 @@ class _TitleBar(QFrame):
 class _Sized(QFrame):
     """The content: asks for the panel's usual width, and at least for the width it needs."""
 
-    def __init__(self, column: QWidget, area: QScrollArea) -> None:
-        super().__init__()
-        self._column = column
-        self._area = area
-        column.installEventFilter(self)
+    def __init__(self, content: QWidget, panel: QDockWidget) -> None:
+        super().__init__(panel)
+        self.setObjectName("stop_panel")
+        self._content = content
+        self.area = scrolling(content, "Stop panel", self)
+        column(self.area, on=self)
+        content.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Ask for another width if the content needs it, because a scroll area does not do so."""
@@ -201,7 +201,7 @@ class _Sized(QFrame):
     def showEvent(self, event: QShowEvent) -> None:
         """Give the content its height before the first frame; the parts know theirs only now."""
         QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
-        QCoreApplication.sendEvent(self._area, QEvent(QEvent.Type.LayoutRequest))
+        QCoreApplication.sendEvent(self.area, QEvent(QEvent.Type.LayoutRequest))
         super().showEvent(event)
 
     def sizeHint(self) -> QSize:
@@ -209,5 +209,5 @@ class _Sized(QFrame):
 
     def minimumSizeHint(self) -> QSize:
         # Asked for each time, because the area may have replaced its first scroll bar.
-        bar = self._area.verticalScrollBar().sizeHint().width()
-        return QSize(max(340, self._column.minimumSizeHint().width() + bar), 240)
+        bar = self.area.verticalScrollBar().sizeHint().width()
+        return QSize(max(340, self._content.minimumSizeHint().width() + bar), 240)
