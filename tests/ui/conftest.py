@@ -1,17 +1,20 @@
 """Qt without a screen, the loop of the product (qasync), and answers that a test dictates."""
 
 import asyncio
+import inspect
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
 import qasync
+from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
-from tests.ui.driving import RunOnLoop, ScriptedEngine
+from tests.ui.driving import Enter, Living, RunOnLoop, ScriptedEngine, T
 from ui.kit.theme import Theme
 
 
@@ -26,11 +29,15 @@ def shared_theme(qapp: QApplication) -> Theme:
 
 
 @pytest.fixture
-def theme(shared_theme: Theme) -> Theme:
+def theme(shared_theme: Theme) -> Iterator[Theme]:
+    """The theme, which is light and has text of the usual size again afterwards."""
     Theme.current = shared_theme
-    if shared_theme.mode != "light":
+    yield shared_theme
+    if (shared_theme.mode, shared_theme.text_percent) != ("light", 100):
+        # Windows that are about to go need no other look.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+        shared_theme.set_text_size(100)
         shared_theme.set_mode("light")
-    return shared_theme
 
 
 @pytest.fixture
@@ -43,6 +50,49 @@ def run(qapp: QApplication) -> RunOnLoop:
             return runner.run(asyncio.wait_for(work, 400))
 
     return run_until_done
+
+
+@pytest.fixture
+def living() -> list[Living[Any]]:
+    """What an async test uses, in the order in which it begins."""
+    return []
+
+
+@pytest.fixture
+def enter(living: list[Living[Any]]) -> Enter:
+    """Enter a context once the test's loop runs: the test is given what the context yields."""
+
+    def enter_context(make: Callable[[], AbstractAsyncContextManager[T]]) -> Living[T]:
+        living.append(one := Living(make))
+        return one
+
+    return enter_context
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """An async test runs in the application, also if it asks for no widget."""
+    if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+        item.fixturenames.extend({"qapp", "run"}.difference(item.fixturenames))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an async test, and all that lives as long, on Qt's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    living = pyfuncitem._request.getfixturevalue("living")
+
+    async def whole() -> None:
+        async with AsyncExitStack() as stack:
+            for one in living:
+                one.value = await stack.enter_async_context(one.make())
+            given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+            await pyfuncitem.obj(
+                **{name: x.value if isinstance(x, Living) else x for name, x in given.items()}
+            )
+
+    pyfuncitem.funcargs["run"](whole())
+    return True
 
 
 @pytest.fixture

@@ -2,21 +2,41 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.generation import Generation
 from engine.scheduling.model_list import EngineStatus
-from engine.values.events import Event
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Event, Finished, Timing, Usage
 from engine.values.request import CacheOwner, GenerationRequest
+from tests.support.shown import shown
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation
 from ui.records.store import ConversationStore, MemoryConversationStore
+from ui.window.main_window import MainWindow
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
+
+T = TypeVar("T")
+
+
+class Living(Generic[T]):
+    """What a test uses while its loop runs; there is no value before."""
+
+    value: T
+
+    def __init__(self, make: Callable[[], AbstractAsyncContextManager[T]]) -> None:
+        self.make = make
+
+
+class Enter(Protocol):
+    """Enters a context once the test's loop runs."""
+
+    def __call__(self, make: Callable[[], AbstractAsyncContextManager[T]]) -> Living[T]: ...
 
 
 async def eventually(is_so: Callable[[], bool], timeout_s: float = 60) -> None:
@@ -89,6 +109,40 @@ class ScriptedEngine:
     def say(self, *events: Event) -> None:
         """Let the newest answer's engine side push events."""
         push(self.generations[-1], events)
+
+
+END = Finished(StopInfo(StopKind.STOP_STRING, "6", text_offset=3), Usage(7, 0, 3), Timing())
+
+
+@asynccontextmanager
+async def opened(
+    window: MainWindow,
+    *,
+    quits: bool = False,
+    is_ready: bool = False,
+    is_in_front: bool = False,
+    scripted: ScriptedEngine | None = None,
+) -> AsyncIterator[MainWindow]:
+    """Show a window, and see it end with the answers of a scripted engine.
+
+    Args:
+        window: The window.
+        quits: Whether the program ends with it.
+        is_ready: Whether to wait for its model.
+        is_in_front: Whether to wait until it is active.
+        scripted: The engine whose answers end, if a test did not end them.
+    """
+    async with shown(window, quits=quits):
+        if is_in_front:
+            window.activateWindow()
+            await eventually(window.isActiveWindow)
+        if is_ready:
+            await eventually(lambda: window.workspace.model.stage == "ready")
+        try:
+            yield window
+        finally:
+            for generation in scripted.generations if scripted is not None else ():
+                push(generation, [END])
 
 
 class OneModel:

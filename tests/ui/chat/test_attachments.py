@@ -108,106 +108,91 @@ def test_pages_are_chosen_in_the_preview_of_a_chip(
     assert (row.files, row.isVisible()) == ((), False)
 
 
-def test_a_file_that_is_still_being_read_can_be_removed(
-    run: RunOnLoop, composer: Composer, tmp_path: Path
+async def test_a_file_that_is_still_being_read_can_be_removed(
+    composer: Composer, tmp_path: Path
 ) -> None:
     row = composer.attachments
     slow, note = pdf(tmp_path / "slow.pdf", ["x"] * 50), tmp_path / "n.txt"
     note.write_text("words")
-
-    async def steps() -> None:
-        row.attach([slow, note])
-        chip = row.chip(0)
-        assert chip is not None
-        assert chip.button.accessibleName() == "Stop reading slow.pdf"
-        chip.button.click()
-        await eventually(lambda: not row.is_reading)
-        assert [file.name for file in row.files] == ["n.txt"]
-        await row.reading.finish()
-
-    run(steps())
+    row.attach([slow, note])
+    chip = row.chip(0)
+    assert chip is not None
+    assert chip.button.accessibleName() == "Stop reading slow.pdf"
+    chip.button.click()
+    await eventually(lambda: not row.is_reading)
+    assert [file.name for file in row.files] == ["n.txt"]
+    await row.reading.finish()
 
 
-def test_a_file_dropped_on_the_conversation_is_attached(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_a_file_dropped_on_the_conversation_is_attached(
+    engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     note = tmp_path / "n.txt"
     note.write_text("words " * 40)
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(note))])
-
-    async def steps() -> None:
-        window = main_window(engine, theme)
-        async with shown(window, quits=True):
-            chat, row = window.chat, window.chat.composer.attachments
-            act, buttons = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
-            none = Qt.KeyboardModifier.NoModifier
-            entered = QDragEnterEvent(QPoint(50, 50), act, data, buttons, none)
-            QApplication.sendEvent(chat, entered)
-            assert entered.isAccepted()
-            assert chat.composer.property("focused")
-            dropped = QDropEvent(QPointF(50, 50), act, data, buttons, none)
-            QApplication.sendEvent(chat, dropped)
-            await eventually(lambda: len(row.files) == 1)
-            # The meter tells what the file costs, on its chip and of the context.
-            tokens = len(await engine.tokenize("words " * 40))
-            chip = row.chip(0)
-            assert chip is not None
-            await eventually(lambda: f"{tokens} tokens" in chip.accessibleName())
-            meter = chat.composer.meter
-            assert " → " in meter.text()
-            assert "Without the files it would be" in meter.accessibleName()
-
-    run(steps())
+    window = main_window(engine, theme)
+    async with shown(window, quits=True):
+        chat, row = window.chat, window.chat.composer.attachments
+        act, buttons = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton
+        none = Qt.KeyboardModifier.NoModifier
+        entered = QDragEnterEvent(QPoint(50, 50), act, data, buttons, none)
+        QApplication.sendEvent(chat, entered)
+        assert entered.isAccepted()
+        assert chat.composer.property("focused")
+        dropped = QDropEvent(QPointF(50, 50), act, data, buttons, none)
+        QApplication.sendEvent(chat, dropped)
+        await eventually(lambda: len(row.files) == 1)
+        # The meter tells what the file costs, on its chip and of the context.
+        tokens = len(await engine.tokenize("words " * 40))
+        chip = row.chip(0)
+        assert chip is not None
+        await eventually(lambda: f"{tokens} tokens" in chip.accessibleName())
+        meter = chat.composer.meter
+        assert " → " in meter.text()
+        assert "Without the files it would be" in meter.accessibleName()
 
 
-def test_tokens_are_counted_while_one_writes(
-    run: RunOnLoop, engine: Engine, theme: Theme, demo_model_path: Path
+async def test_tokens_are_counted_while_one_writes(
+    engine: Engine, theme: Theme, demo_model_path: Path
 ) -> None:
-    async def steps() -> None:
-        window = main_window(engine, theme)
-        window.resize(1900, 900)  # room for the words of the meter in any font
-        window.show()
-        window.start(demo_model_path)
-        await eventually(lambda: window.workspace.model.stage == "ready")
-        text = "Count from 1 to 10"
-        window.chat.composer.set_text(text)
-        expected = len(await engine.tokenize(text))
-        meter = window.chat.composer.meter
-        said = f"This message has {expected} tokens. "
-        await eventually(lambda: meter.accessibleName().startswith(said))
-        assert "of the" in meter.accessibleName()
-        window.chat.composer.set_text("word " * 20_000)
-        await eventually(lambda: meter.text().startswith("Context full"))
-        window.chat.composer.clear()
-        await eventually(lambda: meter.text() == "")
-        window.quit()
-        await window.finish()
-        window.deleteLater()
-
-    run(steps())
+    window = main_window(engine, theme)
+    window.resize(1900, 900)  # room for the words of the meter in any font
+    window.show()
+    window.start(demo_model_path)
+    await eventually(lambda: window.workspace.model.stage == "ready")
+    text = "Count from 1 to 10"
+    window.chat.composer.set_text(text)
+    expected = len(await engine.tokenize(text))
+    meter = window.chat.composer.meter
+    said = f"This message has {expected} tokens. "
+    await eventually(lambda: meter.accessibleName().startswith(said))
+    assert "of the" in meter.accessibleName()
+    window.chat.composer.set_text("word " * 20_000)
+    await eventually(lambda: meter.text().startswith("Context full"))
+    window.chat.composer.clear()
+    await eventually(lambda: meter.text() == "")
+    window.quit()
+    await window.finish()
+    window.deleteLater()
 
 
-def test_a_file_that_fills_the_context_says_so_with_its_tokens(
-    run: RunOnLoop, engine: Engine, theme: Theme, demo_model_path: Path
+async def test_a_file_that_fills_the_context_says_so_with_its_tokens(
+    engine: Engine, theme: Theme, demo_model_path: Path
 ) -> None:
     large = Attachment("large.txt", "some words of a long book " * 6_000)
-
-    async def steps() -> None:
-        window = main_window(engine, theme)
-        async with shown(window, quits=True):
-            window.start(demo_model_path)
-            await eventually(lambda: window.workspace.model.stage == "ready")
-            composer = window.chat.composer
-            composer.attachments.show_files([large], window.workspace.current.conversation)
-            await eventually(lambda: "Context full" in composer.meter.text())
-            assert not composer.action.isEnabled()
-            assert "Choose fewer pages, or remove files" in composer.action.toolTip()
-            chip = composer.attachments.chip(0)
-            assert chip is not None
-            assert "tokens" in chip.accessibleName()
-
-    run(steps())
+    window = main_window(engine, theme)
+    async with shown(window, quits=True):
+        window.start(demo_model_path)
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        composer = window.chat.composer
+        composer.attachments.show_files([large], window.workspace.current.conversation)
+        await eventually(lambda: "Context full" in composer.meter.text())
+        assert not composer.action.isEnabled()
+        assert "Choose fewer pages, or remove files" in composer.action.toolTip()
+        chip = composer.attachments.chip(0)
+        assert chip is not None
+        assert "tokens" in chip.accessibleName()
 
 
 class FullEngine:
@@ -222,105 +207,91 @@ class FullEngine:
         return 7
 
 
-def test_a_prompt_that_is_far_too_long_is_counted_as_full(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        meter, counts = ContextMeter(FullEngine()), list[Count]()
-        meter.counted.connect(counts.append)
-        large = Attachment("large.txt", "word " * 60_000)
-        asked = Counted(Conversation(), MODEL, "Look", (large,))
-        meter.watch(lambda: asked)
-        meter.recount()
-        await eventually(lambda: bool(counts))
-        await meter.finish()
-        (count,) = counts
-        assert (count.is_full, count.is_least, count.without_files) == (True, True, 7)
-        assert (count.files[large], count.message) == (60_000, 60_001)
-        assert "at least 55,912 tokens too many" in full_words(count)
-
-    run(steps())
+async def test_a_prompt_that_is_far_too_long_is_counted_as_full() -> None:
+    meter, counts = ContextMeter(FullEngine()), list[Count]()
+    meter.counted.connect(counts.append)
+    large = Attachment("large.txt", "word " * 60_000)
+    asked = Counted(Conversation(), MODEL, "Look", (large,))
+    meter.watch(lambda: asked)
+    meter.recount()
+    await eventually(lambda: bool(counts))
+    await meter.finish()
+    (count,) = counts
+    assert (count.is_full, count.is_least, count.without_files) == (True, True, 7)
+    assert (count.files[large], count.message) == (60_000, 60_001)
+    assert "at least 55,912 tokens too many" in full_words(count)
 
 
-def test_attached_files_stay_with_their_conversation(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_attached_files_stay_with_their_conversation(
+    engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     note = tmp_path / "note.txt"
     note.write_text("words")
-
-    async def steps() -> None:
-        window = main_window(engine, theme)
-        async with shown(window, quits=True):
-            workspace, row = window.workspace, window.chat.composer.attachments
-            first = workspace.current.conversation
-            row.attach([note, tmp_path / "missing.txt"])
-            await eventually(row.refusal.isVisible)
-            later = tmp_path / "later.txt"
-            later.write_text("more")
-            row.attach([later])
-            workspace.new_conversation()
-            second = workspace.current.conversation
-            assert second is not first
-            assert (row.files, row.refusal.isVisible()) == ((), False)
-            assert workspace.send("Count from 1 to 3, one number per line")
-            await eventually(lambda: not workspace.current.session.is_running)
-            assert second.messages[0].text == "Count from 1 to 3, one number per line"
-            # A file that was being read goes to the conversation that it was meant for.
-            await eventually(lambda: len(first.attachments) == 2)
-            workspace.open(first)
-            assert [file.name for file in row.files] == ["note.txt", "later.txt"]
-            window.chat.composer.action.click()
-            await eventually(lambda: bool(first.messages))
-            assert first.messages[0].text.startswith("note.txt:")
-            assert first.attachments == ()
-            await eventually(lambda: not workspace.current.session.is_running)
-
-    run(steps())
+    window = main_window(engine, theme)
+    async with shown(window, quits=True):
+        workspace, row = window.workspace, window.chat.composer.attachments
+        first = workspace.current.conversation
+        row.attach([note, tmp_path / "missing.txt"])
+        await eventually(row.refusal.isVisible)
+        later = tmp_path / "later.txt"
+        later.write_text("more")
+        row.attach([later])
+        workspace.new_conversation()
+        second = workspace.current.conversation
+        assert second is not first
+        assert (row.files, row.refusal.isVisible()) == ((), False)
+        assert workspace.send("Count from 1 to 3, one number per line")
+        await eventually(lambda: not workspace.current.session.is_running)
+        assert second.messages[0].text == "Count from 1 to 3, one number per line"
+        # A file that was being read goes to the conversation that it was meant for.
+        await eventually(lambda: len(first.attachments) == 2)
+        workspace.open(first)
+        assert [file.name for file in row.files] == ["note.txt", "later.txt"]
+        window.chat.composer.action.click()
+        await eventually(lambda: bool(first.messages))
+        assert first.messages[0].text.startswith("note.txt:")
+        assert first.attachments == ()
+        await eventually(lambda: not workspace.current.session.is_running)
 
 
-def test_send_is_disabled_with_the_reason_while_the_context_is_full(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_send_is_disabled_with_the_reason_while_the_context_is_full(
+    engine: Engine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        window = main_window(engine, theme)
-        async with shown(window, quits=True):
-            composer, workspace = window.chat.composer, window.workspace
-            composer.set_text("word " * 20_000)
-            await eventually(lambda: not composer.action.isEnabled())
-            assert "Context full" in composer.meter.text()
-            reason = composer.action.toolTip()
-            assert reason.startswith("You cannot send now. With this message the conversation has ")
-            assert "Shorten the message, or start a new conversation." in reason
-            QTest.keyClick(composer.input, Qt.Key.Key_Return)
-            assert not workspace.current.conversation.messages
-            # Another conversation is not the full one, and a shorter message fits.
-            full = workspace.current.conversation
-            workspace.take_in(Conversation())
-            composer.set_text("Hello")
-            await eventually(lambda: "%" in composer.meter.text())
-            assert composer.action.isEnabled()
-            workspace.open(full)
-            await eventually(lambda: not composer.action.isEnabled())
-            composer.set_text("Count from 1 to 3, one number per line")
-            await eventually(composer.action.isEnabled)
-            composer.action.click()
-            await eventually(lambda: not workspace.current.session.is_running)
-            assert len(full.messages) == 2
-
-    run(steps())
+    window = main_window(engine, theme)
+    async with shown(window, quits=True):
+        composer, workspace = window.chat.composer, window.workspace
+        composer.set_text("word " * 20_000)
+        await eventually(lambda: not composer.action.isEnabled())
+        assert "Context full" in composer.meter.text()
+        reason = composer.action.toolTip()
+        assert reason.startswith("You cannot send now. With this message the conversation has ")
+        assert "Shorten the message, or start a new conversation." in reason
+        QTest.keyClick(composer.input, Qt.Key.Key_Return)
+        assert not workspace.current.conversation.messages
+        # Another conversation is not the full one, and a shorter message fits.
+        full = workspace.current.conversation
+        workspace.take_in(Conversation())
+        composer.set_text("Hello")
+        await eventually(lambda: "%" in composer.meter.text())
+        assert composer.action.isEnabled()
+        workspace.open(full)
+        await eventually(lambda: not composer.action.isEnabled())
+        composer.set_text("Count from 1 to 3, one number per line")
+        await eventually(composer.action.isEnabled)
+        composer.action.click()
+        await eventually(lambda: not workspace.current.session.is_running)
+        assert len(full.messages) == 2
 
 
-def test_why_a_file_is_refused_is_said_in_the_conversation_that_it_was_for(
-    run: RunOnLoop, composer: Composer, tmp_path: Path
+async def test_why_a_file_is_refused_is_said_in_the_conversation_that_it_was_for(
+    composer: Composer, tmp_path: Path
 ) -> None:
     row, asked_in, other = composer.attachments, Conversation(), Conversation()
     (tmp_path / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
-
-    async def leave_while_it_is_read() -> None:
-        row.show_files([], asked_in)
-        row.attach([tmp_path / "p.png"])
-        row.show_files([], other)
-        await eventually(lambda: not row.reading.files)
-        assert row.refusal.text() == ""
-        row.show_files([], asked_in)
-        assert "p.png is an image" in row.refusal.text()
-
-    run(leave_while_it_is_read())
+    row.show_files([], asked_in)
+    row.attach([tmp_path / "p.png"])
+    row.show_files([], other)
+    await eventually(lambda: not row.reading.files)
+    assert row.refusal.text() == ""
+    row.show_files([], asked_in)
+    assert "p.png is an image" in row.refusal.text()

@@ -17,7 +17,7 @@ from engine.values.events import (
     TokenTrace,
     Usage,
 )
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
+from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_session import HOLD_SHOWN_S, TICK_MS
 from ui.chat.session.traces import Traces
@@ -29,273 +29,231 @@ from ui.records.runs import RunState
 END = Finished(StopInfo(StopKind.STOP_STRING, "6"), Usage(7, 0, 3), Timing())
 
 
-def test_an_answer_goes_through_its_stages_and_keeps_its_run(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_an_answer_goes_through_its_stages_and_keeps_its_run(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        answer = chat.send("Count")
-        assert answer is not None
-        assert answer.state is RunState.QUEUED
-        await eventually(lambda: bool(scripted.generations))
-        scripted.say(PromptProgress(3, 7, 2))
-        await eventually(lambda: answer.state is RunState.PREFILL)
-        assert (answer.prompt_processed, answer.prompt_total, answer.prompt_cached) == (3, 7, 2)
-        scripted.say(ThinkingDelta("hm"))
-        await eventually(lambda: answer.thinking == "hm")
-        assert answer.thinking_s is None
-        scripted.say(TextDelta("1 2 "))
-        await eventually(lambda: answer.text == "1 2 ")
-        assert answer.thinking_s is not None
-        scripted.say(TextDelta("3"), END)
-        await eventually(lambda: not chat.is_running)
-        assert (answer.text, answer.finished) == ("1 2 3", END)
-        assert chat.conversation.messages[1].text == "1 2 3"
-
-    run(watch())
+    chat = session(scripted)
+    answer = chat.send("Count")
+    assert answer is not None
+    assert answer.state is RunState.QUEUED
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(PromptProgress(3, 7, 2))
+    await eventually(lambda: answer.state is RunState.PREFILL)
+    assert (answer.prompt_processed, answer.prompt_total, answer.prompt_cached) == (3, 7, 2)
+    scripted.say(ThinkingDelta("hm"))
+    await eventually(lambda: answer.thinking == "hm")
+    assert answer.thinking_s is None
+    scripted.say(TextDelta("1 2 "))
+    await eventually(lambda: answer.text == "1 2 ")
+    assert answer.thinking_s is not None
+    scripted.say(TextDelta("3"), END)
+    await eventually(lambda: not chat.is_running)
+    assert (answer.text, answer.finished) == ("1 2 3", END)
+    assert chat.conversation.messages[1].text == "1 2 3"
 
 
-def test_many_tokens_cost_few_signals(run: RunOnLoop, scripted: ScriptedEngine) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        pieces: list[str] = []
-        chat.text_appended.connect(lambda _run, text: pieces.append(text))
-        answer = chat.send("Go")
-        await eventually(lambda: bool(scripted.generations))
-        began_s = time.monotonic()
-        for _ in range(500):
-            scripted.say(TextDelta("x"))
-            await asyncio.sleep(0)
-        scripted.say(END)
-        await eventually(lambda: not chat.is_running)
-        assert answer is not None
-        assert answer.text == "".join(pieces) == "x" * 500
-        # A tick lasts as long on a slow machine, where the tokens take longer.
-        ticks = (time.monotonic() - began_s) * 1000 / TICK_MS
-        assert len(pieces) <= 1.2 * ticks + 5
-
-    run(watch())
+async def test_many_tokens_cost_few_signals(scripted: ScriptedEngine) -> None:
+    chat = session(scripted)
+    pieces: list[str] = []
+    chat.text_appended.connect(lambda _run, text: pieces.append(text))
+    answer = chat.send("Go")
+    await eventually(lambda: bool(scripted.generations))
+    began_s = time.monotonic()
+    for _ in range(500):
+        scripted.say(TextDelta("x"))
+        await asyncio.sleep(0)
+    scripted.say(END)
+    await eventually(lambda: not chat.is_running)
+    assert answer is not None
+    assert answer.text == "".join(pieces) == "x" * 500
+    # A tick lasts as long on a slow machine, where the tokens take longer.
+    ticks = (time.monotonic() - began_s) * 1000 / TICK_MS
+    assert len(pieces) <= 1.2 * ticks + 5
 
 
-def test_the_request_carries_what_belongs_to_the_conversation(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_the_request_carries_what_belongs_to_the_conversation(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def watch() -> None:
-        conversation = Conversation(
-            settings=ConversationSettings(
-                "Be brief.", max_tokens=9, temperature=0.5, is_thinking=True, thinking_budget=64
-            ),
-            stops=[StopEntry.of("END"), StopEntry.of("off", False), StopEntry.of("\n")],
-        )
-        chat = session(scripted, conversation)
-        chat.send("One")
-        await eventually(lambda: bool(scripted.generations))
-        scripted.say(TextDelta("1"), END)
-        await eventually(lambda: not chat.is_running)
-        chat.send("Two")
-        await eventually(lambda: len(scripted.generations) == 2)
-        scripted.say(END)
-        await eventually(lambda: not chat.is_running)
-        request = scripted.requests[1]
-        assert request.stops.strings == ("END", "\n")
-        assert (request.max_tokens, request.thinking) == (9, True)
-        assert request.thinking_budget == 64
-        assert request.sampling.temperature == 0.5
-        assert request.messages == (
-            Message("system", "Be brief."),
-            Message("user", "One"),
-            Message("assistant", "1"),
-            Message("user", "Two"),
-        )
-
-    run(watch())
+    conversation = Conversation(
+        settings=ConversationSettings(
+            "Be brief.", max_tokens=9, temperature=0.5, is_thinking=True, thinking_budget=64
+        ),
+        stops=[StopEntry.of("END"), StopEntry.of("off", False), StopEntry.of("\n")],
+    )
+    chat = session(scripted, conversation)
+    chat.send("One")
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(TextDelta("1"), END)
+    await eventually(lambda: not chat.is_running)
+    chat.send("Two")
+    await eventually(lambda: len(scripted.generations) == 2)
+    scripted.say(END)
+    await eventually(lambda: not chat.is_running)
+    request = scripted.requests[1]
+    assert request.stops.strings == ("END", "\n")
+    assert (request.max_tokens, request.thinking) == (9, True)
+    assert request.thinking_budget == 64
+    assert request.sampling.temperature == 0.5
+    assert request.messages == (
+        Message("system", "Be brief."),
+        Message("user", "One"),
+        Message("assistant", "1"),
+        Message("user", "Two"),
+    )
 
 
-def test_a_message_that_is_cancelled_before_the_engine_takes_it_counts_as_stopped(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_message_that_is_cancelled_before_the_engine_takes_it_counts_as_stopped(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        scripted.refusal = RequestCancelled("cancelled before it was taken")
-        stopped = chat.send("Early")
-        assert stopped is not None
-        await eventually(lambda: not chat.is_running)
-        assert stopped.finished is not None
-        assert stopped.finished.stop.kind is StopKind.CANCELLED
-        assert not stopped.refusal
-
-    run(watch())
+    chat = session(scripted)
+    scripted.refusal = RequestCancelled("cancelled before it was taken")
+    stopped = chat.send("Early")
+    assert stopped is not None
+    await eventually(lambda: not chat.is_running)
+    assert stopped.finished is not None
+    assert stopped.finished.stop.kind is StopKind.CANCELLED
+    assert not stopped.refusal
 
 
-def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_refused_message_says_why_and_is_left_out_of_the_next_request(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        scripted.refusal = QueueFull(9)
-        refused = chat.send("Early")
-        assert refused is not None
-        await eventually(lambda: not chat.is_running)
-        assert refused.state is RunState.REFUSED
-        assert refused.refusal == "Too many requests are waiting. Try again in a moment."
-        scripted.refusal = None
-        chat.send("Later")
-        await eventually(lambda: bool(scripted.generations))
-        assert scripted.requests[-1].messages == (Message("user", "Later"),)
-        scripted.say(END)
-        await eventually(lambda: not chat.is_running)
-
-    run(watch())
+    chat = session(scripted)
+    scripted.refusal = QueueFull(9)
+    refused = chat.send("Early")
+    assert refused is not None
+    await eventually(lambda: not chat.is_running)
+    assert refused.state is RunState.REFUSED
+    assert refused.refusal == "Too many requests are waiting. Try again in a moment."
+    scripted.refusal = None
+    chat.send("Later")
+    await eventually(lambda: bool(scripted.generations))
+    assert scripted.requests[-1].messages == (Message("user", "Later"),)
+    scripted.say(END)
+    await eventually(lambda: not chat.is_running)
 
 
-def test_a_cancel_before_the_engine_took_the_question_ends_the_answer_at_once(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_cancel_before_the_engine_took_the_question_ends_the_answer_at_once(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        scripted.takes = asyncio.Event()  # as while a model is read from the disk
-        answer = chat.send("Go")
-        await eventually(lambda: bool(scripted.requests))
-        chat.cancel()
-        assert answer is not None
-        await eventually(lambda: not chat.is_running)
-        assert answer.finished is not None
-        assert answer.finished.stop.kind is StopKind.CANCELLED
-        scripted.takes.set()
-        assert chat.send("Again") is not None
-        await eventually(lambda: bool(scripted.generations))
-        scripted.say(END)
-        await eventually(lambda: not chat.is_running)
-
-    run(watch())
+    chat = session(scripted)
+    scripted.takes = asyncio.Event()  # as while a model is read from the disk
+    answer = chat.send("Go")
+    await eventually(lambda: bool(scripted.requests))
+    chat.cancel()
+    assert answer is not None
+    await eventually(lambda: not chat.is_running)
+    assert answer.finished is not None
+    assert answer.finished.stop.kind is StopKind.CANCELLED
+    scripted.takes.set()
+    assert chat.send("Again") is not None
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(END)
+    await eventually(lambda: not chat.is_running)
 
 
-def test_a_cancel_before_anything_was_done_ends_the_answer(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        answer = chat.send("Go")
-        chat.cancel()
-        assert answer is not None
-        await eventually(lambda: not chat.is_running)
-        assert answer.finished is not None
-        assert answer.finished.stop.kind is StopKind.CANCELLED
-        assert scripted.requests == []
-
-    run(watch())
+async def test_a_cancel_before_anything_was_done_ends_the_answer(scripted: ScriptedEngine) -> None:
+    chat = session(scripted)
+    answer = chat.send("Go")
+    chat.cancel()
+    assert answer is not None
+    await eventually(lambda: not chat.is_running)
+    assert answer.finished is not None
+    assert answer.finished.stop.kind is StopKind.CANCELLED
+    assert scripted.requests == []
 
 
 @pytest.mark.parametrize("when", ["asked", "reading", "showing"])
-def test_an_unexpected_exception_ends_the_answer_as_an_error(
-    run: RunOnLoop, scripted: ScriptedEngine, when: str, caplog: pytest.LogCaptureFixture
+async def test_an_unexpected_exception_ends_the_answer_as_an_error(
+    scripted: ScriptedEngine, when: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        if when == "asked":
-            scripted.refusal = ZeroDivisionError("division by zero")
-        answer = chat.send("Go")
-        assert answer is not None
-        if when != "asked":
-            await eventually(lambda: bool(scripted.generations))
-            scripted.say(TextDelta("so far"))
-            await eventually(lambda: answer.text == "so far")
-        if when == "reading":
-            scripted.generations[0].listen(lambda batch: batch.index(END), hides_traces=False)
-            scripted.say(TextDelta(", and no further"))
-        elif when == "showing":
-            scripted.say(TextDelta(12))  # type: ignore[arg-type]
-        await eventually(lambda: not chat.is_running)
-        assert answer.finished is not None
-        assert answer.finished.stop.kind is StopKind.ERROR
-        assert answer.finished.error == UNEXPECTED
-        assert answer.text == ("" if when == "asked" else "so far")
-        assert "unexpectedly" in caplog.text
-        assert set(scripted.cancelled) == set(scripted.generations)
-
-    run(watch())
-
-
-def test_while_an_answer_runs_nothing_else_is_sent(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        chat.send("One")
-        assert chat.send("Two") is None
+    chat = session(scripted)
+    if when == "asked":
+        scripted.refusal = ZeroDivisionError("division by zero")
+    answer = chat.send("Go")
+    assert answer is not None
+    if when != "asked":
         await eventually(lambda: bool(scripted.generations))
-        scripted.say(END)
-        await eventually(lambda: not chat.is_running)
-        assert chat.send("   ") is None
-        assert len(scripted.requests) == 1
-
-    run(watch())
-
-
-def test_a_refusal_of_the_request_itself_names_its_field(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def watch() -> None:
-        chat = session(scripted)
-        scripted.refusal = InvalidRequest("max_tokens", "must be at least 1")
-        refused = chat.send("Go")
-        assert refused is not None
-        await eventually(lambda: not chat.is_running)
-        assert refused.refusal == "The longest answer must be at least 1."
-
-    run(watch())
+        scripted.say(TextDelta("so far"))
+        await eventually(lambda: answer.text == "so far")
+    if when == "reading":
+        scripted.generations[0].listen(lambda batch: batch.index(END), hides_traces=False)
+        scripted.say(TextDelta(", and no further"))
+    elif when == "showing":
+        scripted.say(TextDelta(12))  # type: ignore[arg-type]
+    await eventually(lambda: not chat.is_running)
+    assert answer.finished is not None
+    assert answer.finished.stop.kind is StopKind.ERROR
+    assert answer.finished.error == UNEXPECTED
+    assert answer.text == ("" if when == "asked" else "so far")
+    assert "unexpectedly" in caplog.text
+    assert set(scripted.cancelled) == set(scripted.generations)
 
 
-def test_held_text_that_keeps_growing_is_shown(run: RunOnLoop, scripted: ScriptedEngine) -> None:
-    async def watch() -> None:
-        traces = Traces()
-        chat = session(scripted, traces=traces)
-        answer = chat.send("Go")
-        assert answer is not None
-        await eventually(lambda: traces.get(answer.id) is not None)
-        held = ""
-        began_s = time.monotonic()
-        while not answer.held:  # each letter comes before the one before it has waited for long
-            assert time.monotonic() < began_s + 60, "what is held was never shown"
-            held += "E"
-            scripted.say(TokenTrace(1, 5, "E", b"E", Channel.TEXT, 0.1, 0, held, (2,)))
-            await asyncio.sleep(HOLD_SHOWN_S / 4)
-        assert set(answer.held) == {"E"}
-        scripted.say(TokenTrace(9, 5, "x", b"x", Channel.TEXT, 0.1, 0, "x", (1,)))
-        await eventually(lambda: answer.held == "x")  # it changes, and stays shown
-        scripted.say(TokenTrace(9, 5, "y", b"y", Channel.TEXT, 0.1, 0, "", (0,)), END)
-        await eventually(lambda: not chat.is_running)
-        assert answer.held == ""
-
-    run(watch())
+async def test_while_an_answer_runs_nothing_else_is_sent(scripted: ScriptedEngine) -> None:
+    chat = session(scripted)
+    chat.send("One")
+    assert chat.send("Two") is None
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(END)
+    await eventually(lambda: not chat.is_running)
+    assert chat.send("   ") is None
+    assert len(scripted.requests) == 1
 
 
-def test_text_that_is_held_for_long_says_so_and_for_how_long(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+async def test_a_refusal_of_the_request_itself_names_its_field(scripted: ScriptedEngine) -> None:
+    chat = session(scripted)
+    scripted.refusal = InvalidRequest("max_tokens", "must be at least 1")
+    refused = chat.send("Go")
+    assert refused is not None
+    await eventually(lambda: not chat.is_running)
+    assert refused.refusal == "The longest answer must be at least 1."
+
+
+async def test_held_text_that_keeps_growing_is_shown(scripted: ScriptedEngine) -> None:
+    traces = Traces()
+    chat = session(scripted, traces=traces)
+    answer = chat.send("Go")
+    assert answer is not None
+    await eventually(lambda: traces.get(answer.id) is not None)
+    held = ""
+    began_s = time.monotonic()
+    while not answer.held:  # each letter comes before the one before it has waited for long
+        assert time.monotonic() < began_s + 60, "what is held was never shown"
+        held += "E"
+        scripted.say(TokenTrace(1, 5, "E", b"E", Channel.TEXT, 0.1, 0, held, (2,)))
+        await asyncio.sleep(HOLD_SHOWN_S / 4)
+    assert set(answer.held) == {"E"}
+    scripted.say(TokenTrace(9, 5, "x", b"x", Channel.TEXT, 0.1, 0, "x", (1,)))
+    await eventually(lambda: answer.held == "x")  # it changes, and stays shown
+    scripted.say(TokenTrace(9, 5, "y", b"y", Channel.TEXT, 0.1, 0, "", (0,)), END)
+    await eventually(lambda: not chat.is_running)
+    assert answer.held == ""
+
+
+async def test_text_that_is_held_for_long_says_so_and_for_how_long(
+    scripted: ScriptedEngine, theme: Theme
 ) -> None:
     def token(index: int, held: str) -> TokenTrace:
         return TokenTrace(index, 5, "EN", b"EN", Channel.TEXT, 0.1, 0, held, (2,))
 
-    async def watch() -> None:
-        chat = session(scripted)
-        answer = chat.send("Go")
-        assert answer is not None
-        await eventually(lambda: bool(scripted.generations))
-        scripted.say(TextDelta("a"), token(0, "EN"))
-        await eventually(lambda: answer.text == "a")
-        # A moment is nothing to speak of; on a slow machine more than that may have passed.
-        assert answer.held == "" or answer.held_s >= HOLD_SHOWN_S
-        await eventually(lambda: answer.held == "EN")
-        assert answer.held_s >= HOLD_SHOWN_S
-        view = AnswerView(ConversationMessage("assistant", run=answer), QButtonGroup())
-        view.show()
-        assert view.held_words.startswith("EN   held back for ")
-        scripted.say(TextDelta("ENx"), token(1, ""))
-        await eventually(lambda: answer.held == "")
-        view.refresh()
-        assert view.held_words == ""
-        scripted.say(END)
-        await eventually(lambda: not chat.is_running)
-        view.deleteLater()
-
-    run(watch())
+    chat = session(scripted)
+    answer = chat.send("Go")
+    assert answer is not None
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(TextDelta("a"), token(0, "EN"))
+    await eventually(lambda: answer.text == "a")
+    # A moment is nothing to speak of; on a slow machine more than that may have passed.
+    assert answer.held == "" or answer.held_s >= HOLD_SHOWN_S
+    await eventually(lambda: answer.held == "EN")
+    assert answer.held_s >= HOLD_SHOWN_S
+    view = AnswerView(ConversationMessage("assistant", run=answer), QButtonGroup())
+    view.show()
+    assert view.held_words.startswith("EN   held back for ")
+    scripted.say(TextDelta("ENx"), token(1, ""))
+    await eventually(lambda: answer.held == "")
+    view.refresh()
+    assert view.held_words == ""
+    scripted.say(END)
+    await eventually(lambda: not chat.is_running)
+    view.deleteLater()

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
 from engine import Finished, StopInfo, StopKind, TextDelta, Timing, Usage
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
+from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
 from ui.records.attachments import (
@@ -95,32 +95,29 @@ def test_editing_a_question_leaves_its_files_until_they_are_removed(
     assert asked.args == ["Look again", (FENCED,)]
 
 
-def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
-    run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path
+async def test_the_model_reads_the_files_and_a_restart_keeps_them_as_files(
+    scripted: ScriptedEngine, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        store = await open_store(tmp_path / "conversations.db")
-        conversation = Conversation()
-        chat = session(scripted, conversation, store)
-        assert chat.send("Look", [NOTES, PAGES]) is not None
-        await eventually(lambda: bool(scripted.requests))
-        assert scripted.requests[0].messages[-1].content == (
-            "notes.txt:\n```\none\ntwo\n```\n\nr.pdf (page 3 of 20):\n```\n[Page 3]\nx\n```\n\nLook"
-        )
-        scripted.say(TextDelta("Seen"), END)
-        await eventually(lambda: not chat.is_running)
-        await store.close()
-        store = await open_store(tmp_path / "conversations.db")
-        (again,) = store.load_all()
-        await store.fill(again)
-        await store.close()
-        asked = again.messages[0]
-        assert (asked.files, asked.typed) == ((NOTES, PAGES), "Look")
-        (copy,) = conversations_from_json(conversations_json([again]))
-        assert copy.messages[0].files == (NOTES, PAGES)
-        assert again.duplicate().messages[0].files == (NOTES, PAGES)
-
-    run(steps())
+    store = await open_store(tmp_path / "conversations.db")
+    conversation = Conversation()
+    chat = session(scripted, conversation, store)
+    assert chat.send("Look", [NOTES, PAGES]) is not None
+    await eventually(lambda: bool(scripted.requests))
+    assert scripted.requests[0].messages[-1].content == (
+        "notes.txt:\n```\none\ntwo\n```\n\nr.pdf (page 3 of 20):\n```\n[Page 3]\nx\n```\n\nLook"
+    )
+    scripted.say(TextDelta("Seen"), END)
+    await eventually(lambda: not chat.is_running)
+    await store.close()
+    store = await open_store(tmp_path / "conversations.db")
+    (again,) = store.load_all()
+    await store.fill(again)
+    await store.close()
+    asked = again.messages[0]
+    assert (asked.files, asked.typed) == ((NOTES, PAGES), "Look")
+    (copy,) = conversations_from_json(conversations_json([again]))
+    assert copy.messages[0].files == (NOTES, PAGES)
+    assert again.duplicate().messages[0].files == (NOTES, PAGES)
 
 
 def test_a_bubble_of_the_same_width_goes_with_the_size_of_the_text(
@@ -130,15 +127,12 @@ def test_a_bubble_of_the_same_width_goes_with_the_size_of_the_text(
     (file,) = view.bubble.files
     file.chip.button.click()
     assert file.text_view is not None
-    try:
-        for percent in (150, 100):
-            theme.set_text_size(percent)
-            QApplication.processEvents()
-            wanted = max(
-                file.chip.sizeHint().width(),
-                view.text_view.fontMetrics().horizontalAdvance("Look at this"),
-            )
-            for part in (view.text_view, file):
-                assert wanted <= part.width() <= wanted + 4
-    finally:
-        theme.set_text_size(100)
+    for percent in (150, 100):
+        theme.set_text_size(percent)
+        QApplication.processEvents()
+        wanted = max(
+            file.chip.sizeHint().width(),
+            view.text_view.fontMetrics().horizontalAdvance("Look at this"),
+        )
+        for part in (view.text_view, file):
+            assert wanted <= part.width() <= wanted + 4

@@ -48,58 +48,47 @@ def shown(chat: ConversationSession) -> list[str]:
     return [message.said for message in chat.conversation.messages]
 
 
-def test_a_regenerated_answer_is_a_version_beside_the_first(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_regenerated_answer_is_a_version_beside_the_first(scripted: ScriptedEngine) -> None:
+    chat = session(scripted, Conversation())
+    await answered(scripted, chat, lambda: chat.send("Go"), "one")
+    first = chat.conversation.messages[1]
+    changes: list[int] = []
+    chat.path_changed.connect(changes.append)
+    await answered(scripted, chat, lambda: chat.regenerate(first), "two")
+    assert shown(chat) == ["Go", "two"]
+    assert changes == [1]
+    versions = chat.conversation.tree.versions(chat.conversation.messages[1])
+    assert [version.said for version in versions] == ["one", "two"]
+    assert scripted.requests[1].messages == (Message("user", "Go"),)
+
+
+async def test_an_edited_question_begins_a_branch_and_the_old_one_comes_back_whole(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation())
-        await answered(scripted, chat, lambda: chat.send("Go"), "one")
-        first = chat.conversation.messages[1]
-        changes: list[int] = []
-        chat.path_changed.connect(changes.append)
-        await answered(scripted, chat, lambda: chat.regenerate(first), "two")
-        assert shown(chat) == ["Go", "two"]
-        assert changes == [1]
-        versions = chat.conversation.tree.versions(chat.conversation.messages[1])
-        assert [version.said for version in versions] == ["one", "two"]
-        assert scripted.requests[1].messages == (Message("user", "Go"),)
-
-    run(steps())
+    chat = session(scripted, Conversation())
+    await answered(scripted, chat, lambda: chat.send("A"), "a")
+    await answered(scripted, chat, lambda: chat.send("B"), "b")
+    old = chat.conversation.messages[0]
+    await answered(scripted, chat, lambda: chat.edit(old, "C"), "c")
+    assert shown(chat) == ["C", "c"]
+    assert scripted.requests[-1].messages == (Message("user", "C"),)
+    chat.show_version(old)
+    assert shown(chat) == ["A", "a", "B", "b"]
 
 
-def test_an_edited_question_begins_a_branch_and_the_old_one_comes_back_whole(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation())
-        await answered(scripted, chat, lambda: chat.send("A"), "a")
-        await answered(scripted, chat, lambda: chat.send("B"), "b")
-        old = chat.conversation.messages[0]
-        await answered(scripted, chat, lambda: chat.edit(old, "C"), "c")
-        assert shown(chat) == ["C", "c"]
-        assert scripted.requests[-1].messages == (Message("user", "C"),)
-        chat.show_version(old)
-        assert shown(chat) == ["A", "a", "B", "b"]
-
-    run(steps())
-
-
-def test_a_continued_answer_goes_on_from_its_text_and_keeps_the_short_one(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation())
-        await answered(scripted, chat, lambda: chat.send("Count"), "1 2 ", LIMIT)
-        short = chat.conversation.messages[1]
-        whole = await answered(scripted, chat, lambda: chat.continue_answer(short), "3 4", LIMIT)
-        assert shown(chat) == ["Count", "1 2 3 4"]
-        assert scripted.requests[1].messages[-1] == Message("assistant", "1 2 ")
-        assert short.text == "1 2 "
-        assert whole.continued_chars == 4
-        assert whole.finished is not None
-        assert whole.finished.stop.text_offset == 4, "counted from where its tokens begin"
-
-    run(steps())
+    chat = session(scripted, Conversation())
+    await answered(scripted, chat, lambda: chat.send("Count"), "1 2 ", LIMIT)
+    short = chat.conversation.messages[1]
+    whole = await answered(scripted, chat, lambda: chat.continue_answer(short), "3 4", LIMIT)
+    assert shown(chat) == ["Count", "1 2 3 4"]
+    assert scripted.requests[1].messages[-1] == Message("assistant", "1 2 ")
+    assert short.text == "1 2 "
+    assert whole.continued_chars == 4
+    assert whole.finished is not None
+    assert whole.finished.stop.text_offset == 4, "counted from where its tokens begin"
 
 
 def stopped_by(value: str | int) -> Finished:
@@ -116,29 +105,26 @@ STOPS = [
 
 @pytest.mark.parametrize("value", ["6", "END", 21])
 @pytest.mark.parametrize("verb", ["continue", "again"])
-def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list(
-    run: RunOnLoop, scripted: ScriptedEngine, value: str | int, verb: str
+async def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list(
+    scripted: ScriptedEngine, value: str | int, verb: str
 ) -> None:
-    async def steps() -> None:
-        settings = ConversationSettings(stop_token_ids=(21, 22))
-        chat = session(scripted, Conversation(settings=settings, stops=STOPS))
-        await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", stopped_by(value))
-        first = chat.conversation.messages[1]
-        begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
-        longer = await answered(scripted, chat, lambda: begin(first), "3 4", END)
-        left = [one for one in ("6", "END") if one != value]
-        rules = scripted.requests[-1].stops
-        assert rules.stops == tuple(entry.stop for entry in STOPS if entry.stop.text in left)
-        assert list(rules.token_ids) == [one for one in (21, 22) if one != value]
-        assert list(longer.stops) == left
-        assert longer.text == ("1 2 3 4" if verb == "continue" else "3 4")
-        assert chat.conversation.stops == STOPS
-        assert chat.conversation.settings == settings
+    settings = ConversationSettings(stop_token_ids=(21, 22))
+    chat = session(scripted, Conversation(settings=settings, stops=STOPS))
+    await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", stopped_by(value))
+    first = chat.conversation.messages[1]
+    begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
+    longer = await answered(scripted, chat, lambda: begin(first), "3 4", END)
+    left = [one for one in ("6", "END") if one != value]
+    rules = scripted.requests[-1].stops
+    assert rules.stops == tuple(entry.stop for entry in STOPS if entry.stop.text in left)
+    assert list(rules.token_ids) == [one for one in (21, 22) if one != value]
+    assert list(longer.stops) == left
+    assert longer.text == ("1 2 3 4" if verb == "continue" else "3 4")
+    assert chat.conversation.stops == STOPS
+    assert chat.conversation.settings == settings
 
-        await answered(scripted, chat, lambda: chat.send("And now"), "5 ", stopped_by(value))
-        assert scripted.requests[-1].stops == scripted.requests[0].stops
-
-    run(steps())
+    await answered(scripted, chat, lambda: chat.send("And now"), "5 ", stopped_by(value))
+    assert scripted.requests[-1].stops == scripted.requests[0].stops
 
 
 @pytest.mark.parametrize(
@@ -155,157 +141,128 @@ def test_the_stop_that_ended_an_answer_does_not_count_once_and_stays_in_the_list
         (StopInfo(StopKind.CANCELLED, text_offset=4), "1 2 "),
     ],
 )
-def test_an_answer_goes_on_past_its_stop_with_the_text_that_was_cut_off(
-    run: RunOnLoop, scripted: ScriptedEngine, stop: StopInfo, goes_on_from: str
+async def test_an_answer_goes_on_past_its_stop_with_the_text_that_was_cut_off(
+    scripted: ScriptedEngine, stop: StopInfo, goes_on_from: str
 ) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation(stops=STOPS))
-        end = Finished(stop, Usage(7, 0, 3), Timing())
-        await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", end)
-        short = chat.conversation.messages[1]
-        longer = await answered(scripted, chat, lambda: chat.continue_answer(short), " 8")
-        assert scripted.requests[-1].messages[-1] == Message("assistant", goes_on_from)
-        assert longer.text == f"{goes_on_from} 8"
-        assert longer.continued_chars == len(goes_on_from)
-        assert short.text == "1 2 "
-
-    run(steps())
+    chat = session(scripted, Conversation(stops=STOPS))
+    end = Finished(stop, Usage(7, 0, 3), Timing())
+    await answered(scripted, chat, lambda: chat.send("Go"), "1 2 ", end)
+    short = chat.conversation.messages[1]
+    longer = await answered(scripted, chat, lambda: chat.continue_answer(short), " 8")
+    assert scripted.requests[-1].messages[-1] == Message("assistant", goes_on_from)
+    assert longer.text == f"{goes_on_from} 8"
+    assert longer.continued_chars == len(goes_on_from)
+    assert short.text == "1 2 "
 
 
 @pytest.mark.parametrize("begins_with", ["the program", "a person"])
-def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
-    run: RunOnLoop, scripted: ScriptedEngine, begins_with: str
+async def test_an_answer_that_ends_with_the_program_was_stopped_by_nobody(
+    scripted: ScriptedEngine, begins_with: str
 ) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation())
-        answer = chat.send("Go")
-        assert answer is not None
-        await eventually(lambda: bool(scripted.generations))
-        if begins_with == "a person":
-            chat.cancel()
-        chat.cancel(is_closing=True)
-        end = Finished(StopInfo(StopKind.CANCELLED, text_offset=4), Usage(7, 0, 3), Timing())
-        scripted.say(TextDelta("1 2 "), end)
-        await eventually(lambda: not chat.is_running)
-        assert answer.verdict is not None
-        stopped = "You stopped this answer."
-        interrupted = "This answer was interrupted."
-        sentence = answer.verdict.words.sentence
-        assert sentence == (stopped if begins_with == "a person" else interrupted)
-        assert "The text up to" in answer.verdict.words.detail
-        assert answer.can_be_continued
-        again = run_from(Fields(run_values(answer)), answer.text)
-        assert again.verdict == answer.verdict
-
-    run(steps())
+    chat = session(scripted, Conversation())
+    answer = chat.send("Go")
+    assert answer is not None
+    await eventually(lambda: bool(scripted.generations))
+    if begins_with == "a person":
+        chat.cancel()
+    chat.cancel(is_closing=True)
+    end = Finished(StopInfo(StopKind.CANCELLED, text_offset=4), Usage(7, 0, 3), Timing())
+    scripted.say(TextDelta("1 2 "), end)
+    await eventually(lambda: not chat.is_running)
+    assert answer.verdict is not None
+    stopped = "You stopped this answer."
+    interrupted = "This answer was interrupted."
+    sentence = answer.verdict.words.sentence
+    assert sentence == (stopped if begins_with == "a person" else interrupted)
+    assert "The text up to" in answer.verdict.words.detail
+    assert answer.can_be_continued
+    again = run_from(Fields(run_values(answer)), answer.text)
+    assert again.verdict == answer.verdict
 
 
-def test_an_extra_stop_is_in_force_for_its_answer_alone(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation(stops=STOPS))
-        only = StopChange(extra="7")
-        asked = await answered(scripted, chat, lambda: chat.send("Go", change=only), "1 2 ", LIMIT)
-        assert asked.stops == ("6", "END", "7")
-        await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
-                       "3", stopped_by("7"))  # fmt: skip
-        assert scripted.requests[-1].stops.strings == ("6", "END", "7"), "the same answer goes on"
-        await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
-                       "8")  # fmt: skip
-        assert scripted.requests[-1].stops.strings == ("6", "END"), "past the extra stop"
-        await answered(scripted, chat, lambda: chat.send("I have 16 apples"), "16")
-        assert scripted.requests[-1].stops.strings == ("6", "END")
-        assert chat.conversation.stops == STOPS
-
-    run(steps())
+async def test_an_extra_stop_is_in_force_for_its_answer_alone(scripted: ScriptedEngine) -> None:
+    chat = session(scripted, Conversation(stops=STOPS))
+    only = StopChange(extra="7")
+    asked = await answered(scripted, chat, lambda: chat.send("Go", change=only), "1 2 ", LIMIT)
+    assert asked.stops == ("6", "END", "7")
+    await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
+                   "3", stopped_by("7"))  # fmt: skip
+    assert scripted.requests[-1].stops.strings == ("6", "END", "7"), "the same answer goes on"
+    await answered(scripted, chat, lambda: chat.continue_answer(chat.conversation.messages[1]),
+                   "8")  # fmt: skip
+    assert scripted.requests[-1].stops.strings == ("6", "END"), "past the extra stop"
+    await answered(scripted, chat, lambda: chat.send("I have 16 apples"), "16")
+    assert scripted.requests[-1].stops.strings == ("6", "END")
+    assert chat.conversation.stops == STOPS
 
 
 @pytest.mark.parametrize("verb", ["continue", "again"])
-def test_what_follows_an_answer_stays_in_sight_below_its_longer_version(
-    run: RunOnLoop, scripted: ScriptedEngine, verb: str
+async def test_what_follows_an_answer_stays_in_sight_below_its_longer_version(
+    scripted: ScriptedEngine, verb: str
 ) -> None:
-    async def steps() -> None:
-        store = MemoryConversationStore()
-        chat = session(scripted, Conversation(stops=STOPS), store)
-        await answered(scripted, chat, lambda: chat.send("A"), "1 ", stopped_by("6"))
-        await answered(scripted, chat, lambda: chat.send("B"), "b")
-        await answered(scripted, chat, lambda: chat.send("C"), "c")
-        first = chat.conversation.messages[1]
-        changes: list[int] = []
-        chat.path_changed.connect(changes.append)
-        begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
-        text = "1 2" if verb == "continue" else "2"
-        running = begin(first)
-        assert changes == [1]
-        assert chat.conversation.is_running
-        assert running is not None
-        assert [m.said for m in chat.conversation.messages[2:]] == ["B", "b", "C", "c"]
-        await eventually(lambda: len(scripted.generations) == 4)
-        scripted.say(TextDelta("2"), END)
-        await eventually(lambda: not chat.is_running)
-        assert shown(chat) == ["A", text, "B", "b", "C", "c"]
-        # Both versions keep what followed them, and the next question follows the new one.
-        await answered(scripted, chat, lambda: chat.send("D"), "d")
-        said = [message.content for message in scripted.requests[-1].messages]
-        assert said == ["A", text, "B", "b", "C", "c", "D"]
-        chat.show_version(first)
-        assert shown(chat) == ["A", "1 ", "B", "b", "C", "c"]
-
-    run(steps())
+    store = MemoryConversationStore()
+    chat = session(scripted, Conversation(stops=STOPS), store)
+    await answered(scripted, chat, lambda: chat.send("A"), "1 ", stopped_by("6"))
+    await answered(scripted, chat, lambda: chat.send("B"), "b")
+    await answered(scripted, chat, lambda: chat.send("C"), "c")
+    first = chat.conversation.messages[1]
+    changes: list[int] = []
+    chat.path_changed.connect(changes.append)
+    begin = chat.continue_answer if verb == "continue" else chat.answer_without_stop
+    text = "1 2" if verb == "continue" else "2"
+    running = begin(first)
+    assert changes == [1]
+    assert chat.conversation.is_running
+    assert running is not None
+    assert [m.said for m in chat.conversation.messages[2:]] == ["B", "b", "C", "c"]
+    await eventually(lambda: len(scripted.generations) == 4)
+    scripted.say(TextDelta("2"), END)
+    await eventually(lambda: not chat.is_running)
+    assert shown(chat) == ["A", text, "B", "b", "C", "c"]
+    # Both versions keep what followed them, and the next question follows the new one.
+    await answered(scripted, chat, lambda: chat.send("D"), "d")
+    said = [message.content for message in scripted.requests[-1].messages]
+    assert said == ["A", text, "B", "b", "C", "c", "D"]
+    chat.show_version(first)
+    assert shown(chat) == ["A", "1 ", "B", "b", "C", "c"]
 
 
-def test_an_answer_that_ended_by_itself_is_not_continued(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_an_answer_that_ended_by_itself_is_not_continued(scripted: ScriptedEngine) -> None:
+    chat = session(scripted, Conversation())
+    await answered(scripted, chat, lambda: chat.send("Go"), "done")
+    assert chat.continue_answer(chat.conversation.messages[1]) is None
+
+
+async def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
+    scripted: ScriptedEngine,
 ) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation())
-        await answered(scripted, chat, lambda: chat.send("Go"), "done")
-        assert chat.continue_answer(chat.conversation.messages[1]) is None
-
-    run(steps())
-
-
-def test_while_an_answer_runs_no_other_version_is_shown_or_begun(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def steps() -> None:
-        chat = session(scripted, Conversation())
-        await answered(scripted, chat, lambda: chat.send("Go"), "one")
-        question, first = chat.conversation.messages
-        chat.regenerate(first)
-        await eventually(lambda: len(scripted.generations) == 2)
-        assert chat.regenerate(first) is None
-        assert chat.edit(question, "Else") is None
-        chat.show_version(first)
-        assert chat.conversation.messages[1] is not first
-        scripted.say(END)
-        await eventually(lambda: not chat.is_running)
-
-    run(steps())
+    chat = session(scripted, Conversation())
+    await answered(scripted, chat, lambda: chat.send("Go"), "one")
+    question, first = chat.conversation.messages
+    chat.regenerate(first)
+    await eventually(lambda: len(scripted.generations) == 2)
+    assert chat.regenerate(first) is None
+    assert chat.edit(question, "Else") is None
+    chat.show_version(first)
+    assert chat.conversation.messages[1] is not first
+    scripted.say(END)
+    await eventually(lambda: not chat.is_running)
 
 
-def test_a_refused_answer_is_tried_again_as_a_version(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def steps() -> None:
-        from engine.errors import QueueFull
+async def test_a_refused_answer_is_tried_again_as_a_version(scripted: ScriptedEngine) -> None:
+    from engine.errors import QueueFull
 
-        chat = session(scripted, Conversation())
-        scripted.refusal = QueueFull(9)
-        chat.send("Go")
-        await eventually(lambda: not chat.is_running)
-        scripted.refusal = None
-        refused = chat.conversation.messages[1]
-        await answered(scripted, chat, lambda: chat.regenerate(refused), "one")
-        assert shown(chat) == ["Go", "one"]
-
-    run(steps())
+    chat = session(scripted, Conversation())
+    scripted.refusal = QueueFull(9)
+    chat.send("Go")
+    await eventually(lambda: not chat.is_running)
+    scripted.refusal = None
+    refused = chat.conversation.messages[1]
+    await answered(scripted, chat, lambda: chat.regenerate(refused), "one")
+    assert shown(chat) == ["Go", "one"]
 
 
-def test_what_is_asked_is_stored_before_the_engine_gets_it(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
+async def test_what_is_asked_is_stored_before_the_engine_gets_it(scripted: ScriptedEngine) -> None:
     from ui.records.store import MemoryConversationStore
 
     class Watched(MemoryConversationStore):
@@ -320,14 +277,11 @@ def test_what_is_asked_is_stored_before_the_engine_gets_it(
         async def settled(self) -> None:
             self.log.append(f"settled with {len(scripted.requests)} requests")
 
-    async def steps() -> None:
-        store = Watched()
-        chat = session(scripted, Conversation(), store)
-        await answered(scripted, chat, lambda: chat.send("Go"), "one")
-        assert store.log[:2] == ["saved 2 with 0 requests", "settled with 0 requests"]
-        assert store.log[-1] == "saved 1 with 1 requests"
-
-    run(steps())
+    store = Watched()
+    chat = session(scripted, Conversation(), store)
+    await answered(scripted, chat, lambda: chat.send("Go"), "one")
+    assert store.log[:2] == ["saved 2 with 0 requests", "settled with 0 requests"]
+    assert store.log[-1] == "saved 1 with 1 requests"
 
 
 def test_showing_a_message_deep_in_a_hidden_branch_shows_all_before_it(

@@ -1,6 +1,7 @@
 """Recorded runs of a scripted model, and the inspector on the demo model."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from engine.values.request import TraceLevel
 from tests.support.asking import request, run
 from tests.support.models.guessing import GuessingStage
 from tests.support.scripted import Stage
-from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop
-from tests.ui.inspector.inspecting import Steps, Use
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, opened
 from ui.chat.session.traces import Traces
+from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.shown_run import ShownRun
 from ui.kit.theme import Theme
 from ui.records.runs import Run
+from ui.window.main_window import MainWindow
 
 Record = Callable[..., ShownRun]
 
@@ -63,18 +65,25 @@ def record(tmp_path: Path) -> Record:
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
-    """Show the window and the inspector on the real engine, use them, and see them end."""
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    """The main window on the real engine and the demo model."""
 
-    def use_inspector(steps: Steps) -> None:
-        async def whole() -> None:
-            window = main_window(engine, theme)
-            window.workspace.traces.level = TraceLevel.FULL
-            async with shown(window):
-                window.others.show_inspector()
-                assert window.others.inspector is not None
-                await steps(window, window.others.inspector)
+    def make() -> MainWindow:
+        window = main_window(engine, theme)
+        window.workspace.traces.level = TraceLevel.FULL
+        return window
 
-        run(whole())
+    return enter(lambda: opened(make()))
 
-    return use_inspector
+
+@asynccontextmanager
+async def inspector_of(window: MainWindow) -> AsyncIterator[InspectorWindow]:
+    window.others.show_inspector()
+    assert window.others.inspector is not None
+    yield window.others.inspector
+
+
+@pytest.fixture
+def inspector(enter: Enter, window: Living[MainWindow]) -> Living[InspectorWindow]:
+    """The inspector beside it."""
+    return enter(lambda: inspector_of(window.value))

@@ -7,12 +7,12 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLineEdit, QTextEdit, QWidget
+from PySide6.QtWidgets import QTextEdit, QWidget
 
 from tests.support.answers.said import sentence_of_stop
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.inspecting import COUNT, Use, ask
+from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import TABS, InspectorWindow
 from ui.inspector.matcher_tab import MatcherTab, RuleReport, rule_reports
 from ui.inspector.pages import InspectorTab
@@ -23,14 +23,13 @@ from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 
-def test_before_any_run_it_says_what_to_do(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        assert inspector.head.sentence.text() == "No run is shown"
-        assert not inspector.bar.copy.isEnabled()
-        for number in range(inspector.tabs.count()):
-            inspector.tabs.setCurrentIndex(number)
-
-    use(steps)
+async def test_before_any_run_it_says_what_to_do(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    assert inspector.head.sentence.text() == "No run is shown"
+    assert not inspector.bar.copy.isEnabled()
+    for number in range(inspector.tabs.count()):
+        inspector.tabs.setCurrentIndex(number)
 
 
 class LengthTab(InspectorTab):
@@ -42,184 +41,150 @@ class LengthTab(InspectorTab):
         self.lengths.append(0 if shown is None else len(shown.run.text))
 
 
-def test_a_tab_of_the_tuple_is_in_the_window_and_is_shown_the_run(
-    use: Use, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def with_another_tab(monkeypatch: pytest.MonkeyPatch) -> None:
     tab = TABS[0]._replace(title="Length", make=lambda *_: LengthTab(), without_trace="")
     monkeypatch.setattr("ui.inspector.inspector_window.TABS", (*TABS, tab))
 
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        assert inspector.tabs.tabText(len(TABS)).replace("&", "") == "Length"
-        await ask(window, COUNT, "6")
-        assert inspector.tab(LengthTab).lengths[-1] == len("1\n2\n3\n4\n5\n")
 
-    use(steps)
-
-
-def test_an_answer_shows_its_verdict_tape_and_tokens(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        assert inspector.head.sentence.text() == sentence_of_stop("6")
-        assert "It was complete with token 11" in inspector.head.steps.text()
-        assert inspector.tape.toPlainText().replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
-        assert inspector.tokens.model.rowCount() == 11
-        assert inspector.tokens.table.isVisible()
-        assert inspector.tokens.table.horizontalScrollBar().maximum() == 0
-
-    use(steps)
+async def test_a_tab_of_the_tuple_is_in_the_window_and_is_shown_the_run(
+    with_another_tab: None, window: MainWindow, inspector: InspectorWindow
+) -> None:
+    assert inspector.tabs.tabText(len(TABS)).replace("&", "") == "Length"
+    await ask(window, COUNT, "6")
+    assert inspector.tab(LengthTab).lengths[-1] == len("1\n2\n3\n4\n5\n")
 
 
-def test_a_running_answer_grows_in_the_inspector(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await eventually(lambda: window.workspace.model.stage == "ready")
-        window.workspace.send("Count from 1 to 100, one number per line")
-        rows = inspector.tokens.model.rowCount
-        await eventually(lambda: 0 < rows() < 280)
-        assert window.workspace.current.session.is_running
-        assert "Watching" in inspector.head.steps.text() or "stop" in inspector.head.steps.text()
-        await eventually(lambda: not window.workspace.current.session.is_running)
-        assert rows() == 292
-
-    use(steps)
-
-
-def test_the_arrow_keys_go_from_token_to_token(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        QTest.keyClick(inspector.tape, Qt.Key.Key_Home)
-        assert inspector.token.text().startswith("Token 1  ·")
-        QTest.keyClick(inspector.tape, Qt.Key.Key_Right)
-        assert inspector.token.text().startswith("Token 2  ·")
-        assert inspector.others.text().startswith("Likeliest here: ")
-        assert inspector.tokens.table.currentIndex().row() == 1
-
-    use(steps)
+async def test_an_answer_shows_its_verdict_tape_and_tokens_which_the_arrow_keys_go_through(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    assert inspector.head.sentence.text() == sentence_of_stop("6")
+    assert "It was complete with token 11" in inspector.head.steps.text()
+    assert inspector.tape.toPlainText().replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
+    assert inspector.tokens.model.rowCount() == 11
+    assert inspector.tokens.table.isVisible()
+    assert inspector.tokens.table.horizontalScrollBar().maximum() == 0
+    inspector.bar.copy.click()
+    assert "### Why the answer stopped" in QGuiApplication.clipboard().text()
+    QTest.keyClick(inspector.tape, Qt.Key.Key_Home)
+    assert inspector.token.text().startswith("Token 1  ·")
+    QTest.keyClick(inspector.tape, Qt.Key.Key_Right)
+    assert inspector.token.text().startswith("Token 2  ·")
+    assert inspector.others.text().startswith("Likeliest here: ")
+    assert inspector.tokens.table.currentIndex().row() == 1
 
 
-def test_another_list_is_tried_as_it_is_typed(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        inspector.tabs.setCurrentWidget(inspector.tab(WhatIfTab))
-        words = inspector.tab(WhatIfTab).sentence.text
-        await eventually(lambda: words().startswith('Would stop at token 11 by "6"'))
-        inspector.tab(WhatIfTab).editor.input.setText("3")
-        await eventually(lambda: "by the sequence being typed" in words())
-        assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."
-        assert inspector.tab(WhatIfTab).kept.toPlainText() == "1\n2\n3"
+async def test_a_running_answer_grows_in_the_inspector(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await eventually(lambda: window.workspace.model.stage == "ready")
+    window.workspace.send("Count from 1 to 40, one number per line")
+    rows = inspector.tokens.model.rowCount
+    await eventually(lambda: 0 < rows() < 100)
+    assert window.workspace.current.session.is_running
+    assert "Watching" in inspector.head.steps.text() or "stop" in inspector.head.steps.text()
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    assert rows() == 111
 
-    use(steps)
+
+async def test_another_list_is_tried_as_it_is_typed(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    inspector.tabs.setCurrentWidget(inspector.tab(WhatIfTab))
+    words = inspector.tab(WhatIfTab).sentence.text
+    await eventually(lambda: words().startswith('Would stop at token 11 by "6"'))
+    inspector.tab(WhatIfTab).editor.input.setText("3")
+    await eventually(lambda: "by the sequence being typed" in words())
+    assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."
+    assert inspector.tab(WhatIfTab).kept.toPlainText() == "1\n2\n3"
 
 
-def test_two_answers_are_compared(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        await ask(window, "Count from 1 to 10, one number per line", "3")
-        inspector.tabs.setCurrentWidget(inspector.compare)
-        assert inspector.compare.choice.count() == 1
-        assert inspector.compare.sentence.text() == (
-            "Both are identical for 4 characters; then only the second continues."
+async def test_two_answers_are_compared_and_of_one_that_is_alone_it_says_so_at_its_top(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    inspector.tabs.setCurrentWidget(inspector.compare)
+    await eventually(inspector.compare.isVisible)
+    assert "no other answer" in inspector.compare.sentence.text()
+    for _ in range(5):
+        await asyncio.sleep(0)  # the layout takes a turn or two
+    sentence, line = inspector.compare.sentence, inspector.fontMetrics().height()
+    assert sentence.y() + sentence.height() < 4 * line
+    await ask(window, "Count from 1 to 10, one number per line", "3")
+    inspector.tabs.setCurrentWidget(inspector.compare)
+    assert inspector.compare.choice.count() == 1
+    assert inspector.compare.sentence.text() == (
+        "Both are identical for 4 characters; then only the second continues."
+    )
+
+
+async def test_forgetting_all_leaves_the_reason(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    inspector.bar.forget.click()
+    assert inspector.head.sentence.text() == sentence_of_stop("6")
+    assert "forgotten" in inspector.head.steps.text()
+    assert inspector.tape.toPlainText() == ""
+    assert not inspector.bar.save.isEnabled()
+
+
+async def test_without_recording_only_the_reason_is_known(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    inspector.bar.level.setCurrentIndex(0)
+    await ask(window, COUNT, "6")
+    assert inspector.tokens.model.rowCount() == 0
+    assert "not recorded" in inspector.head.steps.text()
+
+
+async def test_everything_begins_at_one_left_edge(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    corner = inspector.mapFromGlobal
+    bar = inspector.tabs.tabBar()
+
+    def left(part: QWidget) -> int:
+        return corner(part.mapToGlobal(QPoint(0, 0))).x()
+
+    edges = {
+        left(part)
+        for part in (
+            inspector.bar.source,
+            inspector.head.steps,
+            inspector.head.figures,
+            inspector.head.past,
+            inspector.tape,
+            inspector.token,
+            inspector.others,
+            bar,
         )
-
-    use(steps)
-
-
-def test_forgetting_all_leaves_the_reason(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        inspector.bar.forget.click()
-        assert inspector.head.sentence.text() == sentence_of_stop("6")
-        assert "forgotten" in inspector.head.steps.text()
-        assert inspector.tape.toPlainText() == ""
-        assert not inspector.bar.save.isEnabled()
-
-    use(steps)
-
-
-def test_without_recording_only_the_reason_is_known(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        inspector.bar.level.setCurrentIndex(0)
-        await ask(window, COUNT, "6")
-        assert inspector.tokens.model.rowCount() == 0
-        assert "not recorded" in inspector.head.steps.text()
-
-    use(steps)
+    }
+    first = bar.tabRect(0)
+    words = bar.fontMetrics().horizontalAdvance(bar.tabText(0))
+    assert abs(first.width() - 22 - words) <= 4, "a tab begins with its words"
+    texts: set[int] = set()
+    for number in range(inspector.tabs.count()):
+        inspector.tabs.setCurrentIndex(number)
+        await asyncio.sleep(0)
+        part = inspector.tabs.widget(number)
+        assert part.layout() is not None
+        edges.add(left(part) + part.layout().contentsMargins().left())
+        for page in part.findChildren(QTextEdit):
+            if page.isVisible() and page is not inspector.tab(WhatIfTab).kept:
+                edges.add(left(page))
+                margin = page.document().documentMargin()
+                texts.add(left(page.viewport()) + round(margin))
+    assert len(edges) == 1
+    texts.add(left(inspector.tape.viewport()) + round(inspector.tape.document().documentMargin()))
+    assert len(texts) == 1, "the texts in frames begin at one edge too"
 
 
-def test_the_report_is_copied_as_markdown(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        inspector.bar.copy.click()
-        assert "### Why the answer stopped" in QGuiApplication.clipboard().text()
-
-    use(steps)
-
-
-def test_every_control_has_a_name(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        for number in range(inspector.tabs.count()):
-            inspector.tabs.setCurrentIndex(number)
-        kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit)
-        nameless = [
-            widget
-            for kind in kinds
-            for widget in inspector.findChildren(kind)
-            if widget.isVisible()
-            and not (widget.accessibleName() or getattr(widget, "text", str)())
-        ]
-        assert [type(widget).__name__ for widget in nameless] == []
-
-    use(steps)
-
-
-def test_everything_begins_at_one_left_edge(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        corner = inspector.mapFromGlobal
-        bar = inspector.tabs.tabBar()
-
-        def left(part: QWidget) -> int:
-            return corner(part.mapToGlobal(QPoint(0, 0))).x()
-
-        edges = {
-            left(part)
-            for part in (
-                inspector.bar.source,
-                inspector.head.steps,
-                inspector.head.figures,
-                inspector.head.past,
-                inspector.tape,
-                inspector.token,
-                inspector.others,
-                bar,
-            )
-        }
-        first = bar.tabRect(0)
-        words = bar.fontMetrics().horizontalAdvance(bar.tabText(0))
-        assert abs(first.width() - 22 - words) <= 4, "a tab begins with its words"
-        texts: set[int] = set()
-        for number in range(inspector.tabs.count()):
-            inspector.tabs.setCurrentIndex(number)
-            await asyncio.sleep(0)
-            part = inspector.tabs.widget(number)
-            assert part.layout() is not None
-            edges.add(left(part) + part.layout().contentsMargins().left())
-            for page in part.findChildren(QTextEdit):
-                if page.isVisible() and page is not inspector.tab(WhatIfTab).kept:
-                    edges.add(left(page))
-                    margin = page.document().documentMargin()
-                    texts.add(left(page.viewport()) + round(margin))
-        assert len(edges) == 1
-        texts.add(
-            left(inspector.tape.viewport()) + round(inspector.tape.document().documentMargin())
-        )
-        assert len(texts) == 1, "the texts in frames begin at one edge too"
-
-    use(steps)
-
-
-def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
-    run: RunOnLoop, theme: Theme, record: Record, monkeypatch: pytest.MonkeyPatch
+async def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
+    theme: Theme, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
     real = rule_reports
@@ -230,47 +195,25 @@ def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
 
     monkeypatch.setattr("ui.inspector.matcher_tab.rule_reports", reports)
     stops = [f"EN{number}" for number in range(60)]
-    shown_run = record(["EN ", "x"] * 300, *stops)
-
-    async def steps() -> None:
-        tab = MatcherTab()
-        tab.show()
-        tab.show_run(shown_run)
-        assert tab.note.text() == "Searching 601 tokens…"
-        await tab.finish()
-        assert threads
-        assert threading.get_ident() not in threads
-        assert "2 of 3 characters, 300 times" in tab.page.toPlainText()
-        tab.deleteLater()
-
-    run(steps())
+    shown_run = await asyncio.to_thread(record, ["EN ", "x"] * 300, *stops)
+    tab = MatcherTab()
+    tab.show()
+    tab.show_run(shown_run)
+    assert tab.note.text() == "Searching 601 tokens…"
+    await tab.finish()
+    assert threads
+    assert threading.get_ident() not in threads
+    assert "2 of 3 characters, 300 times" in tab.page.toPlainText()
+    tab.deleteLater()
 
 
-def test_the_chosen_token_stays_chosen_when_the_colors_change(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        await eventually(lambda: inspector.tape.tape is not None)
-        inspector.tape.choose(4)
-        said = inspector.token.text()
-        assert said.startswith("Token 5")
-        window.theme.set_mode("dark")
-        try:
-            assert (inspector.tape.chosen, inspector.token.text()) == (4, said)
-        finally:
-            window.theme.set_mode("light")
-
-    use(steps)
-
-
-def test_without_another_answer_the_comparison_says_so_at_its_top(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        inspector.tabs.setCurrentWidget(inspector.compare)
-        await eventually(inspector.compare.isVisible)
-        assert "no other answer" in inspector.compare.sentence.text()
-        for _ in range(5):
-            await asyncio.sleep(0)  # the layout takes a turn or two
-        sentence, line = inspector.compare.sentence, inspector.fontMetrics().height()
-        assert sentence.y() + sentence.height() < 4 * line
-
-    use(steps)
+async def test_the_chosen_token_stays_chosen_when_the_colors_change(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    await eventually(lambda: inspector.tape.tape is not None)
+    inspector.tape.choose(4)
+    said = inspector.token.text()
+    assert said.startswith("Token 5")
+    window.theme.set_mode("dark")
+    assert (inspector.tape.chosen, inspector.token.text()) == (4, said)

@@ -186,77 +186,70 @@ def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_fo
     assert kept(tmp_path / "traces") == set()
 
 
-def test_a_deleted_message_takes_its_trace_from_disk_and_undo_brings_both_back(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_a_deleted_message_takes_its_trace_from_disk_and_undo_brings_both_back(
+    engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
     folder = tmp_path / "traces"
-
-    async def delete_and_undo() -> None:
-        traces = TraceFiles(folder, 10_000_000)
-        window = main_window(engine, theme, kept_traces=traces)
-        async with shown(window):
-            workspace, changes = window.workspace, window.chat.handling.changes
-            await ask(window, COUNT, "6")
-            undo = workspace.current.stops.undo_stack.undo
-            (answer,) = (one for one in workspace.current.conversation.messages if one.run)
-            assert answer.run is not None
-            before = done(traces)
-            assert kept(folder) == {answer.run.id}
-            for _ in range(2):
-                changes.delete(answer)
-                assert workspace.traces.get(answer.run.id) is None
-                assert await workspace.traces.find(answer.run.id) is None
-                assert kept(folder) == set()
-                undo()
-                assert workspace.traces.get(answer.run.id) is not None
-                assert done(traces) == before
-                assert kept(folder) == {answer.run.id}
+    traces = TraceFiles(folder, 10_000_000)
+    window = main_window(engine, theme, kept_traces=traces)
+    async with shown(window):
+        workspace, changes = window.workspace, window.chat.handling.changes
+        await ask(window, COUNT, "6")
+        undo = workspace.current.stops.undo_stack.undo
+        (answer,) = (one for one in workspace.current.conversation.messages if one.run)
+        assert answer.run is not None
+        before = done(traces)
+        assert kept(folder) == {answer.run.id}
+        for _ in range(2):
             changes.delete(answer)
-            workspace.traces.forget_all()
-            undo()
-            assert done(traces) == 0
+            assert workspace.traces.get(answer.run.id) is None
             assert await workspace.traces.find(answer.run.id) is None
-        await asyncio.to_thread(traces.close)
+            assert kept(folder) == set()
+            undo()
+            assert workspace.traces.get(answer.run.id) is not None
+            assert done(traces) == before
+            assert kept(folder) == {answer.run.id}
+        changes.delete(answer)
+        workspace.traces.forget_all()
+        undo()
+        assert done(traces) == 0
+        assert await workspace.traces.find(answer.run.id) is None
+    await asyncio.to_thread(traces.close)
 
-    run(delete_and_undo())
 
-
-def test_copies_of_an_answer_have_traces_of_their_own(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_copies_of_an_answer_have_traces_of_their_own(
+    engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
-    async def branch_and_rewrite() -> None:
-        traces = TraceFiles(tmp_path, 10_000_000)
-        window = main_window(engine, theme, kept_traces=traces)
-        async with shown(window):
-            workspace, changes = window.workspace, window.chat.handling.changes
-            await ask(window, "Count from 1 to 3", "6")
-            await ask(window, COUNT)
-            conversation = workspace.current.conversation
-            first, last = runs_of(conversation.messages)
-            changes.branch(conversation.messages[-1])
-            branch = workspace.current.conversation
-            assert branch is not conversation
-            copied = runs_of(branch.messages)[-1]
-            changes.delete(branch.messages[0])
-            done(traces)
-            assert kept(tmp_path) == {first.id, last.id}
-            workspace.current.stops.undo_stack.undo()
-            done(traces)
-            assert len(kept(tmp_path)) == 4
-            workspace.open(conversation)
-            changes.rewrite(conversation.messages[1], "another")
-            (follower,) = runs_of(conversation.messages)[1:]
-            old = next(one for one in conversation.tree if one.run is last)
-            changes.delete(old)
-            done(traces)
-            assert kept(tmp_path) > {first.id, follower.id, copied.id}
-            assert last.id not in kept(tmp_path)
-            assert await workspace.traces.find(last.id) is None
-            for one in (follower, copied):
-                assert await workspace.traces.find(one.id) is not None
-        await asyncio.to_thread(traces.close)
-
-    run(branch_and_rewrite())
+    traces = TraceFiles(tmp_path, 10_000_000)
+    window = main_window(engine, theme, kept_traces=traces)
+    async with shown(window):
+        workspace, changes = window.workspace, window.chat.handling.changes
+        await ask(window, "Count from 1 to 3", "6")
+        await ask(window, COUNT)
+        conversation = workspace.current.conversation
+        first, last = runs_of(conversation.messages)
+        changes.branch(conversation.messages[-1])
+        branch = workspace.current.conversation
+        assert branch is not conversation
+        copied = runs_of(branch.messages)[-1]
+        changes.delete(branch.messages[0])
+        done(traces)
+        assert kept(tmp_path) == {first.id, last.id}
+        workspace.current.stops.undo_stack.undo()
+        done(traces)
+        assert len(kept(tmp_path)) == 4
+        workspace.open(conversation)
+        changes.rewrite(conversation.messages[1], "another")
+        (follower,) = runs_of(conversation.messages)[1:]
+        old = next(one for one in conversation.tree if one.run is last)
+        changes.delete(old)
+        done(traces)
+        assert kept(tmp_path) > {first.id, follower.id, copied.id}
+        assert last.id not in kept(tmp_path)
+        assert await workspace.traces.find(last.id) is None
+        for one in (follower, copied):
+            assert await workspace.traces.find(one.id) is not None
+    await asyncio.to_thread(traces.close)
 
 
 def test_a_restored_trace_is_as_old_as_it_was(record: Record, tmp_path: Path) -> None:
@@ -277,27 +270,23 @@ def test_a_restored_trace_is_as_old_as_it_was(record: Record, tmp_path: Path) ->
     files.close()
 
 
-def test_an_export_of_everything_offers_the_recorded_tokens_with_their_size_first(
-    run: RunOnLoop, engine: Engine, theme: Theme, record: Record, tmp_path: Path
+async def test_an_export_of_everything_offers_the_recorded_tokens_with_their_size_first(
+    engine: Engine, theme: Theme, record: Record, tmp_path: Path
 ) -> None:
-    trace = trace_of(record(["a", "b", "c"]))
-
-    async def export() -> None:
-        traces = TraceFiles(tmp_path / "traces", 10_000_000)
-        traces.keep("c1", "r1", trace)
-        size = size_in_words(done(traces))
-        window = main_window(engine, theme, kept_traces=traces)
-        async with shown(window):
-            window._menus.conversation.export_all()
-            await eventually(lambda: bool(window.findChildren(QFileDialog)))
-            (dialog,) = window.findChildren(QFileDialog)
-            assert dialog.nameFilters() == [
-                f"With the recorded tokens of answers, {size} (*.zip)",
-                "Without recorded tokens (*.json)",
-            ]
-            assert dialog.selectedNameFilter().startswith("With the recorded tokens")
-            assert dialog.defaultSuffix() == "zip"
-            dialog.reject()
-        await asyncio.to_thread(traces.close)
-
-    run(export())
+    trace = trace_of(await asyncio.to_thread(record, ["a", "b", "c"]))
+    traces = TraceFiles(tmp_path / "traces", 10_000_000)
+    traces.keep("c1", "r1", trace)
+    size = size_in_words(await asyncio.to_thread(done, traces))
+    window = main_window(engine, theme, kept_traces=traces)
+    async with shown(window):
+        window._menus.conversation.export_all()
+        await eventually(lambda: bool(window.findChildren(QFileDialog)))
+        (dialog,) = window.findChildren(QFileDialog)
+        assert dialog.nameFilters() == [
+            f"With the recorded tokens of answers, {size} (*.zip)",
+            "Without recorded tokens (*.json)",
+        ]
+        assert dialog.selectedNameFilter().startswith("With the recorded tokens")
+        assert dialog.defaultSuffix() == "zip"
+        dialog.reject()
+    await asyncio.to_thread(traces.close)

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
-from tests.ui.inspector.inspecting import COUNT, Use, ask
+from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.shown_run import ended_words, when_words
 from ui.inspector.timing_tab import TimingTab
@@ -33,36 +33,35 @@ async def listed(inspector: InspectorWindow, count: int) -> None:
     await eventually(lambda: inspector.runs.model.rowCount() == count)
 
 
-def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_keyboard(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        await ask(window, COUNT, "6")
-        first = window.workspace.current.conversation
-        window.workspace.new_conversation()
-        await ask(window, COUNT)
-        await listed(inspector, 2)
-        own, other = rows(inspector)
-        assert own[:2] == ["This conversation", COUNT]
-        assert other[:2] == [first.title, COUNT]
-        assert "Stopped" in other[3]
-        table = inspector.runs.table
-        table.selectRow(1)
-        QTest.keyClick(table, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
-        await eventually(lambda: inspector.tabs.currentWidget() is inspector.compare)
-        assert inspector.compare.choice.currentText().endswith(f"in “{first.title}”")
-        assert inspector.compare.sentence.text().startswith("Both are identical for")
-        await listed(inspector, 2)
-        table.selectRow(1)
-        QTest.keyClick(table, Qt.Key.Key_Return)
-        shown = inspector.inspector.shown
-        assert shown is not None
-        assert shown.run is first.messages[-1].run
-        assert inspector.bar.source.text() == f"From another conversation: {first.title}"
-        assert inspector.tokens.model.rowCount() > 0
-        inspector.bar.back.click()
-        assert inspector.inspector.shown is not shown
-        assert not inspector.bar.back.isVisible()
-
-    use(steps)
+async def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_keyboard(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    first = window.workspace.current.conversation
+    window.workspace.new_conversation()
+    await ask(window, COUNT)
+    await listed(inspector, 2)
+    own, other = rows(inspector)
+    assert own[:2] == ["This conversation", COUNT]
+    assert other[:2] == [first.title, COUNT]
+    assert "Stopped" in other[3]
+    table = inspector.runs.table
+    table.selectRow(1)
+    QTest.keyClick(table, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    await eventually(lambda: inspector.tabs.currentWidget() is inspector.compare)
+    assert inspector.compare.choice.currentText().endswith(f"in “{first.title}”")
+    assert inspector.compare.sentence.text().startswith("Both are identical for")
+    await listed(inspector, 2)
+    table.selectRow(1)
+    QTest.keyClick(table, Qt.Key.Key_Return)
+    shown = inspector.inspector.shown
+    assert shown is not None
+    assert shown.run is first.messages[-1].run
+    assert inspector.bar.source.text() == f"From another conversation: {first.title}"
+    assert inspector.tokens.model.rowCount() > 0
+    inspector.bar.back.click()
+    assert inspector.inspector.shown is not shown
+    assert not inspector.bar.back.isVisible()
 
 
 def test_a_run_without_a_record_of_its_time_or_its_end_says_so() -> None:
@@ -78,23 +77,22 @@ def test_a_run_without_a_record_of_its_time_or_its_end_says_so() -> None:
     assert {state: ended_words(one) for state, one in runs.items()} == told
 
 
-def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(use: Use) -> None:
-    async def steps(window: MainWindow, inspector: InspectorWindow) -> None:
-        inspector.inspector.traces.record(TraceLevel.OFF)
-        await ask(window, COUNT, "6")
-        inspector.tabs.setCurrentWidget(inspector.tab(TimingTab))
-        assert not inspector.again.isVisible()
-        before = places(inspector)
-        inspector.tabs.setCurrentWidget(inspector.ending)
-        assert inspector.again.isVisible()
-        assert places(inspector) == before
-        assert inspector.lacking.text() == "The tokens of this run were not recorded."
-        await eventually(inspector.again.isEnabled)
-        inspector.again.click()
-        await eventually(lambda: not window.workspace.current.session.is_running)
-        await eventually(inspector.ending.curve.isVisible)
-        assert not inspector.again.isVisible()
-        assert inspector.bar.level.currentText() == "Everything"
-        assert len(window.workspace.current.conversation.tree) == 3
-
-    use(steps)
+async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    inspector.inspector.traces.record(TraceLevel.OFF)
+    await ask(window, COUNT, "6")
+    inspector.tabs.setCurrentWidget(inspector.tab(TimingTab))
+    assert not inspector.again.isVisible()
+    before = places(inspector)
+    inspector.tabs.setCurrentWidget(inspector.ending)
+    assert inspector.again.isVisible()
+    assert places(inspector) == before
+    assert inspector.lacking.text() == "The tokens of this run were not recorded."
+    await eventually(inspector.again.isEnabled)
+    inspector.again.click()
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    await eventually(inspector.ending.curve.isVisible)
+    assert not inspector.again.isVisible()
+    assert inspector.bar.level.currentText() == "Everything"
+    assert len(window.workspace.current.conversation.tree) == 3

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QProgressBar, QPushButton
 
 from engine.library.memory import Memory
 from tests.support.hub import COMMIT, Hub, hub
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import Enter, Living, eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 from ui.models.downloads import Download
@@ -29,8 +29,10 @@ def site(demo_model_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub
 
 
 @pytest.fixture
-def opened(theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub) -> OpenedModels:
-    return OpenedModels(theme, tmp_path, demo_model_path)
+def opened(
+    enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
+) -> Living[OpenedModels]:
+    return enter(lambda: OpenedModels(theme, tmp_path, demo_model_path))
 
 
 async def begin(opened: OpenedModels) -> Download:
@@ -41,247 +43,194 @@ async def begin(opened: OpenedModels) -> Download:
     return library.downloads.items[0]
 
 
-def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.piece_s = 0.02  # long enough for a rate to be shown
-
-    async def play() -> None:
-        async with opened:
-            workspace = opened.window.workspace
-            workspace.settings.change(workspace.current.conversation.settings)
-            details = opened.models.finding.details
-            seen: list[str] = []
-            opened.window.model_library.downloads.progressed.connect(
-                lambda: seen.extend([] if details.row is None else [details.row.words.text()])
-            )
-            one = await begin(opened)
-            await opened.loaded(REPOSITORY)
-            assert one.stage == "done"
-            assert any("/s" in words and "left" in words for words in seen), seen
-            welcome = opened.window.chat.welcome
-            await eventually(lambda: welcome.isVisible())
-            assert f"{REPOSITORY} is ready" in welcome._state.text()
-            assert opened.window.workspace.send("Count from 1 to 3")
-            session = opened.window.workspace.current.session
-            await eventually(lambda: not session.is_running)
-            written = opened.window.workspace.current.conversation.messages[-1]
-            assert "1" in written.text
-            assert details.primary.text() == "Loaded"
-            assert not details.primary.isEnabled()
-
-    run(play())
+    workspace = opened.window.workspace
+    workspace.settings.change(workspace.current.conversation.settings)
+    details = opened.models.finding.details
+    seen: list[str] = []
+    opened.window.model_library.downloads.progressed.connect(
+        lambda: seen.extend([] if details.row is None else [details.row.words.text()])
+    )
+    one = await begin(opened)
+    await opened.loaded(REPOSITORY)
+    assert one.stage == "done"
+    assert any("/s" in words and "left" in words for words in seen), seen
+    welcome = opened.window.chat.welcome
+    await eventually(lambda: welcome.isVisible())
+    assert f"{REPOSITORY} is ready" in welcome._state.text()
+    assert opened.window.workspace.send("Count from 1 to 3")
+    session = opened.window.workspace.current.session
+    await eventually(lambda: not session.is_running)
+    written = opened.window.workspace.current.conversation.messages[-1]
+    assert "1" in written.text
+    assert details.primary.text() == "Loaded"
+    assert not details.primary.isEnabled()
 
 
-def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
-    run: RunOnLoop, opened: OpenedModels, demo_model_path: Path
+async def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
+    opened: OpenedModels, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            opened.state.load(demo_model_path)
-            await opened.loaded("demo-model")
-            workspace = opened.window.workspace
-            assert workspace.send("Count from 1 to 3")
-            await eventually(lambda: not workspace.current.session.is_running)
-            before = workspace.current.conversation
-            await begin(opened)
-            await opened.loaded(REPOSITORY)
-            await eventually(lambda: workspace.current.conversation is not before)
-            assert workspace.current.conversation.messages == []
-            assert workspace.answering.name == REPOSITORY
-            assert before.model is not None
-            assert before.model.name == "demo-model"
-
-    run(play())
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    workspace = opened.window.workspace
+    assert workspace.send("Count from 1 to 3")
+    await eventually(lambda: not workspace.current.session.is_running)
+    before = workspace.current.conversation
+    await begin(opened)
+    await opened.loaded(REPOSITORY)
+    await eventually(lambda: workspace.current.conversation is not before)
+    assert workspace.current.conversation.messages == []
+    assert workspace.answering.name == REPOSITORY
+    assert before.model is not None
+    assert before.model.name == "demo-model"
 
 
-def test_an_empty_chat_switches_to_the_downloaded_model(
-    run: RunOnLoop, opened: OpenedModels, demo_model_path: Path
+async def test_an_empty_chat_switches_to_the_downloaded_model(
+    opened: OpenedModels, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            opened.state.load(demo_model_path)
-            await opened.loaded("demo-model")
-            answering = opened.window.workspace.answering
-            assert answering.name == "demo-model"
-            await begin(opened)
-            await opened.loaded(REPOSITORY)
-            await eventually(lambda: answering.name == REPOSITORY)
-            assert answering.stage == "ready"
-
-    run(play())
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    answering = opened.window.workspace.answering
+    assert answering.name == "demo-model"
+    await begin(opened)
+    await opened.loaded(REPOSITORY)
+    await eventually(lambda: answering.name == REPOSITORY)
+    assert answering.stage == "ready"
 
 
-def test_a_person_looking_for_another_model_is_asked_before_the_chat_opens(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_a_person_looking_for_another_model_is_asked_before_the_chat_opens(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.holds_after = {"model.safetensors": 1 << 20}
-
-    async def play() -> None:
-        async with opened:
-            one = await begin(opened)
-            await eventually(lambda: one.progress.done_bytes >= 1 << 20)
-            QTest.keyClicks(opened.models.finding.field, "x")
-            one.cancel()
-            site.holds_after.clear()
-            opened.window.model_library.downloads.resume(one)
-            await opened.loaded(REPOSITORY)
-            question = opened.models.question
-            await eventually(lambda: question.isVisible())
-            assert question.words.text() == f"{REPOSITORY} is ready."
-            asked: list[bool] = []
-            opened.models.chat_wanted.connect(lambda: asked.append(True))
-            opened.answer("Start a Chat")
-            assert asked == [True]
-
-    run(play())
+    one = await begin(opened)
+    await eventually(lambda: one.progress.done_bytes >= 1 << 20)
+    QTest.keyClicks(opened.models.finding.field, "x")
+    one.cancel()
+    site.holds_after.clear()
+    opened.window.model_library.downloads.resume(one)
+    await opened.loaded(REPOSITORY)
+    question = opened.models.question
+    await eventually(lambda: question.isVisible())
+    assert question.words.text() == f"{REPOSITORY} is ready."
+    asked: list[bool] = []
+    opened.models.chat_wanted.connect(lambda: asked.append(True))
+    opened.answer("Start a Chat")
+    assert asked == [True]
 
 
-def test_another_model_that_was_chosen_meanwhile_stays(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, demo_model_path: Path
+async def test_another_model_that_was_chosen_meanwhile_stays(
+    opened: OpenedModels, site: Hub, demo_model_path: Path
 ) -> None:
     site.holds_after = {"model.safetensors": 1 << 20}
-
-    async def play() -> None:
-        async with opened:
-            one = await begin(opened)
-            await eventually(lambda: one.progress.done_bytes >= 1 << 20)
-            opened.state.load(demo_model_path)
-            await opened.loaded("demo-model")
-            one.cancel()
-            site.holds_after.clear()
-            opened.window.model_library.downloads.resume(one)
-            await eventually(lambda: "not loaded" in opened.models.question.words.text())
-            assert opened.state.name == "demo-model"
-
-    run(play())
+    one = await begin(opened)
+    await eventually(lambda: one.progress.done_bytes >= 1 << 20)
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    one.cancel()
+    site.holds_after.clear()
+    opened.window.model_library.downloads.resume(one)
+    await eventually(lambda: "not loaded" in opened.models.question.words.text())
+    assert opened.state.name == "demo-model"
 
 
-def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_loaded(
-    run: RunOnLoop, opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
+async def test_a_model_that_does_not_fit_is_downloaded_after_a_question_and_not_loaded(
+    opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.models.model_library.memory", lambda: Memory(10**6, 10**6))
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("demo", REPOSITORY)
-            finder = opened.models.finding.finder
-            await eventually(lambda: finder.offers[0].model.need is not None)
-            opened.models.finding.details.primary.click()
-            question = opened.models.question
-            assert "may not fit" in question.words.text()
-            assert opened.window.model_library.downloads.items == []
-            opened.answer("Download Anyway")
-            await eventually(lambda: "not loaded" in question.words.text())
-            assert "can be used for models" in question.words.text()
-            assert opened.state.stage == "none"
-
-    run(play())
+    await opened.search("demo", REPOSITORY)
+    finder = opened.models.finding.finder
+    await eventually(lambda: finder.offers[0].model.need is not None)
+    opened.models.finding.details.primary.click()
+    question = opened.models.question
+    assert "may not fit" in question.words.text()
+    assert opened.window.model_library.downloads.items == []
+    opened.answer("Download Anyway")
+    await eventually(lambda: "not loaded" in question.words.text())
+    assert "can be used for models" in question.words.text()
+    assert opened.state.stage == "none"
 
 
-def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_a_cancelled_download_keeps_its_files_and_can_be_resumed(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.holds_after = {"model.safetensors": 2 << 20}
-
-    async def play() -> None:
-        async with opened:
-            one = await begin(opened)
-            await eventually(lambda: one.progress.done_bytes >= 2 << 20)
-            details = opened.models.finding.details
-            assert details.row is not None
-            details.row.cancel.click()
-            assert one.stage == "cancelled"
-            assert details.row is not None
-            assert "kept" in details.row.words.text()
-            [row] = opened.models.local.rows
-            assert "kept" in row.words.text()
-            site.holds_after.clear()
-            details.row.resume.click()
-            await eventually(lambda: one.stage == "done")
-            weights = [r for _, path, r in site.requests if path.endswith("model.safetensors")]
-            assert any(wanted is not None for wanted in weights)
-            await opened.loaded(REPOSITORY)
-
-    run(play())
+    one = await begin(opened)
+    await eventually(lambda: one.progress.done_bytes >= 2 << 20)
+    details = opened.models.finding.details
+    assert details.row is not None
+    details.row.cancel.click()
+    assert one.stage == "cancelled"
+    assert details.row is not None
+    assert "kept" in details.row.words.text()
+    [row] = opened.models.local.rows
+    assert "kept" in row.words.text()
+    site.holds_after.clear()
+    details.row.resume.click()
+    await eventually(lambda: one.stage == "done")
+    weights = [r for _, path, r in site.requests if path.endswith("model.safetensors")]
+    assert any(wanted is not None for wanted in weights)
+    await opened.loaded(REPOSITORY)
 
 
-def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_why_a_download_failed_stands_in_its_row_and_it_can_be_tried_again(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.gated.add(REPOSITORY)
-
-    async def play() -> None:
-        async with opened:
-            await begin(opened)
-            await eventually(lambda: "is gated" in opened.models.local.rows[0].words.text())
-            row = opened.models.finding.details.row
-            assert row is not None
-            assert "accept its terms" in row.words.text()
-            site.gated.clear()
-            row.resume.click()
-            await eventually(lambda: opened.has(REPOSITORY))
-
-    run(play())
+    await begin(opened)
+    await eventually(lambda: "is gated" in opened.models.local.rows[0].words.text())
+    row = opened.models.finding.details.row
+    assert row is not None
+    assert "accept its terms" in row.words.text()
+    site.gated.clear()
+    row.resume.click()
+    await eventually(lambda: opened.has(REPOSITORY))
 
 
-def test_a_row_of_a_finished_download_is_dismissed(run: RunOnLoop, opened: OpenedModels) -> None:
-    async def play() -> None:
-        async with opened:
-            one = await begin(opened)
-            await eventually(lambda: one.stage == "done")
-            opened.models.local.rows[0].close_button.click()
-            assert opened.models.local.rows == []
-            await opened.loaded(REPOSITORY)
-
-    run(play())
+async def test_a_row_of_a_finished_download_is_dismissed(opened: OpenedModels) -> None:
+    one = await begin(opened)
+    await eventually(lambda: one.stage == "done")
+    opened.models.local.rows[0].close_button.click()
+    assert opened.models.local.rows == []
+    await opened.loaded(REPOSITORY)
 
 
-def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, site: Hub
+async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card(
+    theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
 ) -> None:
     folder = tmp_path / "hub" / "models--makers--demo-model"
     (folder / "snapshots" / COMMIT).mkdir(parents=True)
     (folder / "blobs").mkdir()
     shutil.copy(demo_model_path / "config.json", folder / "snapshots" / COMMIT)
     (folder / "blobs" / "x.fullstop.incomplete").write_bytes(b"x")
-
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            button = opened.card(REPOSITORY).button
-            assert button is not None
-            assert button.text() == "Resume"
-            button.click()
-            await eventually(
-                lambda: (
-                    opened.has(REPOSITORY) and not opened.card(REPOSITORY).model.found.is_partial
-                )
-            )
-
-    run(play())
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        button = opened.card(REPOSITORY).button
+        assert button is not None
+        assert button.text() == "Resume"
+        button.click()
+        await eventually(
+            lambda: opened.has(REPOSITORY) and not opened.card(REPOSITORY).model.found.is_partial
+        )
 
 
-def test_every_control_has_a_name_and_can_be_reached_by_keys(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_every_control_has_a_name_and_can_be_reached_by_keys(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.holds_after = {"model.safetensors": 1 << 20}
-
-    async def play() -> None:
-        async with opened:
-            await begin(opened)
-            finding = opened.models.finding
-            controls = [
-                *opened.models.findChildren(QPushButton),
-                *opened.models.findChildren(QProgressBar),
-                finding.field,
-                finding.list,
-                finding.details,
-                finding.details.card,
-                opened.models.loaded.idle_unload,
-            ]
-            for control in controls:
-                assert control.accessibleName() or getattr(control, "text", str)()
-                if not isinstance(control, QProgressBar):
-                    assert control.focusPolicy() & Qt.FocusPolicy.TabFocus
-
-    run(play())
+    await begin(opened)
+    finding = opened.models.finding
+    controls = [
+        *opened.models.findChildren(QPushButton),
+        *opened.models.findChildren(QProgressBar),
+        finding.field,
+        finding.list,
+        finding.details,
+        finding.details.card,
+        opened.models.loaded.idle_unload,
+    ]
+    for control in controls:
+        assert control.accessibleName() or getattr(control, "text", str)()
+        if not isinstance(control, QProgressBar):
+            assert control.focusPolicy() & Qt.FocusPolicy.TabFocus

@@ -7,9 +7,8 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QToolButton
 
 from tests.support.several.draft_models import swap_tokens, write_draft
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.models.test_models import OpenedModels
-from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.models.model_library import ModelLibrary
 
@@ -37,98 +36,78 @@ async def with_drafts(opened: OpenedModels, folder: Path) -> ModelLibrary:
     return library
 
 
-def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, folder: Path
+async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
+    opened: OpenedModels, folder: Path
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            await with_drafts(opened, folder)
-            opened.click("demo-model")
-            await opened.loaded("demo-model")
-            offered = entries(opened.card("demo-model"))
-            assert set(offered) == {"None", "small", "foreign"}
-            assert offered["None"].isChecked()
-            offered["small"].trigger()
-            await eventually(lambda: opened.state.info is not None and opened.state.info.draft)
-            assert opened.state.info.draft.id == "small"
-            assert "draft model: small" in opened.models.loaded.words.text()
-            await eventually(lambda: entries(opened.card("demo-model"))["small"].isChecked())
-            [kept] = opened.window.preferences.now.models.drafts
-            assert [Path(one).name for one in kept] == ["demo-model", "small"]
-            entries(opened.card("demo-model"))["None"].trigger()
-            await eventually(
-                lambda: (
-                    opened.state.stage == "ready"
-                    and opened.state.info is not None
-                    and opened.state.info.draft is None
-                )
-            )
-            assert opened.window.preferences.now.models.drafts == ()
-
-    run(play())
+    await with_drafts(opened, folder)
+    opened.click("demo-model")
+    await opened.loaded("demo-model")
+    offered = entries(opened.card("demo-model"))
+    assert set(offered) == {"None", "small", "foreign"}
+    assert offered["None"].isChecked()
+    offered["small"].trigger()
+    await eventually(lambda: opened.state.info is not None and opened.state.info.draft)
+    assert opened.state.info.draft.id == "small"
+    assert "draft model: small" in opened.models.loaded.words.text()
+    await eventually(lambda: entries(opened.card("demo-model"))["small"].isChecked())
+    [kept] = opened.window.preferences.now.models.drafts
+    assert [Path(one).name for one in kept] == ["demo-model", "small"]
+    entries(opened.card("demo-model"))["None"].trigger()
+    await eventually(
+        lambda: (
+            opened.state.stage == "ready"
+            and opened.state.info is not None
+            and opened.state.info.draft is None
+        )
+    )
+    assert opened.window.preferences.now.models.drafts == ()
 
 
-def test_the_smallest_model_is_offered_no_draft_model(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, folder: Path
+async def test_the_smallest_model_is_offered_no_draft_model(
+    opened: OpenedModels, folder: Path
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            await with_drafts(opened, folder)
-            assert entries(opened.card("small")) == {}
-            assert set(entries(opened.card("foreign"))) == {"None", "small"}
-
-    run(play())
+    await with_drafts(opened, folder)
+    assert entries(opened.card("small")) == {}
+    assert set(entries(opened.card("foreign"))) == {"None", "small"}
 
 
-def test_a_draft_model_of_another_vocabulary_is_refused_and_the_way_out_is_named(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, folder: Path
+async def test_a_draft_model_of_another_vocabulary_is_refused_and_the_way_out_is_named(
+    opened: OpenedModels, folder: Path
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            await with_drafts(opened, folder)
-            entries(opened.card("demo-model"))["foreign"].trigger()
-            opened.click("demo-model")
-            await eventually(lambda: opened.state.stage == "failed")
-            words = opened.models.loaded.words.text()
-            assert "vocabularies differ" in words
-            assert "foreign" in words
-            assert "demo-model" in words
-            assert words.endswith("Choose another one, or None, in the menu of the model.")
-            await eventually(lambda: entries(opened.card("demo-model"))["foreign"].isChecked())
-            entries(opened.card("demo-model"))["None"].trigger()
-            await eventually(lambda: opened.card("demo-model").model.draft is None)
-            opened.click("demo-model")
-            await opened.loaded("demo-model")
-
-    run(play())
+    await with_drafts(opened, folder)
+    entries(opened.card("demo-model"))["foreign"].trigger()
+    opened.click("demo-model")
+    await eventually(lambda: opened.state.stage == "failed")
+    words = opened.models.loaded.words.text()
+    assert "vocabularies differ" in words
+    assert "foreign" in words
+    assert "demo-model" in words
+    assert words.endswith("Choose another one, or None, in the menu of the model.")
+    await eventually(lambda: entries(opened.card("demo-model"))["foreign"].isChecked())
+    entries(opened.card("demo-model"))["None"].trigger()
+    await eventually(lambda: opened.card("demo-model").model.draft is None)
+    opened.click("demo-model")
+    await opened.loaded("demo-model")
 
 
-def test_the_estimate_of_a_model_counts_its_draft_model(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, folder: Path
+async def test_the_estimate_of_a_model_counts_its_draft_model(
+    opened: OpenedModels, demo_model_path: Path, folder: Path
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            library = await with_drafts(opened, folder)
-            alone = opened.card("demo-model").model.need
-            library.choose_draft(demo_model_path, folder / "small")
-            await eventually(lambda: opened.card("demo-model").model.draft is not None)
-            both = opened.card("demo-model").model.need
-            assert alone is not None
-            assert both is not None
-            assert both.weights > alone.weights
-            assert both.cache > alone.cache
-
-    run(play())
+    library = await with_drafts(opened, folder)
+    alone = opened.card("demo-model").model.need
+    library.choose_draft(demo_model_path, folder / "small")
+    await eventually(lambda: opened.card("demo-model").model.draft is not None)
+    both = opened.card("demo-model").model.need
+    assert alone is not None
+    assert both is not None
+    assert both.weights > alone.weights
+    assert both.cache > alone.cache
 
 
-def test_the_draft_model_of_the_command_line_is_for_this_session_only(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, folder: Path
+async def test_the_draft_model_of_the_command_line_is_for_this_session_only(
+    opened: OpenedModels, demo_model_path: Path, folder: Path
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.window.start(demo_model_path, folder / "small")
-            await opened.loaded("demo-model")
-            assert opened.state.info.draft.id == "small"
-            assert opened.window.preferences.now.models.drafts == ()
-
-    run(play())
+    opened.window.start(demo_model_path, folder / "small")
+    await opened.loaded("demo-model")
+    assert opened.state.info.draft.id == "small"
+    assert opened.window.preferences.now.models.drafts == ()

@@ -15,7 +15,7 @@ from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, MemoryNeed
 from engine.scheduling.service import Engine
 from tests.support.scripted import Stage
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
@@ -26,89 +26,71 @@ from ui.models.model_words import (
 )
 
 
-def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.click("demo-model")
-            await opened.loaded("demo-model")
-            assert opened.card("demo-model").button is None
-            assert opened.models.loaded.pill.word == "Ready"
-            assert "used today" in facts(opened.models.local.cards[0].model.found, 1e12)
-            opened.models.loaded.unload.click()
-            await eventually(lambda: opened.state.stage == "none")
-            assert opened.engine.model is None
-            assert opened.card("demo-model").button is not None
-
-    run(play())
+async def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(opened: OpenedModels) -> None:
+    opened.click("demo-model")
+    await opened.loaded("demo-model")
+    assert opened.card("demo-model").button is None
+    assert opened.models.loaded.pill.word == "Ready"
+    assert "used today" in facts(opened.models.local.cards[0].model.found, 1e12)
+    opened.models.loaded.unload.click()
+    await eventually(lambda: opened.state.stage == "none")
+    assert opened.engine.model is None
+    assert opened.card("demo-model").button is not None
 
 
-def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_folder_that_is_added_is_listed_kept_and_may_be_left_again(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     folder = tmp_path / "mine" / "a-model"
     shutil.copytree(demo_model_path, folder)
-
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            library = opened.window.model_library
-            assert library is not None
-            library.add_folder(tmp_path / "mine")
-            await eventually(lambda: opened.has("a-model"))
-            assert opened.window.preferences.now.models.folders == (str(tmp_path / "mine"),)
-            opened.click("a-model")
-            await opened.loaded("a-model")
-            library.remove_folder(tmp_path / "mine")
-            await eventually(lambda: not opened.has("a-model"))
-            assert (folder / "model.safetensors").exists()
-            assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
-
-    run(play())
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        library = opened.window.model_library
+        assert library is not None
+        library.add_folder(tmp_path / "mine")
+        await eventually(lambda: opened.has("a-model"))
+        assert opened.window.preferences.now.models.folders == (str(tmp_path / "mine"),)
+        opened.click("a-model")
+        await opened.loaded("a-model")
+        library.remove_folder(tmp_path / "mine")
+        await eventually(lambda: not opened.has("a-model"))
+        assert (folder / "model.safetensors").exists()
+        assert opened.window.preferences.now.models.last_used[-1][0] == str(folder)
 
 
-def test_the_head_calls_a_model_behind_a_link_by_the_name_of_the_list(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_the_head_calls_a_model_behind_a_link_by_the_name_of_the_list(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     shutil.copytree(demo_model_path, tmp_path / "3f2a")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "linked").symlink_to(tmp_path / "3f2a")
-
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            library = opened.window.model_library
-            assert library is not None
-            library.add_folder(tmp_path / "mine")
-            await eventually(lambda: opened.has("linked"))
-            opened.click("linked")
-            await opened.loaded("linked")
-            assert opened.models.loaded.name.text() == "linked"
-
-    run(play())
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        library = opened.window.model_library
+        assert library is not None
+        library.add_folder(tmp_path / "mine")
+        await eventually(lambda: opened.has("linked"))
+        opened.click("linked")
+        await opened.loaded("linked")
+        assert opened.models.loaded.name.text() == "linked"
 
 
-def test_a_model_here_that_cannot_be_loaded_says_why_and_is_not_offered_to_be_loaded(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_model_here_that_cannot_be_loaded_says_why_and_is_not_offered_to_be_loaded(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     shutil.copytree(demo_model_path, tmp_path / "mine" / "newer")
     config = tmp_path / "mine" / "newer" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": "newer9"}))
-
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            library = opened.window.model_library
-            assert library is not None
-            library.add_folder(tmp_path / "mine")
-            await eventually(lambda: opened.has("newer"))
-            card = opened.card("newer")
-            assert card.button is not None
-            assert not card.button.isEnabled()
-            assert any(
-                one.text().startswith("It is of architecture newer9")
-                for one in card.findChildren(QLabel)
-            )
-
-    run(play())
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        library = opened.window.model_library
+        assert library is not None
+        library.add_folder(tmp_path / "mine")
+        await eventually(lambda: opened.has("newer"))
+        card = opened.card("newer")
+        assert card.button is not None
+        assert not card.button.isEnabled()
+        assert any(
+            one.text().startswith("It is of architecture newer9")
+            for one in card.findChildren(QLabel)
+        )
 
 
 def entry(card: ModelCard, beginning: str) -> QAction:
@@ -117,41 +99,37 @@ def entry(card: ModelCard, beginning: str) -> QAction:
     return next(one for one in more.menu().actions() if one.text().startswith(beginning))
 
 
-def test_a_folder_of_several_models_leaves_the_list_after_a_question_and_comes_back_by_undo(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_folder_of_several_models_leaves_the_list_after_a_question_and_comes_back_by_undo(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     for name in ("many/one", "many/two", "alone/three"):
         shutil.copytree(demo_model_path, tmp_path / name)
     many, alone = tmp_path / "many", tmp_path / "alone" / "three"
-
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            library, question = opened.window.model_library, opened.models.question
-            library.add_folder(many)
-            library.add_folder(alone)
-            await eventually(lambda: opened.has("two") and opened.has("three"))
-            remove = entry(opened.card("one"), "Remove")
-            assert remove.text() == "Remove the Folder “many” and Its 2 Models from the List…"
-            remove.trigger()
-            assert "with all 2 models in it (one, two)" in question.words.text()
-            opened.answer("Cancel")
-            assert library.folders == (many, alone)
-            entry(opened.card("one"), "Remove").trigger()
-            opened.answer("Remove")
-            await eventually(lambda: not opened.has("one") and not opened.has("two"))
-            assert opened.has("three")
-            opened.answer("Undo")
-            await eventually(lambda: opened.has("one") and opened.has("two"))
-            assert library.folders == (many, alone)
-            remove = entry(opened.card("three"), "Remove")
-            assert remove.text() == "Remove the Folder “three” from the List"
-            remove.trigger()
-            await eventually(lambda: not opened.has("three"))
-            assert opened.has("one")
-            opened.answer("Undo")
-            await eventually(lambda: opened.has("three"))
-
-    run(play())
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        library, question = opened.window.model_library, opened.models.question
+        library.add_folder(many)
+        library.add_folder(alone)
+        await eventually(lambda: opened.has("two") and opened.has("three"))
+        remove = entry(opened.card("one"), "Remove")
+        assert remove.text() == "Remove the Folder “many” and Its 2 Models from the List…"
+        remove.trigger()
+        assert "with all 2 models in it (one, two)" in question.words.text()
+        opened.answer("Cancel")
+        assert library.folders == (many, alone)
+        entry(opened.card("one"), "Remove").trigger()
+        opened.answer("Remove")
+        await eventually(lambda: not opened.has("one") and not opened.has("two"))
+        assert opened.has("three")
+        opened.answer("Undo")
+        await eventually(lambda: opened.has("one") and opened.has("two"))
+        assert library.folders == (many, alone)
+        remove = entry(opened.card("three"), "Remove")
+        assert remove.text() == "Remove the Folder “three” from the List"
+        remove.trigger()
+        await eventually(lambda: not opened.has("three"))
+        assert opened.has("one")
+        opened.answer("Undo")
+        await eventually(lambda: opened.has("three"))
 
 
 class Slow:
@@ -170,171 +148,130 @@ class Slow:
         return self.stage.load(folder, **options)
 
 
-def test_loading_shows_bytes_and_can_be_cancelled(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_loading_shows_bytes_and_can_be_cancelled(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        engine = Engine(loader=Slow(tmp_path))
-        async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
-            opened.click("demo-model")
-            head = opened.models.loaded
-            await eventually(lambda: "of 1.0 GB" in head.words.text())
-            await eventually(lambda: head.bar.value() > 0)
-            card = opened.card("demo-model")
-            assert card.button is None
-            assert [pill.word for pill in card.findChildren(StatusPill)] == ["Loading…"]
-            head.cancel.click()
-            await eventually(lambda: opened.state.stage == "none")
-            assert head.words.text() == "Loading was cancelled."
-            assert not head.bar.isVisible()
-
-    run(play())
+    engine = Engine(loader=Slow(tmp_path))
+    async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
+        opened.click("demo-model")
+        head = opened.models.loaded
+        await eventually(lambda: "of 1.0 GB" in head.words.text())
+        await eventually(lambda: head.bar.value() > 0)
+        card = opened.card("demo-model")
+        assert card.button is None
+        assert [pill.word for pill in card.findChildren(StatusPill)] == ["Loading…"]
+        head.cancel.click()
+        await eventually(lambda: opened.state.stage == "none")
+        assert head.words.text() == "Loading was cancelled."
+        assert not head.bar.isVisible()
 
 
-def test_another_model_can_be_chosen_while_one_loads(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_another_model_can_be_chosen_while_one_loads(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(demo_model_path, other)
-
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.state.load(demo_model_path)
-            opened.state.load(other)
-            await opened.loaded("other")
-            await asyncio.sleep(0.1)
-            assert (opened.state.stage, opened.state.name) == ("ready", "other")
-
-    run(play())
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        opened.state.load(demo_model_path)
+        opened.state.load(other)
+        await opened.loaded("other")
+        await asyncio.sleep(0.1)
+        assert (opened.state.stage, opened.state.name) == ("ready", "other")
 
 
 @pytest.mark.parametrize(
     ("words", "is_ended"), [("Load When Finished", False), ("Stop and Load", True)]
 )
-def test_a_change_while_an_answer_is_written_asks_first(
-    theme: Theme,
-    run: RunOnLoop,
-    tmp_path: Path,
-    demo_model_path: Path,
-    words: str,
-    is_ended: bool,
+async def test_a_change_while_an_answer_is_written_asks_first(
+    theme: Theme, tmp_path: Path, demo_model_path: Path, words: str, is_ended: bool
 ) -> None:
-    async def play() -> None:
-        stage, is_decided = Stage(tmp_path, {"long": ["w "] * 1000}), threading.Event()
-        stage.slow_until(is_decided)
-        engine = Engine(loader=stage.load)
-        async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
-            opened.state.load(demo_model_path)
-            await eventually(lambda: opened.state.stage == "ready")
-            workspace = opened.window.workspace
-            assert workspace.send("long")
-            await eventually(lambda: opened.state.in_memory.answers_under_way == 1)
-            opened.click("demo-model")
-            assert opened.models.question.isVisible()
-            assert opened.models.question.words.text() == "An answer is being written."
-            opened.answer(words)
-            if not is_ended:
-                is_decided.set()
-            assert not opened.models.question.isVisible()
-            await eventually(
-                lambda: (
-                    opened.state.stage == "ready" and not opened.state.in_memory.answers_under_way
-                )
-            )
-            written = workspace.current.conversation.messages[-1].run
-            assert written is not None
-            await eventually(lambda: written.finished is not None)
-            assert (written.finished.stop.kind == "cancelled") is is_ended
-
-    run(play())
+    stage, is_decided = Stage(tmp_path, {"long": ["w "] * 1000}), threading.Event()
+    stage.slow_until(is_decided)
+    engine = Engine(loader=stage.load)
+    async with OpenedModels(theme, tmp_path, demo_model_path, engine) as opened:
+        opened.state.load(demo_model_path)
+        await eventually(lambda: opened.state.stage == "ready")
+        workspace = opened.window.workspace
+        assert workspace.send("long")
+        await eventually(lambda: opened.state.in_memory.answers_under_way == 1)
+        opened.click("demo-model")
+        assert opened.models.question.isVisible()
+        assert opened.models.question.words.text() == "An answer is being written."
+        opened.answer(words)
+        if not is_ended:
+            is_decided.set()
+        assert not opened.models.question.isVisible()
+        await eventually(
+            lambda: opened.state.stage == "ready" and not opened.state.in_memory.answers_under_way
+        )
+        written = workspace.current.conversation.messages[-1].run
+        assert written is not None
+        await eventually(lambda: written.finished is not None)
+        assert (written.finished.stop.kind == "cancelled") is is_ended
 
 
-def test_a_model_that_may_not_fit_is_loaded_only_when_that_is_confirmed(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_model_that_may_not_fit_is_loaded_only_when_that_is_confirmed(
+    opened: OpenedModels,
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            found = opened.card("demo-model").model
-            large = LibraryModel(
-                found.found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, found.used_at
-            )
-            opened.models._load(large)
-            assert "may not fit" in opened.models.question.words.text()
-            assert opened.state.stage == "none"
-            opened.answer("Load Anyway")
-            await opened.loaded("demo-model")
-
-    run(play())
+    found = opened.card("demo-model").model
+    large = LibraryModel(found.found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, found.used_at)
+    opened.models._load(large)
+    assert "may not fit" in opened.models.question.words.text()
+    assert opened.state.stage == "none"
+    opened.answer("Load Anyway")
+    await opened.loaded("demo-model")
 
 
-def test_the_idle_time_before_unloading_is_chosen_and_saved(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.click("demo-model")
-            await opened.loaded("demo-model")
-            opened.models.loaded.idle_unload.choose("15")
-            assert opened.window.preferences.now.models.rests_after_min == 15
-            opened.engine.unload_after(0.05)
-            await eventually(lambda: opened.models.loaded.pill.word == "Unloaded")
-            opened.engine.unload_after(None)
-            assert opened.window.workspace.send("Hello")
-            await eventually(lambda: opened.models.loaded.pill.word == "Ready")
-
-    run(play())
+async def test_the_idle_time_before_unloading_is_chosen_and_saved(opened: OpenedModels) -> None:
+    opened.click("demo-model")
+    await opened.loaded("demo-model")
+    opened.models.loaded.idle_unload.choose("15")
+    assert opened.window.preferences.now.models.rests_after_min == 15
+    opened.engine.unload_after(0.05)
+    await eventually(lambda: opened.models.loaded.pill.word == "Unloaded")
+    opened.engine.unload_after(None)
+    assert opened.window.workspace.send("Hello")
+    await eventually(lambda: opened.models.loaded.pill.word == "Ready")
 
 
-def test_a_model_that_fails_says_why_and_can_be_tried_again(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_model_that_fails_says_why_and_can_be_tried_again(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(demo_model_path, broken)
     (broken / "model.safetensors").write_bytes(b"x" * 100)
-
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.state.load(broken)
-            head = opened.models.loaded
-            await eventually(lambda: opened.state.stage == "failed")
-            assert "is damaged" in head.words.text()
-            shutil.copy(demo_model_path / "model.safetensors", broken)
-            head.again.click()
-            await opened.loaded("broken")
-
-    run(play())
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        opened.state.load(broken)
+        head = opened.models.loaded
+        await eventually(lambda: opened.state.stage == "failed")
+        assert "is damaged" in head.words.text()
+        shutil.copy(demo_model_path / "model.safetensors", broken)
+        head.again.click()
+        await opened.loaded("broken")
 
 
-def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
+    opened: OpenedModels, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.state.load(demo_model_path)
-            await opened.loaded("demo-model")
-            opened.state.load(tmp_path / "mistyped")
-            head = opened.models.loaded
-            await eventually(lambda: "mistyped does not exist" in head.words.text())
-            assert (opened.state.stage, opened.state.name) == ("ready", "demo-model")
-            assert opened.state.info is not None
-            assert "of context" in head.words.text()
-
-    run(play())
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    opened.state.load(tmp_path / "mistyped")
+    head = opened.models.loaded
+    await eventually(lambda: "mistyped does not exist" in head.words.text())
+    assert (opened.state.stage, opened.state.name) == ("ready", "demo-model")
+    assert opened.state.info is not None
+    assert "of context" in head.words.text()
 
 
-def test_the_window_opens_from_the_menu_and_from_the_list_below_the_models_name(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_the_window_opens_from_the_menu_and_from_the_list_below_the_models_name(
+    opened: OpenedModels,
 ) -> None:
-    async def play() -> None:
-        async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-            opened.models.close()
-            name = next(
-                button
-                for button in opened.window.chat.findChildren(QPushButton)
-                if button.accessibleName().startswith("Model:")
-            )
-            name.click()
-            opened.window.choosing_model.switcher.more.click()
-            assert opened.models.isVisible()
-
-    run(play())
+    opened.models.close()
+    name = next(
+        button
+        for button in opened.window.chat.findChildren(QPushButton)
+        if button.accessibleName().startswith("Model:")
+    )
+    name.click()
+    opened.window.choosing_model.switcher.more.click()
+    assert opened.models.isVisible()

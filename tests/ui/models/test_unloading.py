@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QToolButton
 
@@ -10,7 +11,7 @@ from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from tests.support.several.draft_models import write_draft
 from tests.ui.chat.switching.several import SeveralModels
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import Enter, Living, eventually
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.models.models_window import ModelsWindow
@@ -65,95 +66,73 @@ class Both:
             pass
 
 
-def test_a_model_beside_the_default_one_is_unloaded_from_its_card(
-    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
+@pytest.fixture
+def both(enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path) -> Living[Both]:
+    return enter(lambda: Both(theme, tmp_path, demo_model_path))
+
+
+async def test_a_model_beside_the_default_one_is_unloaded_from_its_card(both: Both) -> None:
+    entries(both.card("beta"))["Unload"].trigger()
+    await eventually(lambda: both.loaded == {"alpha"})
+    assert both.state.name == "alpha"
+    assert both.state.stage == "ready"
+    await eventually(lambda: "Unload" not in entries(both.card("beta")))
+    assert both.card("beta").button is not None
+
+
+async def test_a_loaded_model_whose_folder_is_gone_has_a_card_from_which_it_is_unloaded(
+    both: Both,
 ) -> None:
-    async def play() -> None:
-        async with Both(theme, tmp_path, demo_model_path) as both:
-            entries(both.card("beta"))["Unload"].trigger()
-            await eventually(lambda: both.loaded == {"alpha"})
-            assert both.state.name == "alpha"
-            assert both.state.stage == "ready"
-            await eventually(lambda: "Unload" not in entries(both.card("beta")))
-            assert both.card("beta").button is not None
+    folder = both.several.folder
+    (folder / "beta").rename(folder / "gamma")
+    library = both.several.window.model_library
+    library.refresh()
+    await eventually(lambda: not library.is_looking)
+    names = [one.model.found.name for one in both.models.local.cards]
+    assert names == ["alpha", "gamma", "beta"]
+    assert any("goes on answering" in one.text() for one in both.card("beta").findChildren(QLabel))
+    entries(both.card("beta"))["Unload"].trigger()
+    await eventually(lambda: both.loaded == {"alpha"})
+    await eventually(lambda: len(both.models.local.cards) == 2)
+    assert both.state.name == "alpha"
 
-    run(play())
+
+async def test_the_default_model_is_unloaded_from_its_card(both: Both) -> None:
+    entries(both.card("alpha"))["Unload"].trigger()
+    await eventually(lambda: both.loaded == {"beta"})
 
 
-def test_a_loaded_model_whose_folder_is_gone_has_a_card_from_which_it_is_unloaded(
-    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
+async def test_a_model_that_answers_is_unloaded_only_after_a_question(both: Both) -> None:
+    stops = StopRules(ignore_eos=True)
+    asked = GenerationRequest(prompt="Hello", model="beta", max_tokens=8_000, stops=stops)
+    answer = await both.several.engine.generate(asked)
+    await eventually(
+        lambda: any(one.running for one in both.several.engine.models if one.id == "beta")
+    )
+    entries(both.card("beta"))["Unload"].trigger()
+    question = both.models.question
+    await eventually(question.isVisible)
+    assert both.loaded == {"alpha", "beta"}
+    answer.cancel()
+    await asyncio.wait_for(answer.collect(), 60)
+
+
+async def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with Both(theme, tmp_path, demo_model_path) as both:
-            folder = both.several.folder
-            (folder / "beta").rename(folder / "gamma")
-            library = both.several.window.model_library
-            library.refresh()
-            await eventually(lambda: not library.is_looking)
-            names = [one.model.found.name for one in both.models.local.cards]
-            assert names == ["alpha", "gamma", "beta"]
-            assert any(
-                "goes on answering" in one.text() for one in both.card("beta").findChildren(QLabel)
+    write_draft(tmp_path / "models" / "small", demo_model_path, layers=1)
+    async with Both(theme, tmp_path, demo_model_path, 3) as both:
+        several = both.several
+        assert several.answering.name == "alpha"
+        beta = both.card("beta").model
+        both.models.local.draft_wanted.emit(beta, several.folder / "small")
+        await eventually(
+            lambda: (
+                (info := both.state.info_of((several.folder / "beta").resolve())) is not None
+                and info.draft is not None
             )
-            entries(both.card("beta"))["Unload"].trigger()
-            await eventually(lambda: both.loaded == {"alpha"})
-            await eventually(lambda: len(both.models.local.cards) == 2)
-            assert both.state.name == "alpha"
-
-    run(play())
-
-
-def test_the_default_model_is_unloaded_from_its_card(
-    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with Both(theme, tmp_path, demo_model_path) as both:
-            entries(both.card("alpha"))["Unload"].trigger()
-            await eventually(lambda: both.loaded == {"beta"})
-
-    run(play())
-
-
-def test_a_model_that_answers_is_unloaded_only_after_a_question(
-    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with Both(theme, tmp_path, demo_model_path) as both:
-            stops = StopRules(ignore_eos=True)
-            asked = GenerationRequest(prompt="Hello", model="beta", max_tokens=8_000, stops=stops)
-            answer = await both.several.engine.generate(asked)
-            await eventually(
-                lambda: any(one.running for one in both.several.engine.models if one.id == "beta")
-            )
-            entries(both.card("beta"))["Unload"].trigger()
-            question = both.models.question
-            await eventually(question.isVisible)
-            assert both.loaded == {"alpha", "beta"}
-            answer.cancel()
-            await asyncio.wait_for(answer.collect(), 60)
-
-    run(play())
-
-
-def test_a_draft_model_is_set_without_a_change_of_any_chats_model(
-    run: RunOnLoop, theme: Theme, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        write_draft(tmp_path / "models" / "small", demo_model_path, layers=1)
-        async with Both(theme, tmp_path, demo_model_path, 3) as both:
-            several = both.several
-            assert several.answering.name == "alpha"
-            beta = both.card("beta").model
-            both.models.local.draft_wanted.emit(beta, several.folder / "small")
-            await eventually(
-                lambda: (
-                    (info := both.state.info_of((several.folder / "beta").resolve())) is not None
-                    and info.draft is not None
-                )
-            )
-            await eventually(lambda: both.state.stage == "ready")
-            assert (both.state.name, several.answering.name) == ("alpha", "alpha")
-            several.workspace.new_conversation()
-            assert (await several.ask()).model_id == "alpha"
-
-    run(play())
+        )
+        await eventually(lambda: both.state.stage == "ready")
+        assert (both.state.name, several.answering.name) == ("alpha", "alpha")
+        several.workspace.new_conversation()
+        assert (await several.ask()).model_id == "alpha"

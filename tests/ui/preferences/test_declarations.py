@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
-from tests.ui.driving import RunOnLoop
 from ui.kit.theme import Theme
 from ui.preferences.preferences import (
     PAGES,
@@ -51,16 +50,13 @@ def test_the_dialog_has_a_control_for_each_preference_of_its_pages(
     dialog.close()
 
 
-def test_a_preference_is_found_and_changed_by_its_path(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        state = preferences_state()
-        state.change_value("server.port", 9000)
-        state.change_value("theme", "dark")
-        assert (state.now.server.port, state.now.theme) == (9000, "dark")
-        assert [state.value_of(path) for path in ("server.port", "theme")] == [9000, "dark"]
-        assert declaration("server.port").most == 65_535
-
-    run(steps())
+async def test_a_preference_is_found_and_changed_by_its_path() -> None:
+    state = preferences_state()
+    state.change_value("server.port", 9000)
+    state.change_value("theme", "dark")
+    assert (state.now.server.port, state.now.theme) == (9000, "dark")
+    assert [state.value_of(path) for path in ("server.port", "theme")] == [9000, "dark"]
+    assert declaration("server.port").most == 65_535
 
 
 def test_a_new_conversation_begins_with_settings_of_a_conversation() -> None:

@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import CacheOwner, DiskCache
 from tests.support.kept import preferences_state
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.preferences.preferences import STORAGE
 from ui.preferences.preferences_dialog import PreferencesDialog
@@ -35,80 +35,64 @@ def storage_page(
     return dialog
 
 
-def test_it_says_how_much_is_kept_and_forgets_it(
-    theme: Theme, qtbot: QtBot, run: RunOnLoop, tmp_path: Path
+async def test_it_says_how_much_is_kept_and_forgets_it(
+    theme: Theme, qtbot: QtBot, tmp_path: Path
 ) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
-
-    async def steps() -> None:
-        disk = filled(tmp_path)
-        dialog = storage_page(theme, preferences_state(), parent, disk)
-        row = dialog.kept
-        assert row is not None
-        await eventually(lambda: row.said.text() == "2.0 kB")
-        assert row.said.accessibleName() == "Cached Prompts on Disk: 2.0 kB"
-        await eventually(row.forget.isEnabled)
-        qtbot.mouseClick(row.forget, Qt.MouseButton.LeftButton)
-        await eventually(lambda: row.said.text() == "0 bytes")
-        assert not row.forget.isEnabled()
-        assert disk.folder.files() == []
-        dialog.close()
-        disk.close()
-
-    run(steps())
+    disk = filled(tmp_path)
+    dialog = storage_page(theme, preferences_state(), parent, disk)
+    row = dialog.kept
+    assert row is not None
+    await eventually(lambda: row.said.text() == "2.0 kB")
+    assert row.said.accessibleName() == "Cached Prompts on Disk: 2.0 kB"
+    await eventually(row.forget.isEnabled)
+    qtbot.mouseClick(row.forget, Qt.MouseButton.LeftButton)
+    await eventually(lambda: row.said.text() == "0 bytes")
+    assert not row.forget.isEnabled()
+    assert disk.folder.files() == []
+    dialog.close()
+    disk.close()
 
 
-def test_keeping_none_deletes_what_is_there_and_the_page_shows_it(
-    theme: Theme, qtbot: QtBot, run: RunOnLoop, tmp_path: Path
+async def test_keeping_none_deletes_what_is_there_and_the_page_shows_it(
+    theme: Theme, qtbot: QtBot, tmp_path: Path
 ) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
-
-    async def steps() -> None:
-        disk = filled(tmp_path)
-        state = preferences_state()
-        state.changed.connect(lambda _: disk.limit_to(state.now.kept_prompts_bytes))
-        dialog = storage_page(theme, state, parent, disk)
-        row = dialog.kept
-        assert row is not None
-        await eventually(lambda: row.said.text() == "2.0 kB")
-        state.change(kept_prompts_gb=0)
-        await eventually(lambda: row.said.text() == "0 bytes")
-        dialog.close()
-        disk.close()
-
-    run(steps())
+    disk = filled(tmp_path)
+    state = preferences_state()
+    state.changed.connect(lambda _: disk.limit_to(state.now.kept_prompts_bytes))
+    dialog = storage_page(theme, state, parent, disk)
+    row = dialog.kept
+    assert row is not None
+    await eventually(lambda: row.said.text() == "2.0 kB")
+    state.change(kept_prompts_gb=0)
+    await eventually(lambda: row.said.text() == "0 bytes")
+    dialog.close()
+    disk.close()
 
 
-def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
-    theme: Theme, qtbot: QtBot, run: RunOnLoop, tmp_path: Path
+async def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
+    theme: Theme, qtbot: QtBot, tmp_path: Path
 ) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
+    import threading
 
-    async def steps() -> None:
-        import threading
-
-        disk, gate = filled(tmp_path), threading.Event()
-        disk.writer.do(lambda: gate.wait(60))
-        dialog = storage_page(theme, preferences_state(), parent, disk)
-        dialog.close()
-        gate.set()
-        disk.close()
-
-    run(steps())
+    disk, gate = filled(tmp_path), threading.Event()
+    disk.writer.do(lambda: gate.wait(60))
+    dialog = storage_page(theme, preferences_state(), parent, disk)
+    dialog.close()
+    gate.set()
+    disk.close()
 
 
-def test_without_a_folder_for_cached_prompts_nothing_can_be_deleted(
-    theme: Theme, qtbot: QtBot, run: RunOnLoop
+async def test_without_a_folder_for_cached_prompts_nothing_can_be_deleted(
+    theme: Theme, qtbot: QtBot
 ) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
-
-    async def steps() -> None:
-        dialog = storage_page(theme, preferences_state(), parent, None)
-        assert dialog.kept is None
-        dialog.close()
-
-    run(steps())
+    dialog = storage_page(theme, preferences_state(), parent, None)
+    assert dialog.kept is None
+    dialog.close()

@@ -39,33 +39,28 @@ def plain_theme(theme: Theme) -> Iterator[Theme]:
     theme.set_text_size(100)
 
 
-def test_each_control_changes_its_preference_at_once(
-    theme: Theme, parent: QWidget, run: RunOnLoop
-) -> None:
-    async def steps() -> None:
-        state = preferences_state(Preferences(theme="light"))
-        dialog = PreferencesDialog(state, parent)
-        control(dialog, "theme", Choice).choose("dark")
-        control(dialog, "has_high_contrast", CheckBox).setChecked(True)
-        control(dialog, "server.at_launch", Choice).choose("off")
-        control(dialog, "stays_in_tray", CheckBox).setChecked(False)
-        control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
-        control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
-        control(dialog, "new_conversation.is_thinking", CheckBox).setChecked(True)
-        control(dialog, "new_conversation.thinking_budget", NumberField).setValue(64)
-        dialog.show()
-        prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)
-        prompt.setPlainText("Be brief.")
-        dialog.close()
-        now = state.now
-        assert (now.theme, now.has_high_contrast, now.stays_in_tray) == ("dark", True, False)
-        assert now.server.at_launch == "off"
-        begin = now.new_conversation
-        assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
-        assert begin.settings().thinking_budget == 64
-        assert begin.system_prompt == "Be brief."
-
-    run(steps())
+async def test_each_control_changes_its_preference_at_once(theme: Theme, parent: QWidget) -> None:
+    state = preferences_state(Preferences(theme="light"))
+    dialog = PreferencesDialog(state, parent)
+    control(dialog, "theme", Choice).choose("dark")
+    control(dialog, "has_high_contrast", CheckBox).setChecked(True)
+    control(dialog, "server.at_launch", Choice).choose("off")
+    control(dialog, "stays_in_tray", CheckBox).setChecked(False)
+    control(dialog, "new_conversation.temperature", NumberField).setValue(0.4)
+    control(dialog, "new_conversation.max_tokens", NumberField).setValue(128)
+    control(dialog, "new_conversation.is_thinking", CheckBox).setChecked(True)
+    control(dialog, "new_conversation.thinking_budget", NumberField).setValue(64)
+    dialog.show()
+    prompt = control(dialog, "new_conversation.system_prompt", QPlainTextEdit)
+    prompt.setPlainText("Be brief.")
+    dialog.close()
+    now = state.now
+    assert (now.theme, now.has_high_contrast, now.stays_in_tray) == ("dark", True, False)
+    assert now.server.at_launch == "off"
+    begin = now.new_conversation
+    assert (begin.temperature, begin.max_tokens, begin.is_thinking) == (0.4, 128, True)
+    assert begin.settings().thinking_budget == 64
+    assert begin.system_prompt == "Be brief."
 
 
 def test_the_dialog_is_as_wide_as_its_longest_row_at_twice_the_text_size(
@@ -93,17 +88,14 @@ def test_the_dialog_shows_what_is_set(theme: Theme, parent: QWidget) -> None:
     assert control(dialog, "new_conversation.temperature", NumberField).text() == "Model default"
 
 
-def test_setting_the_same_value_emits_no_change(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        state = preferences_state()
-        told: list[object] = []
-        state.changed.connect(told.append)
-        state.change(theme="system")
-        assert told == []
-        state.change_server(port=99)
-        assert told == [Preferences()]
-
-    run(steps())
+async def test_setting_the_same_value_emits_no_change() -> None:
+    state = preferences_state()
+    told: list[object] = []
+    state.changed.connect(told.append)
+    state.change(theme="system")
+    assert told == []
+    state.change_server(port=99)
+    assert told == [Preferences()]
 
 
 @pytest.mark.parametrize(

@@ -292,17 +292,14 @@ def test_the_filter_has_a_line_of_its_own_where_its_words_would_not_fit(
     theme: Theme, qtbot: QtBot, text_percent: int, width: int, is_beside: bool
 ) -> None:
     theme.set_text_size(text_percent)
-    try:
-        panel = RequestLogPanel(RequestLog())
-        qtbot.addWidget(panel)
-        panel.resize(width, 500)
-        panel.show()
-        search, pause = panel.search, panel.pause
-        qtbot.waitUntil(
-            lambda: (search.geometry().bottom() > pause.geometry().top()) is is_beside,
-            timeout=30_000,
-        )
-        words = search.fontMetrics().horizontalAdvance(search.placeholderText())
-        assert search.width() >= words
-    finally:
-        theme.set_text_size(100)
+    panel = RequestLogPanel(RequestLog())
+    qtbot.addWidget(panel)
+    panel.resize(width, 500)
+    panel.show()
+    search, pause = panel.search, panel.pause
+    qtbot.waitUntil(
+        lambda: (search.geometry().bottom() > pause.geometry().top()) is is_beside,
+        timeout=30_000,
+    )
+    words = search.fontMetrics().horizontalAdvance(search.placeholderText())
+    assert search.width() >= words

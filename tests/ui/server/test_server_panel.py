@@ -69,212 +69,175 @@ async def on(panel: ServerPanel) -> None:
     await eventually(lambda: panel.switch.stage == "on")
 
 
-def test_a_server_that_was_on_is_turned_on_at_launch(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        panel = panel_with(Control(), server=ServerPreferences(was_on=True))
-        panel.start()
-        await on(panel)
-        await panel.finish()
-
-    run(steps())
+async def test_a_server_that_was_on_is_turned_on_at_launch() -> None:
+    panel = panel_with(Control(), server=ServerPreferences(was_on=True))
+    panel.start()
+    await on(panel)
+    await panel.finish()
 
 
-def test_the_switch_is_remembered_but_not_that_the_program_turned_it_off(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        panel = panel_with(Control())
-        panel.switch.turn(True)
-        await on(panel)
-        assert panel.preferences.now.server.was_on
-        panel.end()
-        await panel.switch.finish()
-        assert panel.switch.stage == "off"
-        assert panel.preferences.now.server.was_on
-
-    run(steps())
+async def test_the_switch_is_remembered_but_not_that_the_program_turned_it_off() -> None:
+    panel = panel_with(Control())
+    panel.switch.turn(True)
+    await on(panel)
+    assert panel.preferences.now.server.was_on
+    panel.end()
+    await panel.switch.finish()
+    assert panel.switch.stage == "off"
+    assert panel.preferences.now.server.was_on
 
 
-def test_turning_it_off_is_remembered(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        panel = panel_with(Control(), server=ServerPreferences(was_on=True))
-        panel.start()
-        await on(panel)
-        panel.switch.turn(False)
-        await eventually(lambda: panel.switch.stage == "off")
-        assert not panel.preferences.now.server.was_on
-
-    run(steps())
+async def test_turning_it_off_is_remembered() -> None:
+    panel = panel_with(Control(), server=ServerPreferences(was_on=True))
+    panel.start()
+    await on(panel)
+    panel.switch.turn(False)
+    await eventually(lambda: panel.switch.stage == "off")
+    assert not panel.preferences.now.server.was_on
 
 
-def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembered(
-    run: RunOnLoop,
-) -> None:
-    async def steps() -> None:
-        control = Control()
-        control.error = OSError(errno.EADDRINUSE, "port 8642 is taken")
-        panel = panel_with(control, server=ServerPreferences(was_on=True))
-        panel.start()
-        await eventually(lambda: panel.switch.stage == "failed")
-        assert pill_of(panel.switch)[0] == "Port taken"
-        assert panel.preferences.now.server.was_on
-        control.error = None
-        panel.switch.turn(True)
-        await on(panel)
-        assert pill_of(panel.switch)[0] == "On"
-
-    run(steps())
+async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembered() -> None:
+    control = Control()
+    control.error = OSError(errno.EADDRINUSE, "port 8642 is taken")
+    panel = panel_with(control, server=ServerPreferences(was_on=True))
+    panel.start()
+    await eventually(lambda: panel.switch.stage == "failed")
+    assert pill_of(panel.switch)[0] == "Port taken"
+    assert panel.preferences.now.server.was_on
+    control.error = None
+    panel.switch.turn(True)
+    await on(panel)
+    assert pill_of(panel.switch)[0] == "On"
 
 
 @pytest.mark.parametrize(
     "change",
     [{"port": 9}, {"allowed_origins": ("*",)}, {"is_on_network": True}, {"is_key_required": True}],
 )
-def test_a_server_that_is_on_starts_anew_with_other_settings(
-    run: RunOnLoop, change: dict[str, object]
+async def test_a_server_that_is_on_starts_anew_with_other_settings(
+    change: dict[str, object],
 ) -> None:
-    async def steps() -> None:
-        control = Control()
-        panel = panel_with(control)
-        panel.switch.turn(True)
-        await on(panel)
-        panel.preferences.change_server(**change)
-        await eventually(lambda: control.calls == ["start", "stop", "start"])
-        await on(panel)
-        assert panel.switch.is_on_network is panel.preferences.now.server.is_on_network
-
-    run(steps())
+    control = Control()
+    panel = panel_with(control)
+    panel.switch.turn(True)
+    await on(panel)
+    panel.preferences.change_server(**change)
+    await eventually(lambda: control.calls == ["start", "stop", "start"])
+    await on(panel)
+    assert panel.switch.is_on_network is panel.preferences.now.server.is_on_network
 
 
-def test_other_settings_do_not_turn_on_a_server_that_is_off(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        control = Control()
-        panel = panel_with(control)
-        panel.preferences.change_server(port=9)
-        panel.preferences.change_server(at_launch="on")
-        await panel.switch.finish()
-        assert control.calls == []
-
-    run(steps())
+async def test_other_settings_do_not_turn_on_a_server_that_is_off() -> None:
+    control = Control()
+    panel = panel_with(control)
+    panel.preferences.change_server(port=9)
+    panel.preferences.change_server(at_launch="on")
+    await panel.switch.finish()
+    assert control.calls == []
 
 
-def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_needs_it(
-    run: RunOnLoop,
+async def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_needs_it() -> None:
+    control = Control()
+    panel = panel_with(control, server=ServerPreferences(is_key_required=True))
+    panel.switch.turn(True)
+    await on(panel)
+    panel.key.renew()
+    await eventually(lambda: not panel.key.is_busy)
+    assert (panel.key.fresh_key, panel.key.place) == ("fs-new", "keychain")
+    await eventually(lambda: control.calls == ["start", "stop", "start"])
+    panel.key.hide_key()
+    assert panel.key.fresh_key == ""
+    assert panel.key.has_key
+    await on(panel)
+
+
+async def test_without_a_key_none_is_asked_for_any_longer() -> None:
+    server = ServerPreferences(is_key_required=True)
+    panel = panel_with(Control(), Keeper("file"), server)
+    panel.key.look()
+    await panel.key.finish()
+    panel.key.forget()
+    await panel.key.finish()
+    assert not panel.key.has_key
+    assert not panel.preferences.now.server.is_key_required
+
+
+async def test_a_key_that_cannot_be_kept_is_said_in_words() -> None:
+    keeper = Keeper()
+    keeper.error = OSError("The disk is full.")
+    panel = panel_with(Control(), keeper)
+    panel.key.renew()
+    await panel.key.finish()
+    assert (panel.key.message, panel.key.fresh_key) == ("The disk is full.", "")
+    assert not panel.key.is_busy
+
+
+async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> None:
+    panel = panel_with(Control())
+    window = ServerWindow(panel)
+    window.show()
+    log, table, view = panel.log, window.log.table, window.log.view
+
+    async def seen() -> None:
+        await eventually(lambda: table.rowCount() == len(log))
+
+    def click(row: int) -> None:
+        place = view.visualRect(table.index(row, 0)).center()
+        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+
+    log.take([began(1)])
+    await seen()
+    click(0)
+    assert window.detail.isVisible()
+    buttons = window.detail.findChildren(QAbstractButton)
+    next(one for one in buttons if one.accessibleName() == "Close the request").click()
+    assert not window.detail.isVisible()
+    # Neither more of it, nor other requests, nor a filter bring it back.
+    log.take([ended(began(1))])
+    log.take([began(2)])
+    await seen()
+    window.log.search.setText("python")
+    window.log.search.setText("")
+    log.take([ended(began(2))])
+    log.take([began(3)])
+    await seen()
+    assert not window.detail.isVisible()
+    # Whoever wants it clicks it, the same row or another.
+    click(0)
+    assert window.detail.isVisible()
+    assert window.detail.entry is not None
+    assert (window.detail.entry.id, window.detail.entry.status) == ("req_1", 200)
+    click(2)
+    log.take([ended(began(3))])
+    await eventually(lambda: getattr(window.detail.entry, "status", 0) == 200)
+    assert window.detail.entry.id == "req_3"
+    window.close()
+    await window.finish()
+    window.deleteLater()
+
+
+async def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
+    theme: Theme,
 ) -> None:
-    async def steps() -> None:
-        control = Control()
-        panel = panel_with(control, server=ServerPreferences(is_key_required=True))
-        panel.switch.turn(True)
-        await on(panel)
-        panel.key.renew()
-        await eventually(lambda: not panel.key.is_busy)
-        assert (panel.key.fresh_key, panel.key.place) == ("fs-new", "keychain")
-        await eventually(lambda: control.calls == ["start", "stop", "start"])
-        panel.key.hide_key()
-        assert panel.key.fresh_key == ""
-        assert panel.key.has_key
-        await on(panel)
+    panel = panel_with(Control(), Keeper("file"))
+    settings = ServerSettings(panel)
+    settings.show()
 
-    run(steps())
+    def warnings() -> list[str]:
+        labels = settings.findChildren(QLabel)
+        return [one.text() for one in labels if one.isVisible() and "encrypted" in one.text()]
 
-
-def test_without_a_key_none_is_asked_for_any_longer(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        server = ServerPreferences(is_key_required=True)
-        panel = panel_with(Control(), Keeper("file"), server)
-        panel.key.look()
-        await panel.key.finish()
-        panel.key.forget()
-        await panel.key.finish()
-        assert not panel.key.has_key
-        assert not panel.preferences.now.server.is_key_required
-
-    run(steps())
-
-
-def test_a_key_that_cannot_be_kept_is_said_in_words(run: RunOnLoop) -> None:
-    async def steps() -> None:
-        keeper = Keeper()
-        keeper.error = OSError("The disk is full.")
-        panel = panel_with(Control(), keeper)
-        panel.key.renew()
-        await panel.key.finish()
-        assert (panel.key.message, panel.key.fresh_key) == ("The disk is full.", "")
-        assert not panel.key.is_busy
-
-    run(steps())
-
-
-def test_a_request_whose_pane_was_closed_stays_closed(run: RunOnLoop, theme: Theme) -> None:
-    async def steps() -> None:
-        panel = panel_with(Control())
-        window = ServerWindow(panel)
-        window.show()
-        log, table, view = panel.log, window.log.table, window.log.view
-
-        async def seen() -> None:
-            await eventually(lambda: table.rowCount() == len(log))
-
-        def click(row: int) -> None:
-            place = view.visualRect(table.index(row, 0)).center()
-            QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
-
-        log.take([began(1)])
-        await seen()
-        click(0)
-        assert window.detail.isVisible()
-        buttons = window.detail.findChildren(QAbstractButton)
-        next(one for one in buttons if one.accessibleName() == "Close the request").click()
-        assert not window.detail.isVisible()
-        # Neither more of it, nor other requests, nor a filter bring it back.
-        log.take([ended(began(1))])
-        log.take([began(2)])
-        await seen()
-        window.log.search.setText("python")
-        window.log.search.setText("")
-        log.take([ended(began(2))])
-        log.take([began(3)])
-        await seen()
-        assert not window.detail.isVisible()
-        # Whoever wants it clicks it, the same row or another.
-        click(0)
-        assert window.detail.isVisible()
-        assert window.detail.entry is not None
-        assert (window.detail.entry.id, window.detail.entry.status) == ("req_1", 200)
-        click(2)
-        log.take([ended(began(3))])
-        await eventually(lambda: getattr(window.detail.entry, "status", 0) == 200)
-        assert window.detail.entry.id == "req_3"
-        window.close()
-        await window.finish()
-        window.deleteLater()
-
-    run(steps())
-
-
-def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
-    run: RunOnLoop, theme: Theme
-) -> None:
-    async def steps() -> None:
-        panel = panel_with(Control(), Keeper("file"))
-        settings = ServerSettings(panel)
-        settings.show()
-
-        def warnings() -> list[str]:
-            labels = settings.findChildren(QLabel)
-            return [one.text() for one in labels if one.isVisible() and "encrypted" in one.text()]
-
-        assert warnings() == []
-        panel.preferences.change_server(is_on_network=True)
-        panel.key.look()
-        await eventually(lambda: panel.key.has_key)
-        assert settings.requires_key.isEnabled(), "programs on this computer need no key by itself"
-        assert len(warnings()) == 1
-        assert "anyone on it can read the API key, the prompts and the answers" in warnings()[0]
-        panel.preferences.change_server(is_on_network=False)
-        assert warnings() == []
-        settings.close()
-        settings.deleteLater()
-
-    run(steps())
+    assert warnings() == []
+    panel.preferences.change_server(is_on_network=True)
+    panel.key.look()
+    await eventually(lambda: panel.key.has_key)
+    assert settings.requires_key.isEnabled(), "programs on this computer need no key by itself"
+    assert len(warnings()) == 1
+    assert "anyone on it can read the API key, the prompts and the answers" in warnings()[0]
+    panel.preferences.change_server(is_on_network=False)
+    assert warnings() == []
+    settings.close()
+    settings.deleteLater()
 
 
 @pytest.mark.parametrize("text_percent", [100, 200])
@@ -304,7 +267,4 @@ def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
         await window.finish()
         window.deleteLater()
 
-    try:
-        run(steps())
-    finally:
-        theme.set_text_size(100)
+    run(steps())

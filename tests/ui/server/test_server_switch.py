@@ -1,6 +1,6 @@
 import asyncio
 
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.kit.tasks import finish_tasks
 from ui.server.server_switch import ServerSwitch
 
@@ -23,71 +23,54 @@ class _Control:
         self.calls.append("stop")
 
 
-def test_the_switch_goes_on_with_an_address_and_off_again(run: RunOnLoop) -> None:
-    async def watch() -> None:
-        switch = ServerSwitch(_Control())
-        stages: list[str] = []
-        switch.changed.connect(lambda: stages.append(switch.stage))
-        switch.turn(True)
-        await eventually(lambda: switch.stage == "on")
-        assert switch.url == "http://127.0.0.1:8080"
-        switch.turn(False)
-        await eventually(lambda: switch.stage == "off")
-        assert (stages, switch.url) == (["starting", "on", "stopping", "off"], "")
-
-    run(watch())
+async def test_the_switch_goes_on_with_an_address_and_off_again() -> None:
+    switch = ServerSwitch(_Control())
+    stages: list[str] = []
+    switch.changed.connect(lambda: stages.append(switch.stage))
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "on")
+    assert switch.url == "http://127.0.0.1:8080"
+    switch.turn(False)
+    await eventually(lambda: switch.stage == "off")
+    assert (stages, switch.url) == (["starting", "on", "stopping", "off"], "")
 
 
-def test_a_taken_port_is_reported_and_the_switch_goes_back_to_off(run: RunOnLoop) -> None:
-    async def watch() -> None:
-        switch = ServerSwitch(_Control(OSError("Port 8080 is already in use.")))
-        switch.turn(True)
-        await eventually(lambda: switch.stage == "failed")
-        assert switch.message == "Port 8080 is already in use."
-        assert not switch.is_wanted
-
-    run(watch())
+async def test_a_taken_port_is_reported_and_the_switch_goes_back_to_off() -> None:
+    switch = ServerSwitch(_Control(OSError("Port 8080 is already in use.")))
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "failed")
+    assert switch.message == "Port 8080 is already in use."
+    assert not switch.is_wanted
 
 
-def test_a_change_of_mind_while_starting_ends_in_off(run: RunOnLoop) -> None:
-    async def watch() -> None:
-        control = _Control()
-        control.gate.clear()
-        switch = ServerSwitch(control)
-        switch.turn(True)
-        await eventually(lambda: control.calls == ["start"])
-        switch.turn(False)
-        control.gate.set()
-        await eventually(lambda: switch.stage == "off")
-        assert control.calls == ["start", "stop"]
-
-    run(watch())
+async def test_a_change_of_mind_while_starting_ends_in_off() -> None:
+    control = _Control()
+    control.gate.clear()
+    switch = ServerSwitch(control)
+    switch.turn(True)
+    await eventually(lambda: control.calls == ["start"])
+    switch.turn(False)
+    control.gate.set()
+    await eventually(lambda: switch.stage == "off")
+    assert control.calls == ["start", "stop"]
 
 
-def test_closing_the_window_stops_a_server_that_is_on(run: RunOnLoop) -> None:
-    async def watch() -> None:
-        control = _Control()
-        switch = ServerSwitch(control)
-        switch.turn(True)
-        await eventually(lambda: switch.stage == "on")
-        await switch.finish()
-        assert control.calls == ["start", "stop"]
-
-    run(watch())
+async def test_closing_the_window_stops_a_server_that_is_on() -> None:
+    control = _Control()
+    switch = ServerSwitch(control)
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "on")
+    await switch.finish()
+    assert control.calls == ["start", "stop"]
 
 
-def test_two_changes_at_once_restart_the_server_once(
-    run: RunOnLoop,
-) -> None:
-    async def watch() -> None:
-        control = _Control()
-        switch = ServerSwitch(control)
-        switch.turn(True)
-        await eventually(lambda: switch.stage == "on")
-        switch.restart()
-        switch.restart()
-        await finish_tasks(switch)
-        assert control.calls == ["start", "stop", "start"]
-        assert switch.stage == "on"
-
-    run(watch())
+async def test_two_changes_at_once_restart_the_server_once() -> None:
+    control = _Control()
+    switch = ServerSwitch(control)
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "on")
+    switch.restart()
+    switch.restart()
+    await finish_tasks(switch)
+    assert control.calls == ["start", "stop", "start"]
+    assert switch.stage == "on"

@@ -12,7 +12,7 @@ from engine.stopping.rules import StopScope
 from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window
-from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
+from tests.ui.driving import MODEL, ScriptedEngine, eventually
 from ui.kit.theme import Theme
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
@@ -31,81 +31,72 @@ def button(window: MainWindow, words: str) -> QPushButton:
     return next(one for one in found if words in one.text() and one.isVisible())
 
 
-def test_an_added_id_ends_the_next_answer_and_can_be_removed(
-    theme: Theme, run: RunOnLoop, scripted: ScriptedEngine
+async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
+    theme: Theme, scripted: ScriptedEngine
 ) -> None:
-    async def play() -> None:
-        window = main_window(scripted, theme)  # type: ignore[arg-type]
-        window.show()
-        button(window, "Add a Token ID").click()
-        [dialog] = window.findChildren(QInputDialog)
-        assert dialog.intMaximum() == MODEL.vocabulary_size - 1
-        dialog.setIntValue(21)
-        dialog.accept()
-        await eventually(lambda: "End token 21, added by you" in rows(window))
-        assert window.workspace.send("go")
-        await eventually(lambda: bool(scripted.requests))
-        assert scripted.requests[-1].stops.token_ids == (21,)
-        window.stop_panel.editor.end_tokens.removed.emit(21)
-        await eventually(lambda: not any("added" in name for name in rows(window)))
-        scripted.say(FINISHED)
-        window.quit()
-        await window.finish()
-
-    run(play())
+    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.show()
+    button(window, "Add a Token ID").click()
+    [dialog] = window.findChildren(QInputDialog)
+    assert dialog.intMaximum() == MODEL.vocabulary_size - 1
+    dialog.setIntValue(21)
+    dialog.accept()
+    await eventually(lambda: "End token 21, added by you" in rows(window))
+    assert window.workspace.send("go")
+    await eventually(lambda: bool(scripted.requests))
+    assert scripted.requests[-1].stops.token_ids == (21,)
+    window.stop_panel.editor.end_tokens.removed.emit(21)
+    await eventually(lambda: not any("added" in name for name in rows(window)))
+    scripted.say(FINISHED)
+    window.quit()
+    await window.finish()
 
 
 @pytest.mark.parametrize("what", ["scope", "token id", "sequence"])
-def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
-    theme: Theme, run: RunOnLoop, scripted: ScriptedEngine, what: str
+async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
+    theme: Theme, scripted: ScriptedEngine, what: str
 ) -> None:
-    async def play() -> None:
-        window = main_window(scripted, theme)  # type: ignore[arg-type]
-        window.show()
-        workspace, editor = window.workspace, window.stop_panel.editor
-        workspace.current.stops.add("END")
-        assert workspace.send("go")
-        await eventually(lambda: bool(scripted.generations))
-        assert not editor.apply_bar.isVisible()
-        changed = {
-            "scope": lambda: workspace.current.stops.set_scope(0, StopScope.ALL),
-            "token id": lambda: editor.end_tokens.added.emit(21),
-            "sequence": lambda: workspace.current.stops.add("6"),
-        }
-        changed[what]()
-        assert editor.apply_bar.isVisible()
-        wanted = stop_rules(workspace.current.conversation, MODEL)
-        editor.apply_now.click()
-        scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(7, 0, 3), Timing()))
-        await eventually(lambda: len(scripted.generations) == 2)
-        assert scripted.requests[-1].stops == wanted
-        assert scripted.requests[0].stops != wanted
-        assert not editor.apply_bar.isVisible()
-        scripted.say(FINISHED)
-        await eventually(lambda: not workspace.current.session.is_running)
-        window.quit()
-        await window.finish()
-
-    run(play())
+    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.show()
+    workspace, editor = window.workspace, window.stop_panel.editor
+    workspace.current.stops.add("END")
+    assert workspace.send("go")
+    await eventually(lambda: bool(scripted.generations))
+    assert not editor.apply_bar.isVisible()
+    changed = {
+        "scope": lambda: workspace.current.stops.set_scope(0, StopScope.ALL),
+        "token id": lambda: editor.end_tokens.added.emit(21),
+        "sequence": lambda: workspace.current.stops.add("6"),
+    }
+    changed[what]()
+    assert editor.apply_bar.isVisible()
+    wanted = stop_rules(workspace.current.conversation, MODEL)
+    editor.apply_now.click()
+    scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(7, 0, 3), Timing()))
+    await eventually(lambda: len(scripted.generations) == 2)
+    assert scripted.requests[-1].stops == wanted
+    assert scripted.requests[0].stops != wanted
+    assert not editor.apply_bar.isVisible()
+    scripted.say(FINISHED)
+    await eventually(lambda: not workspace.current.session.is_running)
+    window.quit()
+    await window.finish()
 
 
-def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for(
-    theme: Theme, run: RunOnLoop, scripted: ScriptedEngine
+async def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for(
+    theme: Theme, scripted: ScriptedEngine
 ) -> None:
-    async def play() -> None:
-        window = main_window(scripted, theme)  # type: ignore[arg-type]
-        window.show()
-        settings = window.workspace.current.conversation.settings
-        window.workspace.settings.change(replace(settings, stop_token_ids=(10**6, 5)))
-        await eventually(lambda: "End token 1000000, not in this model" in rows(window))
-        assert window.workspace.send("go")
-        await eventually(lambda: bool(scripted.requests))
-        assert scripted.requests[-1].stops.token_ids == (5,)
-        scripted.say(FINISHED)
-        window.quit()
-        await window.finish()
-
-    run(play())
+    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.show()
+    settings = window.workspace.current.conversation.settings
+    window.workspace.settings.change(replace(settings, stop_token_ids=(10**6, 5)))
+    await eventually(lambda: "End token 1000000, not in this model" in rows(window))
+    assert window.workspace.send("go")
+    await eventually(lambda: bool(scripted.requests))
+    assert scripted.requests[-1].stops.token_ids == (5,)
+    scripted.say(FINISHED)
+    window.quit()
+    await window.finish()
 
 
 def test_ids_are_kept_with_the_conversation() -> None:

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from engine.scheduling.service import Engine
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import StopEntry
 from ui.records.store import MemoryConversationStore
@@ -81,34 +81,31 @@ def test_plain_lines_are_taken_only_when_asked_for(menu: ImportExportMenu) -> No
     assert sequences(model) == ["one", "two "]
 
 
-def test_files_are_written_and_read_and_errors_reported(
-    run: RunOnLoop, menu: ImportExportMenu, tmp_path: Path
+async def test_files_are_written_and_read_and_errors_reported(
+    menu: ImportExportMenu, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        menu.show_model(of(*ODD))
-        menu.export_to(tmp_path / "stops.json")
+    menu.show_model(of(*ODD))
+    menu.export_to(tmp_path / "stops.json")
+    await menu.finish()
+    model, heard = of(), []
+    menu.show_model(model)
+    menu.refused.connect(heard.append)
+    menu.import_from(tmp_path / "stops.json")
+    await menu.finish()
+    assert sequences(model) == ODD
+    (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
+    (tmp_path / "large").write_bytes(b" " * 2_000_000)
+    for name in ("picture", "missing", "large"):
+        menu.import_from(tmp_path / name)
         await menu.finish()
-        model, heard = of(), []
-        menu.show_model(model)
-        menu.refused.connect(heard.append)
-        menu.import_from(tmp_path / "stops.json")
-        await menu.finish()
-        assert sequences(model) == ODD
-        (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
-        (tmp_path / "large").write_bytes(b" " * 2_000_000)
-        for name in ("picture", "missing", "large"):
-            menu.import_from(tmp_path / name)
-            await menu.finish()
-        menu.export_to(tmp_path / "no" / "folder.json")
-        await menu.finish()
-        assert heard == [
-            "picture is not UTF-8 text.",
-            "missing could not be read: there is no such file or folder.",
-            "large is too large: such a file has at most 1 MB.",
-            "folder.json could not be written: there is no such file or folder.",
-        ]
-
-    run(steps())
+    menu.export_to(tmp_path / "no" / "folder.json")
+    await menu.finish()
+    assert heard == [
+        "picture is not UTF-8 text.",
+        "missing could not be read: there is no such file or folder.",
+        "large is too large: such a file has at most 1 MB.",
+        "folder.json could not be written: there is no such file or folder.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -178,27 +175,24 @@ def test_a_special_token_and_a_fifth_stop_are_remarked_on() -> None:
     assert "Number 5" in said
 
 
-def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
-    run: RunOnLoop, engine: Engine, demo_model_path: Path, qapp: QApplication
+async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(
+    engine: Engine, demo_model_path: Path, qapp: QApplication
 ) -> None:
-    async def steps() -> None:
-        workspace = Workspace(engine, SilentServer(), MemoryConversationStore(), no_tools())
-        workspace.model.load(demo_model_path)
-        await eventually(lambda: workspace.model.stage == "ready")
-        workspace.send("Count from 1 to 100, one number per line")
-        session = workspace.current.session
-        await eventually(lambda: session.run is not None and "4" in session.run.text)
-        first = session.run
-        workspace.current.stops.add_sequence("30")
-        workspace.current.apply_stops()
-        await eventually(lambda: session.run is not None and session.run is not first)
-        await eventually(lambda: not session.is_running)
-        answer = workspace.current.conversation.messages[-1]
-        assert answer.run is not None
-        assert answer.run.stops == ("30",)
-        assert answer.run is workspace.current.shown_run
-        assert first is not None
-        assert answer.text.startswith(first.text)
-        await workspace.finish()
-
-    run(steps())
+    workspace = Workspace(engine, SilentServer(), MemoryConversationStore(), no_tools())
+    workspace.model.load(demo_model_path)
+    await eventually(lambda: workspace.model.stage == "ready")
+    workspace.send("Count from 1 to 100, one number per line")
+    session = workspace.current.session
+    await eventually(lambda: session.run is not None and "4" in session.run.text)
+    first = session.run
+    workspace.current.stops.add_sequence("30")
+    workspace.current.apply_stops()
+    await eventually(lambda: session.run is not None and session.run is not first)
+    await eventually(lambda: not session.is_running)
+    answer = workspace.current.conversation.messages[-1]
+    assert answer.run is not None
+    assert answer.run.stops == ("30",)
+    assert answer.run is workspace.current.shown_run
+    assert first is not None
+    assert answer.text.startswith(first.text)
+    await workspace.finish()

@@ -2,7 +2,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QContextMenuEvent
@@ -10,7 +10,8 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from engine.files.json_fields import Fields
 from engine.stopping.rules import Stop, StopRules, StopScope
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.support.random_cases import cases
+from tests.ui.driving import ScriptedEngine, eventually
 from ui.kit.theme import Theme
 from ui.records.codec import stops_from, stops_values
 from ui.records.conversations import StopEntry, rules_of
@@ -55,6 +56,7 @@ def test_a_sequence_as_typed_is_kept_exactly() -> None:
     assert sequences(model) == ["  a ", r"\n", "a,b", "\t", '"x"']
 
 
+@settings(max_examples=cases(25))
 @given(st.text(min_size=1, max_size=30))
 def test_editing_a_row_and_pressing_enter_changes_nothing(sequence: str) -> None:
     model = of(sequence)
@@ -171,22 +173,17 @@ def test_a_stop_that_counts_elsewhere_shadows_nothing() -> None:
     assert "Never matches" in cell(model, 1, StopColumn.REMARK)
 
 
-def test_tokens_of_a_sequence_appear_when_a_model_is_there(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    async def watch() -> None:
-        model = of("END")
-        assert cell(model, 0, StopColumn.TOKENS) == "–"
-        model.set_tokenizer(scripted.tokenize)
-        await eventually(lambda: cell(model, 0, StopColumn.TOKENS) == "3")
-        assert "E (69)  N (78)  D (68)" in cell(model, 0, StopColumn.TOKENS, TOOL_TIP)
-        model.add("STOP")
-        await eventually(lambda: cell(model, 1, StopColumn.TOKENS) == "4")
-        model.set_tokenizer(None)
-        await asyncio.sleep(0)
-        assert cell(model, 0, StopColumn.TOKENS) == "–"
-
-    run(watch())
+async def test_tokens_of_a_sequence_appear_when_a_model_is_there(scripted: ScriptedEngine) -> None:
+    model = of("END")
+    assert cell(model, 0, StopColumn.TOKENS) == "–"
+    model.set_tokenizer(scripted.tokenize)
+    await eventually(lambda: cell(model, 0, StopColumn.TOKENS) == "3")
+    assert "E (69)  N (78)  D (68)" in cell(model, 0, StopColumn.TOKENS, TOOL_TIP)
+    model.add("STOP")
+    await eventually(lambda: cell(model, 1, StopColumn.TOKENS) == "4")
+    model.set_tokenizer(None)
+    await asyncio.sleep(0)
+    assert cell(model, 0, StopColumn.TOKENS) == "–"
 
 
 def test_where_a_sequence_counts_is_chosen_shown_kept_and_undone() -> None:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.answers.said import conversation, finished_run
@@ -38,13 +38,8 @@ class CutFrames(QObject):
         return False
 
 
-@pytest.mark.parametrize("percents", [(150, 200), (125, 175, 100, 200)])
 def test_no_frame_cuts_the_verdict_off_while_text_grows(
-    run: RunOnLoop,
-    scripted: ScriptedEngine,
-    theme: Theme,
-    qapp: QApplication,
-    percents: tuple[int, ...],
+    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
 ) -> None:
     async def steps() -> None:
         window = main_window(scripted, theme)  # type: ignore[arg-type]
@@ -54,16 +49,13 @@ def test_no_frame_cuts_the_verdict_off_while_text_grows(
             verdict = window.stop_panel.verdict
             seen = [CutFrames(verdict.sentence), CutFrames(verdict.detail)]
             await eventually(lambda: all(one.painted for one in seen))
-            for percent in percents:
+            for percent in (150, 200, 100, 200):
                 window.preferences.change(text_percent=percent)
                 await eventually(window.updatesEnabled)
                 window.stop_panel.repaint()
             assert [one.cut for one in seen] == [[], []]
 
-    try:
-        run(steps())
-    finally:
-        theme.set_text_size(100)
+    run(steps())
 
 
 def test_the_facts_of_an_ended_answer_are_not_built_anew_while_its_calls_go_on(
@@ -162,7 +154,4 @@ def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_model_is_
             assert moved == {}
             assert frames.faults == []
 
-    try:
-        run(steps())
-    finally:
-        theme.set_text_size(100)
+    run(steps())

@@ -93,141 +93,115 @@ def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(
     form.deleteLater()
 
 
-def test_the_window_shows_each_server_and_switches_it(
-    theme: Theme, parent: QWidget, run: RunOnLoop
+async def test_the_window_shows_each_server_and_switches_it(theme: Theme, parent: QWidget) -> None:
+    host = DictatedHost()
+    window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
+    window.show()
+    assert window.list.item(0).text() == "sums\nrunning"
+    assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
+    host.become(stage=ServerStage.FAILED, problem="It ended.", log=("first", "last"), tools=())
+    assert window.list.item(0).text() == "sums\nfailed"
+    assert window.detail.said.text() == "It ended."
+    assert window.detail.log.toPlainText() == "first\nlast"
+    window.detail.switch.click()
+    await eventually(lambda: host.switched == [("sums", False)])
+    await window.finish()
+    window.close()
+
+
+async def test_the_message_about_an_import_moves_no_server_and_no_button(
+    theme: Theme, parent: QWidget
 ) -> None:
-    async def steps() -> None:
-        host = DictatedHost()
-        window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
-        window.show()
-        assert window.list.item(0).text() == "sums\nrunning"
-        assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
-        host.become(stage=ServerStage.FAILED, problem="It ended.", log=("first", "last"), tools=())
-        assert window.list.item(0).text() == "sums\nfailed"
-        assert window.detail.said.text() == "It ended."
-        assert window.detail.log.toPlainText() == "first\nlast"
-        window.detail.switch.click()
-        await eventually(lambda: host.switched == [("sums", False)])
-        await window.finish()
-        window.close()
-
-    run(steps())
+    window = ToolServersWindow(Toolbox(DictatedHost(), preferences_state()), parent)
+    window.show()
+    places = [one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)]
+    window.from_claude.click()
+    await eventually(window.said.isVisible)
+    QApplication.processEvents()
+    assert window.said.geometry().top() > window.list.geometry().bottom()
+    assert places == [
+        one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)
+    ]
+    await window.finish()
+    window.close()
 
 
-def test_the_message_about_an_import_moves_no_server_and_no_button(
-    theme: Theme, parent: QWidget, run: RunOnLoop
-) -> None:
-    async def steps() -> None:
-        window = ToolServersWindow(Toolbox(DictatedHost(), preferences_state()), parent)
-        window.show()
-        places = [one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)]
-        window.from_claude.click()
-        await eventually(window.said.isVisible)
-        QApplication.processEvents()
-        assert window.said.geometry().top() > window.list.geometry().bottom()
-        assert places == [
-            one.mapTo(window, QPoint()) for one in (window.list, window.detail, window.add)
-        ]
-        await window.finish()
-        window.close()
-
-    run(steps())
-
-
-def test_the_card_switches_servers_and_tools_of_a_conversation(
-    theme: Theme, parent: QWidget, run: RunOnLoop
+async def test_the_card_switches_servers_and_tools_of_a_conversation(
+    theme: Theme, parent: QWidget
 ) -> None:
     edited: list[Any] = []
-
-    async def steps() -> None:
-        host = DictatedHost()
-        tasks = object()
-        card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
-        card.edited.connect(edited.append)
-        card.show_choice(ToolsInUse(), can_call=True)
-        assert list(card.boxes) == [("sums",)]
-        card.boxes[("sums",)].click()
-        await eventually(lambda: host.ready_for == [("sums",)])
-        assert edited[-1].uses(ADD)
-        card.boxes[ADD.key].click()
-        assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
-        card.show_choice(edited[-1], can_call=False)
-        assert "not given any tools" in card._hint.text()
-        await finish_tasks(tasks)
-        card.deleteLater()
-
-    run(steps())
+    host = DictatedHost()
+    tasks = object()
+    card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
+    card.edited.connect(edited.append)
+    card.show_choice(ToolsInUse(), can_call=True)
+    assert list(card.boxes) == [("sums",)]
+    card.boxes[("sums",)].click()
+    await eventually(lambda: host.ready_for == [("sums",)])
+    assert edited[-1].uses(ADD)
+    card.boxes[ADD.key].click()
+    assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
+    card.show_choice(edited[-1], can_call=False)
+    assert "not given any tools" in card._hint.text()
+    await finish_tasks(tasks)
+    card.deleteLater()
 
 
-def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
-    theme: Theme, parent: QWidget, run: RunOnLoop
+async def test_what_is_allowed_in_a_conversation_is_shown_and_taken_back_in_its_card(
+    theme: Theme, parent: QWidget
 ) -> None:
     edited: list[ToolsInUse] = []
     allowed = ToolsInUse(("sums",), approved=(approval_of(ADD),))
-
-    async def steps() -> None:
-        tasks = object()
-        card = ToolsPopover(parent, Toolbox(DictatedHost(), preferences_state()), tasks)
-        card.edited.connect(edited.append)
+    tasks = object()
+    card = ToolsPopover(parent, Toolbox(DictatedHost(), preferences_state()), tasks)
+    card.edited.connect(edited.append)
+    card.show_choice(allowed, can_call=True)
+    card.approved[ADD.key].click()
+    assert edited == [ToolsInUse(("sums",))]
+    assert card.approved == {}
+    for key in (ADD.key, ("sums",)):
         card.show_choice(allowed, can_call=True)
-        card.approved[ADD.key].click()
-        assert edited == [ToolsInUse(("sums",))]
-        assert card.approved == {}
-        for key in (ADD.key, ("sums",)):
-            card.show_choice(allowed, can_call=True)
-            card.boxes[key].click()
-            assert edited[-1].approved == ()
-        await finish_tasks(tasks)
-        card.deleteLater()
-
-    run(steps())
+        card.boxes[key].click()
+        assert edited[-1].approved == ()
+    await finish_tasks(tasks)
+    card.deleteLater()
 
 
-def test_the_card_starts_the_conversations_servers_so_that_all_they_offer_is_there(
-    theme: Theme, parent: QWidget, run: RunOnLoop
+async def test_the_card_starts_the_conversations_servers_so_that_all_they_offer_is_there(
+    theme: Theme, parent: QWidget
 ) -> None:
     stopped = replace(SUMS, stage=ServerStage.STOPPED, tools=())
     unused = replace(stopped, config=replace(SUMS.config, name="unused"))
-
-    async def steps() -> None:
-        host = DictatedHost(unused, stopped)
-        tasks = object()
-        card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
-        card.show_choice(ToolsInUse(("sums",)), can_call=True)
-        assert host.ready_for == []
-        card.pop_up(parent)
-        await eventually(lambda: host.ready_for == [("sums",)])
-        await finish_tasks(tasks)
-        card.deleteLater()
-
-    run(steps())
+    host = DictatedHost(unused, stopped)
+    tasks = object()
+    card = ToolsPopover(parent, Toolbox(host, preferences_state()), tasks)
+    card.show_choice(ToolsInUse(("sums",)), can_call=True)
+    assert host.ready_for == []
+    card.pop_up(parent)
+    await eventually(lambda: host.ready_for == [("sums",)])
+    await finish_tasks(tasks)
+    card.deleteLater()
 
 
-def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(
-    theme: Theme, run: RunOnLoop
-) -> None:
+async def test_a_server_that_is_ticked_stays_where_it_is_and_its_tools_follow(theme: Theme) -> None:
     other = replace(SUMS, config=replace(SUMS.config, name="other"), tools=())
-
-    async def steps() -> None:
-        window = QWidget()
-        window.resize(400, 700)
-        anchor = QPushButton(window)
-        anchor.move(10, 660)
-        window.show()
-        tasks = object()
-        card = ToolsPopover(window, Toolbox(DictatedHost(other, SUMS), preferences_state()), tasks)
-        card.show_choice(ToolsInUse(), can_call=True)
-        card.pop_up(anchor)
-        await eventually(lambda: card.boxes[("sums",)].width() > 0)
-        before = card.boxes[("sums",)].mapToGlobal(QPoint(0, 0))
-        card.boxes[("sums",)].click()
-        await eventually(lambda: ADD.key in card.boxes and card.boxes[ADD.key].isVisible())
-        await eventually(card.boxes[("other",)].hasFocus)
-        assert card.boxes[("sums",)].mapToGlobal(QPoint(0, 0)) == before
-        await finish_tasks(tasks)
-        window.deleteLater()
-
-    run(steps())
+    window = QWidget()
+    window.resize(400, 700)
+    anchor = QPushButton(window)
+    anchor.move(10, 660)
+    window.show()
+    tasks = object()
+    card = ToolsPopover(window, Toolbox(DictatedHost(other, SUMS), preferences_state()), tasks)
+    card.show_choice(ToolsInUse(), can_call=True)
+    card.pop_up(anchor)
+    await eventually(lambda: card.boxes[("sums",)].width() > 0)
+    before = card.boxes[("sums",)].mapToGlobal(QPoint(0, 0))
+    card.boxes[("sums",)].click()
+    await eventually(lambda: ADD.key in card.boxes and card.boxes[ADD.key].isVisible())
+    await eventually(card.boxes[("other",)].hasFocus)
+    assert card.boxes[("sums",)].mapToGlobal(QPoint(0, 0)) == before
+    await finish_tasks(tasks)
+    window.deleteLater()
 
 
 class Offering(DictatedHost):
@@ -240,39 +214,31 @@ class Offering(DictatedHost):
         return f"{name} {arguments}"
 
 
-def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_a_resource_is_attached_and_a_prompt_comes_into_the_message(
+    engine: Engine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        async with shown(main_window(engine, theme, tool_host=Offering())) as window:
-            tools, composer = window.chat.tools, window.chat.composer
-            tools.popover.resource_wanted.emit(ResourceInfo("sums", "sums://1", "Table"))
-            await eventually(lambda: composer.attachments.files != ())
-            [file] = composer.attachments.files
-            assert (file.name, file.text) == ("Table", "text of sums://1")
-            tools.popover.prompt_wanted.emit(PromptInfo("sums", "review", "Review"))
-            await eventually(lambda: composer.text == "review {}")
-
-    run(steps())
+    async with shown(main_window(engine, theme, tool_host=Offering())) as window:
+        tools, composer = window.chat.tools, window.chat.composer
+        tools.popover.resource_wanted.emit(ResourceInfo("sums", "sums://1", "Table"))
+        await eventually(lambda: composer.attachments.files != ())
+        [file] = composer.attachments.files
+        assert (file.name, file.text) == ("Table", "text of sums://1")
+        tools.popover.prompt_wanted.emit(PromptInfo("sums", "review", "Review"))
+        await eventually(lambda: composer.text == "review {}")
 
 
-def test_the_button_says_which_tools_are_in_use(
-    run: RunOnLoop, engine: Engine, theme: Theme
-) -> None:
-    async def steps() -> None:
-        host = DictatedHost()
-        async with shown(main_window(engine, theme, tool_host=host)) as window:
-            button = window.chat.composer.tools
-            assert button.accessibleName() == "Tools: none in this conversation"
-            window.workspace.settings.change_tools(ToolsInUse((SUMS.name,)))
-            assert button.accessibleName() == "Tools of sums: 1 tool known"
-            host.become(stage=ServerStage.FAILED, problem="It ended.")
-            assert button.accessibleName() == "Tools: It ended."
-            window.others.show_tool_servers()
-            assert window.others.tool_servers is not None
-            assert window.others.tool_servers.windowType() == Qt.WindowType.Window
-
-    run(steps())
+async def test_the_button_says_which_tools_are_in_use(engine: Engine, theme: Theme) -> None:
+    host = DictatedHost()
+    async with shown(main_window(engine, theme, tool_host=host)) as window:
+        button = window.chat.composer.tools
+        assert button.accessibleName() == "Tools: none in this conversation"
+        window.workspace.settings.change_tools(ToolsInUse((SUMS.name,)))
+        assert button.accessibleName() == "Tools of sums: 1 tool known"
+        host.become(stage=ServerStage.FAILED, problem="It ended.")
+        assert button.accessibleName() == "Tools: It ended."
+        window.others.show_tool_servers()
+        assert window.others.tool_servers is not None
+        assert window.others.tool_servers.windowType() == Qt.WindowType.Window
 
 
 def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
@@ -297,24 +263,21 @@ def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
 
 
-def test_the_words_of_a_server_are_nearer_to_its_name_than_to_the_next_one(
-    theme: Theme, parent: QWidget, run: RunOnLoop
+async def test_the_words_of_a_server_are_nearer_to_its_name_than_to_the_next_one(
+    theme: Theme, parent: QWidget
 ) -> None:
-    async def steps() -> None:
-        others = [replace(SUMS, config=ToolServerConfig(name, "x", is_on=True)) for name in "abc"]
-        toolbox = Toolbox(DictatedHost(*others), preferences_state())
-        tasks = object()
-        popover = ToolsPopover(parent, toolbox, tasks)
-        popover.show_choice(ToolsInUse(), can_call=True)
-        popover.pop_up(parent)
-        first, second = popover.boxes[("a",)], popover.boxes[("b",)]
-        await eventually(lambda: second.mapTo(popover, QPoint()).y() > 0)
-        group = first.parentWidget()
-        (said,) = group.findChildren(QLabel)
-        above = said.mapTo(popover, QPoint()).y() - first.mapTo(popover, QPoint()).y()
-        below = second.mapTo(popover, QPoint()).y() - said.mapTo(popover, QPoint()).y()
-        assert above - first.height() < below - said.height()
-        assert said.height() < 2 * first.height()
-        popover.hide()
-
-    run(steps())
+    others = [replace(SUMS, config=ToolServerConfig(name, "x", is_on=True)) for name in "abc"]
+    toolbox = Toolbox(DictatedHost(*others), preferences_state())
+    tasks = object()
+    popover = ToolsPopover(parent, toolbox, tasks)
+    popover.show_choice(ToolsInUse(), can_call=True)
+    popover.pop_up(parent)
+    first, second = popover.boxes[("a",)], popover.boxes[("b",)]
+    await eventually(lambda: second.mapTo(popover, QPoint()).y() > 0)
+    group = first.parentWidget()
+    (said,) = group.findChildren(QLabel)
+    above = said.mapTo(popover, QPoint()).y() - first.mapTo(popover, QPoint()).y()
+    below = second.mapTo(popover, QPoint()).y() - said.mapTo(popover, QPoint()).y()
+    assert above - first.height() < below - said.height()
+    assert said.height() < 2 * first.height()
+    popover.hide()

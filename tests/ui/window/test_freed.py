@@ -9,7 +9,6 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop
 from ui.chat.composer.preset_menus import PresetButton
 from ui.chat.storage.presets import PresetList
 from ui.inspector.what_if_tab import WhatIfTab
@@ -54,23 +53,18 @@ def opened(window: MainWindow) -> dict[str, Callable[[], object]]:
     return found
 
 
-def test_every_dialog_is_freed_when_it_is_closed(
-    run: RunOnLoop, engine: Engine, theme: Theme
-) -> None:
-    async def steps() -> None:
-        async with shown(main_window(engine, theme)) as window:
-            for name, open_it in opened(window).items():
-                before = set(window.findChildren(QDialog))
-                open_it()
-                [dialog] = [d for d in window.findChildren(QDialog) if d not in before]
-                gone: list[str] = []
-                dialog.destroyed.connect(lambda *_, name=name, gone=gone: gone.append(name))
-                dialog.reject()
-                delete_later()
-                assert gone, f"{name} stays in memory"
-                assert set(window.findChildren(QDialog)) == before
-
-    run(steps())
+async def test_every_dialog_is_freed_when_it_is_closed(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        for name, open_it in opened(window).items():
+            before = set(window.findChildren(QDialog))
+            open_it()
+            [dialog] = [d for d in window.findChildren(QDialog) if d not in before]
+            gone: list[str] = []
+            dialog.destroyed.connect(lambda *_, name=name, gone=gone: gone.append(name))
+            dialog.reject()
+            delete_later()
+            assert gone, f"{name} stays in memory"
+            assert set(window.findChildren(QDialog)) == before
 
 
 def test_a_list_that_shows_other_stops_keeps_one_selection(qtbot: QtBot, theme: Theme) -> None:

@@ -47,10 +47,10 @@ def controls(theme: Theme) -> dict[str, QWidget]:
 
 
 def test_the_corners_of_a_short_question_are_round_at_every_size(
-    sized: Theme, qtbot: QtBot
+    theme: Theme, qtbot: QtBot
 ) -> None:
     for size in SIZES:
-        sized.set_text_size(size)
+        theme.set_text_size(size)
         view = QuestionView(question("Why?"))
         qtbot.addWidget(view)
         view.show()
@@ -62,20 +62,20 @@ def test_the_corners_of_a_short_question_are_round_at_every_size(
         corner = bubble.mapTo(view, QPoint())
         image = view.grab().toImage()
         edge = image.pixelColor(corner + QPoint(bubble.width() // 2, 1))
-        assert edge.name() == sized.colors.bubble
+        assert edge.name() == theme.colors.bubble
         assert image.pixelColor(corner + QPoint(1, 1)) != edge, f"square at {size} %"
         view.hide()
 
 
 @pytest.mark.parametrize("order", ["made before", "made after"])
 def test_controls_are_twice_as_large_with_text_of_twice_the_size(
-    sized: Theme, qapp: QApplication, order: str
+    theme: Theme, qapp: QApplication, order: str
 ) -> None:
-    usual = {name: one.sizeHint() for name, one in controls(sized).items()}
-    found = controls(sized)
-    sized.set_text_size(200)
+    usual = {name: one.sizeHint() for name, one in controls(theme).items()}
+    found = controls(theme)
+    theme.set_text_size(200)
     if order == "made after":
-        found = controls(sized)
+        found = controls(theme)
     for name, one in found.items():
         height = one.sizeHint().height()
         assert height >= usual[name].height() * 1.5, name
@@ -83,21 +83,21 @@ def test_controls_are_twice_as_large_with_text_of_twice_the_size(
 
 
 @pytest.mark.parametrize("percent", SIZES)
-def test_icons_keep_their_proportion_to_the_letters(sized: Theme, percent: int) -> None:
+def test_icons_keep_their_proportion_to_the_letters(theme: Theme, percent: int) -> None:
     button, chip = IconButton("plus", "Add"), ChipButton("sliders", "Settings")
     ratios = {one.iconSize().height() / one.fontMetrics().height() for one in (button, chip)}
-    sized.set_text_size(percent)
+    theme.set_text_size(percent)
     now = {one.iconSize().height() / one.fontMetrics().height() for one in (button, chip)}
     assert min(now) == pytest.approx(min(ratios), rel=0.15)
 
 
-def test_icons_in_a_field_grow_with_its_text_and_leave_it_room(sized: Theme, qtbot: QtBot) -> None:
+def test_icons_in_a_field_grow_with_its_text_and_leave_it_room(theme: Theme, qtbot: QtBot) -> None:
     field = QLineEdit("words")
     qtbot.addWidget(field)
     glass, clear = add_leading_icon(field, "search"), add_clear_button(field, "Clear")
     field.show()
     usual = glass.height(), clear.iconSize().height()
-    sized.set_text_size(200)
+    theme.set_text_size(200)
     field.resize(400, field.sizeHint().height())
     assert (glass.height(), clear.iconSize().height()) == (2 * usual[0], 2 * usual[1])
     assert field.rect().contains(glass.geometry())
@@ -106,10 +106,10 @@ def test_icons_in_a_field_grow_with_its_text_and_leave_it_room(sized: Theme, qtb
 
 
 @pytest.mark.parametrize("percent", SIZES)
-def test_boxes_keep_their_proportion_to_the_letters(sized: Theme, percent: int) -> None:
+def test_boxes_keep_their_proportion_to_the_letters(theme: Theme, percent: int) -> None:
     box = CheckBox("On")
     box.show()
-    sized.set_text_size(percent)
+    theme.set_text_size(percent)
     option = QStyleOptionButton()
     box.initStyleOption(option)
     side = box.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, box).height()
@@ -117,8 +117,8 @@ def test_boxes_keep_their_proportion_to_the_letters(sized: Theme, percent: int) 
     box.close()
 
 
-def test_the_style_sheet_grows_all_but_hairlines(sized: Theme) -> None:
-    usual, large = stylesheet(sized.colors), stylesheet(sized.colors, 200)
+def test_the_style_sheet_grows_all_but_hairlines(theme: Theme) -> None:
+    usual, large = stylesheet(theme.colors), stylesheet(theme.colors, 200)
     assert "width: 15px; height: 15px" in usual
     assert "width:" in large
     assert "30px" in large
@@ -132,7 +132,7 @@ def test_no_text_is_so_small_that_controls_become_tiny() -> None:
 
 
 def test_a_field_keeps_its_size_when_it_is_marked_as_wrong(
-    sized: Theme, qapp: QApplication
+    theme: Theme, qapp: QApplication
 ) -> None:
     field = QLineEdit()
     font = field.font()
@@ -140,38 +140,38 @@ def test_a_field_keeps_its_size_when_it_is_marked_as_wrong(
     field.setFont(font)
     usual = field.font().pointSizeF()
     field.show()
-    sized.set_text_size(200)
+    theme.set_text_size(200)
     restyle(field, "invalid", True)
     assert field.font().pointSizeF() == pytest.approx(2 * usual)
     restyle(field, "invalid", False)
-    sized.set_text_size(100)
+    theme.set_text_size(100)
     assert field.font().pointSizeF() == pytest.approx(usual)
     field.close()
 
 
 def test_what_was_made_with_large_text_is_usual_when_the_text_is(
-    sized: Theme, qapp: QApplication
+    theme: Theme, qapp: QApplication
 ) -> None:
-    sized.set_text_size(200)
+    theme.set_text_size(200)
     made = label("Words", "muted", 0.9)
     made.show()
     large = made.font().pointSizeF()
-    sized.set_text_size(100)
-    sized.set_mode("dark")
-    sized.set_mode("light")
+    theme.set_text_size(100)
+    theme.set_mode("dark")
+    theme.set_mode("light")
     assert made.font().pointSizeF() == pytest.approx(large / 2)
-    sized.set_text_size(200)
+    theme.set_text_size(200)
     assert made.font().pointSizeF() == pytest.approx(large)
     made.close()
 
 
-def test_the_row_below_the_text_fits_a_narrow_composer(sized: Theme, qtbot: QtBot) -> None:
+def test_the_row_below_the_text_fits_a_narrow_composer(theme: Theme, qtbot: QtBot) -> None:
     chat, composer = QWidget(), Composer()
     qtbot.addWidget(chat)
     composer.setParent(chat)
     composer.show_stage(True, False, "Message")
     composer.show_thinking(True, False)
-    sized.set_text_size(200)
+    theme.set_text_size(200)
     composer.show_count(Count(3, 30, 4_000))
     chat.show()
     for width in (900, 500, 330):
@@ -183,12 +183,12 @@ def test_the_row_below_the_text_fits_a_narrow_composer(sized: Theme, qtbot: QtBo
 
 @pytest.mark.parametrize("percent", SIZES)
 def test_the_columns_of_the_request_log_have_room_for_their_names(
-    sized: Theme, qtbot: QtBot, percent: int
+    theme: Theme, qtbot: QtBot, percent: int
 ) -> None:
     panel = RequestLogPanel(RequestLog())
     qtbot.addWidget(panel)
     panel.show()
-    sized.set_text_size(percent)
+    theme.set_text_size(percent)
     head = panel.view.horizontalHeader()
     for column in range(head.count() - 1):
         name = panel.table.headerData(column, Qt.Orientation.Horizontal)

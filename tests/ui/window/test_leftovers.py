@@ -1,8 +1,6 @@
 """Nothing of Qt's own look is left: dialogs, lists that drop down, fields, tables, toasts."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint
@@ -18,8 +16,8 @@ from PySide6.QtWidgets import (
 
 from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.composer.attachments import FileChip
 from ui.kit.colors import LIGHT
 from ui.kit.stylesheet import stylesheet
@@ -31,15 +29,8 @@ from ui.window.other_windows import ShortcutsDialog, show_about
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            async with shown(main_window(engine, theme)) as window:
-                await steps(window)
-
-        run(whole())
-
-    return use_window
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    return enter(lambda: opened(main_window(engine, theme)))
 
 
 def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -> None:
@@ -61,30 +52,24 @@ def test_buttons_of_dialogs_show_words_alone(theme: Theme, qapp: QApplication) -
     assert "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }" in stylesheet(LIGHT)
 
 
-def test_no_field_has_the_button_of_qt(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.others.show_server()
-        assert [
-            field.accessibleName()
-            for field in window.findChildren(QLineEdit)
-            if field.isClearButtonEnabled()
-        ] == []
-
-    use(steps)
+async def test_no_field_has_the_button_of_qt(window: MainWindow) -> None:
+    window.others.show_server()
+    assert [
+        field.accessibleName()
+        for field in window.findChildren(QLineEdit)
+        if field.isClearButtonEnabled()
+    ] == []
 
 
-def test_rows_end_inside_the_round_corners_of_their_table(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.current.stops.ensure("6")
-        tables = [window.stop_panel.editor.table]
-        for table in tables:
-            await eventually(lambda t=table: t.isVisible())  # type: ignore[misc]
-            assert_rows_inside(table)
-            assert table.verticalScrollBar().maximum() == 0
-            rows = sum(table.rowHeight(row) for row in range(table.model().rowCount()))
-            assert table.viewport().height() >= rows
-
-    use(steps)
+async def test_rows_end_inside_the_round_corners_of_their_table(window: MainWindow) -> None:
+    window.workspace.current.stops.ensure("6")
+    tables = [window.stop_panel.editor.table]
+    for table in tables:
+        await eventually(lambda t=table: t.isVisible())  # type: ignore[misc]
+        assert_rows_inside(table)
+        assert table.verticalScrollBar().maximum() == 0
+        rows = sum(table.rowHeight(row) for row in range(table.model().rowCount()))
+        assert table.viewport().height() >= rows
 
 
 def assert_rows_inside(table: QTableView) -> None:
@@ -95,106 +80,86 @@ def assert_rows_inside(table: QTableView) -> None:
     assert (radius - inset) * 2**0.5 <= radius - line
 
 
-def test_fields_of_the_settings_have_one_left_edge(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.show_settings()
-        card = window.chat.settings
-        card._more.setChecked(True)
-        await asyncio.sleep(0.05)
-        fields = list(card._fields().values())
-        assert len({field.mapTo(card, QPoint(0, 0)).x() for field in fields}) == 1
-        assert len({field.mapTo(card, field.rect().topRight()).x() for field in fields}) == 1
-        card.hide()
-
-    use(steps)
+async def test_fields_of_the_settings_have_one_left_edge(window: MainWindow) -> None:
+    window.chat.show_settings()
+    card = window.chat.settings
+    card._more.setChecked(True)
+    await asyncio.sleep(0.05)
+    fields = list(card._fields().values())
+    assert len({field.mapTo(card, QPoint(0, 0)).x() for field in fields}) == 1
+    assert len({field.mapTo(card, field.rect().topRight()).x() for field in fields}) == 1
+    card.hide()
 
 
-def test_hints_are_not_drawn_as_errors(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        bar = window.stop_panel.editor.apply_bar
-        sheet = stylesheet(LIGHT)
-        rule = sheet[sheet.index(f"#{bar.objectName()} {{") :]
-        assert LIGHT.fault_soft not in rule[: rule.index("}")]
-
-    use(steps)
+async def test_hints_are_not_drawn_as_errors(window: MainWindow) -> None:
+    bar = window.stop_panel.editor.apply_bar
+    sheet = stylesheet(LIGHT)
+    rule = sheet[sheet.index(f"#{bar.objectName()} {{") :]
+    assert LIGHT.fault_soft not in rule[: rule.index("}")]
 
 
-def test_the_toast_goes_when_the_deletion_is_undone(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        conversations, bar = window.workspace.conversations, window.sidebar.undo_bar
-        for undo in (conversations.undo_last, bar.button.click):
-            window.workspace.new_conversation()
-            window.sidebar.delete_current()
-            assert bar.isVisible()
-            undo()
-            assert not bar.isVisible()
-
-    use(steps)
+async def test_the_toast_goes_when_the_deletion_is_undone(window: MainWindow) -> None:
+    conversations, bar = window.workspace.conversations, window.sidebar.undo_bar
+    for undo in (conversations.undo_last, bar.button.click):
+        window.workspace.new_conversation()
+        window.sidebar.delete_current()
+        assert bar.isVisible()
+        undo()
+        assert not bar.isVisible()
 
 
-def test_an_attached_file_is_a_chip_with_name_size_and_a_button(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        row = window.chat.composer.attachments
-        row.files = (Attachment("notes.txt", "é" * 1_000), Attachment("x.md", "y"))
-        row._show()
-        first, second = row.findChildren(FileChip)
-        assert first.accessibleName() == "File notes.txt, 2.0 kB"
-        assert second.accessibleName() == "File x.md, 1 byte"
-        assert first.button.accessibleName() == "Remove notes.txt"
-        await eventually(lambda: first.width() > 0 and first.isVisible())
-        name = first.name
-        await eventually(lambda: name.width() >= name.fontMetrics().horizontalAdvance("notes.txt"))
-        first.button.click()
-        assert [file.name for file in row.files] == ["x.md"]
-
-    use(steps)
+async def test_an_attached_file_is_a_chip_with_name_size_and_a_button(window: MainWindow) -> None:
+    row = window.chat.composer.attachments
+    row.files = (Attachment("notes.txt", "é" * 1_000), Attachment("x.md", "y"))
+    row._show()
+    first, second = row.findChildren(FileChip)
+    assert first.accessibleName() == "File notes.txt, 2.0 kB"
+    assert second.accessibleName() == "File x.md, 1 byte"
+    assert first.button.accessibleName() == "Remove notes.txt"
+    await eventually(lambda: first.width() > 0 and first.isVisible())
+    name = first.name
+    await eventually(lambda: name.width() >= name.fontMetrics().horizontalAdvance("notes.txt"))
+    first.button.click()
+    assert [file.name for file in row.files] == ["x.md"]
 
 
-def test_chips_go_on_in_the_next_line_and_never_widen_the_window(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.resize(1000, 800)
-        row = window.chat.composer.attachments
-        before = window.minimumSizeHint().width()
-        row.files = tuple(Attachment(f"{'n' * 120}{n}.txt", "x") for n in range(12))
-        row._show()
-        await eventually(lambda: row.height() > 3 * row.findChildren(FileChip)[0].height())
-        for chip in row.findChildren(FileChip):
-            assert row.rect().contains(chip.mapTo(row, chip.rect().bottomRight()))
-        assert window.minimumSizeHint().width() == before
-
-    use(steps)
+async def test_chips_go_on_in_the_next_line_and_never_widen_the_window(window: MainWindow) -> None:
+    window.resize(1000, 800)
+    row = window.chat.composer.attachments
+    before = window.minimumSizeHint().width()
+    row.files = tuple(Attachment(f"{'n' * 120}{n}.txt", "x") for n in range(12))
+    row._show()
+    await eventually(lambda: row.height() > 3 * row.findChildren(FileChip)[0].height())
+    for chip in row.findChildren(FileChip):
+        assert row.rect().contains(chip.mapTo(row, chip.rect().bottomRight()))
+    assert window.minimumSizeHint().width() == before
 
 
-def test_keys_are_listed_without_glyphs_too(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        dialog = ShortcutsDialog(window.menuBar(), window)
-        dialog.show()
-        (box,) = dialog.findChildren(QDialogButtonBox)
-        assert all(button.icon().isNull() for button in box.buttons())
-        dialog.close()
-
-    use(steps)
+async def test_keys_are_listed_without_glyphs_too(window: MainWindow) -> None:
+    dialog = ShortcutsDialog(window.menuBar(), window)
+    dialog.show()
+    (box,) = dialog.findChildren(QDialogButtonBox)
+    assert all(button.icon().isNull() for button in box.buttons())
+    dialog.close()
 
 
-def test_a_step_of_text_zoom_does_not_style_what_nobody_sees(use: Use, theme: Theme) -> None:
-    async def steps(window: MainWindow) -> None:
-        def cards() -> int:
-            return sum(one.objectName() == "popover" for one in window.findChildren(QWidget))
+async def test_a_step_of_text_zoom_does_not_style_what_nobody_sees(
+    window: MainWindow, theme: Theme
+) -> None:
+    def cards() -> int:
+        return sum(one.objectName() == "popover" for one in window.findChildren(QWidget))
 
-        assert cards() == 0
-        window.chat.show_settings()
-        window.chat.settings.hide()
-        window.chat.tools.pop_up()
-        window.choosing_model.pop_up()
-        assert cards() == 3  # two were closed by the one that was opened last
-        window.choosing_model.switcher.hide()
-        window.chat.tools.popover.hide()
-        theme.set_text_size(110)
-        assert cards() == 0
-        window.chat.show_settings()
-        points = window.chat.composer.input.font().pointSizeF()
-        assert window.chat.settings.system_prompt.font().pointSizeF() == pytest.approx(points, 0.1)
-        window.chat.settings.hide()
-        theme.set_text_size(100)
-
-    use(steps)
+    assert cards() == 0
+    window.chat.show_settings()
+    window.chat.settings.hide()
+    window.chat.tools.pop_up()
+    window.choosing_model.pop_up()
+    assert cards() == 3  # two were closed by the one that was opened last
+    window.choosing_model.switcher.hide()
+    window.chat.tools.popover.hide()
+    theme.set_text_size(110)
+    assert cards() == 0
+    window.chat.show_settings()
+    points = window.chat.composer.input.font().pointSizeF()
+    assert window.chat.settings.system_prompt.font().pointSizeF() == pytest.approx(points, 0.1)
+    window.chat.settings.hide()

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from PySide6.QtGui import QFont
@@ -15,8 +13,8 @@ from engine import StopRules
 from engine.scheduling.service import Engine
 from engine.values.chat import ToolCall
 from tests.support.answers.said import finished_run
-from tests.support.shown import SilentServer, Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.question_view import PlainBubble
 from ui.kit.labels import (
     ElidedButton,
@@ -37,18 +35,13 @@ PASTE = "y" * 20_000
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = main_window(engine, theme, server=SilentServer())
-            window.resize(1280, 900)
-            async with shown(window):
-                await eventually(lambda: window.workspace.model.stage == "ready")
-                await steps(window)
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        window = main_window(engine, theme)
+        window.resize(1280, 900)
+        return window
 
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make(), is_ready=True))
 
 
 def sideways(window: QWidget) -> list[str]:
@@ -75,83 +68,66 @@ async def width_with_an_ordinary_stop(window: MainWindow) -> int:
     return window.stop_panel.minimumSizeHint().width()
 
 
-def test_a_stop_of_4096_characters_scrolls_nothing_sideways(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        least = await width_with_an_ordinary_stop(window)
-        window.workspace.current.stops.replace_all(
-            [StopEntry.of(STOP), StopEntry.of(STOP[:-1] + "\\n"), StopEntry.of(f" {STOP}")], "set"
-        )
-        window.workspace.send("Count from 1 to 3")
-        await eventually(lambda: not window.workspace.current.session.is_running)
-        for row in range(3):
-            window.stop_panel.editor.table.selectRow(row)
-            await settled(window)
-            assert sideways(window) == []
-            assert window.stop_panel.minimumSizeHint().width() == least
-        assert window.width() == 1280
-
-    use(steps)
-
-
-def test_an_answer_ended_by_a_long_stop_scrolls_nothing_sideways(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        least = await width_with_an_ordinary_stop(window)
-        run_ = finished_run(f"Some words {STOP}", rules=StopRules.of(STOP))
-        said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
-        window.workspace.take_in(Conversation("z" * 500, said))
+async def test_a_stop_of_4096_characters_scrolls_nothing_sideways(window: MainWindow) -> None:
+    least = await width_with_an_ordinary_stop(window)
+    window.workspace.current.stops.replace_all(
+        [StopEntry.of(STOP), StopEntry.of(STOP[:-1] + "\\n"), StopEntry.of(f" {STOP}")], "set"
+    )
+    window.workspace.send("Count from 1 to 3")
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    for row in range(3):
+        window.stop_panel.editor.table.selectRow(row)
         await settled(window)
         assert sideways(window) == []
         assert window.stop_panel.minimumSizeHint().width() == least
-        assert window.width() == 1280
-
-    use(steps)
+    assert window.width() == 1280
 
 
-def test_a_paste_of_20000_characters_scrolls_nothing_sideways(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.composer.set_text(PASTE)
-        await settled(window)
-        assert sideways(window) == []
-        assert window.width() == 1280
-
-    use(steps)
-
-
-def test_a_question_keeps_to_its_bubble(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        run_ = finished_run(
-            "Fine.", tool_calls=[ToolCall("c", "t" * 300, json.dumps({"a": PASTE}))]
-        )
-        said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
-        window.workspace.take_in(Conversation("Long", said))
-        await settled(window)
-        window.chat.column.verticalScrollBar().setValue(0)
-        await eventually(lambda: len(window.findChildren(PlainBubble)) == 1)
-        (bubble,) = window.findChildren(PlainBubble)
-
-        def reaches_to() -> int:
-            return bubble.mapTo(window.chat, bubble.rect().topRight()).x()
-
-        await eventually(lambda: 0 < reaches_to() <= window.chat.width())
-        assert sideways(window) == []
-
-    use(steps)
+async def test_an_answer_ended_by_a_long_stop_scrolls_nothing_sideways(window: MainWindow) -> None:
+    least = await width_with_an_ordinary_stop(window)
+    run_ = finished_run(f"Some words {STOP}", rules=StopRules.of(STOP))
+    said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
+    window.workspace.take_in(Conversation("z" * 500, said))
+    await settled(window)
+    assert sideways(window) == []
+    assert window.stop_panel.minimumSizeHint().width() == least
+    assert window.width() == 1280
 
 
-def test_a_long_model_name_is_cut(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        before = window.minimumSizeHint().width()
-        model = window.workspace.model
-        assert model.info is not None
-        model.name = "maker/" + "Model-" * 60
-        model.changed.emit()
-        window.stop_panel.editor.end_tokens.show_tokens(replace(model.info, id=model.name), ())
-        await settled(window)
-        assert window.minimumSizeHint().width() == before
-        assert sideways(window) == []
-        assert window.width() == 1280
+async def test_a_paste_of_20000_characters_scrolls_nothing_sideways(window: MainWindow) -> None:
+    window.chat.composer.set_text(PASTE)
+    await settled(window)
+    assert sideways(window) == []
+    assert window.width() == 1280
 
-    use(steps)
+
+async def test_a_question_keeps_to_its_bubble(window: MainWindow) -> None:
+    run_ = finished_run("Fine.", tool_calls=[ToolCall("c", "t" * 300, json.dumps({"a": PASTE}))])
+    said = [ConversationMessage("user", PASTE), ConversationMessage("assistant", run=run_)]
+    window.workspace.take_in(Conversation("Long", said))
+    await settled(window)
+    window.chat.column.verticalScrollBar().setValue(0)
+    await eventually(lambda: len(window.findChildren(PlainBubble)) == 1)
+    (bubble,) = window.findChildren(PlainBubble)
+
+    def reaches_to() -> int:
+        return bubble.mapTo(window.chat, bubble.rect().topRight()).x()
+
+    await eventually(lambda: 0 < reaches_to() <= window.chat.width())
+    assert sideways(window) == []
+
+
+async def test_a_long_model_name_is_cut(window: MainWindow) -> None:
+    before = window.minimumSizeHint().width()
+    model = window.workspace.model
+    assert model.info is not None
+    model.name = "maker/" + "Model-" * 60
+    model.changed.emit()
+    window.stop_panel.editor.end_tokens.show_tokens(replace(model.info, id=model.name), ())
+    await settled(window)
+    assert window.minimumSizeHint().width() == before
+    assert sideways(window) == []
+    assert window.width() == 1280
 
 
 def test_long_words_break_and_text_stays_as_given(qapp: QApplication) -> None:

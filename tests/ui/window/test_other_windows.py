@@ -1,32 +1,20 @@
 """The keys of the menus in the program's other windows: each can be left and reached by them."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import pytest
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.inspector import inspector_tools
 from engine.scheduling.service import Engine
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = main_window(engine, theme, tools=lambda: inspector_tools(engine, lambda: ""))
-            async with shown(window):
-                await steps(window)
-
-        run(whole())
-
-    return use_window
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    return enter(lambda: opened(main_window(engine, theme)))
 
 
 def press(window: QWidget, keys: str) -> None:
@@ -38,36 +26,32 @@ async def in_front(window: QWidget) -> None:
     await eventually(lambda: QApplication.activeWindow() is window)
 
 
-def test_every_other_window_is_closed_by_the_keys_that_close_a_window(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        for show in (
-            window.others.show_inspector,
-            window.others.show_capture,
-            window.others.show_probe,
-        ):
-            show()
-            (other,) = (one for one in others(window) if one.isVisible())
-            await in_front(other)
-            press(other, "Ctrl+W")
-            await eventually(other.isHidden)
-            assert window.isVisible()
-        await in_front(window)
-        press(window, "Ctrl+W")
-        await eventually(window.isHidden)
+async def test_every_other_window_is_closed_by_the_keys_that_close_a_window(
+    window: MainWindow,
+) -> None:
+    for show in (
+        window.others.show_inspector,
+        window.others.show_capture,
+        window.others.show_probe,
+    ):
+        show()
+        (other,) = (one for one in others(window) if one.isVisible())
+        await in_front(other)
+        press(other, "Ctrl+W")
+        await eventually(other.isHidden)
+        assert window.isVisible()
+    await in_front(window)
+    press(window, "Ctrl+W")
+    await eventually(window.isHidden)
 
-    use(steps)
 
-
-def test_one_window_opens_another_by_its_keys(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.others.show_inspector()
-        inspector = window.others.inspector
-        assert inspector is not None
-        await in_front(inspector)
-        press(inspector, "Ctrl+Shift+B")
-        await eventually(lambda: window.others.probe is not None)
-
-    use(steps)
+async def test_one_window_opens_another_by_its_keys(window: MainWindow) -> None:
+    window.others.show_inspector()
+    inspector = window.others.inspector
+    assert inspector is not None
+    await in_front(inspector)
+    press(inspector, "Ctrl+Shift+B")
+    await eventually(lambda: window.others.probe is not None)
 
 
 def others(window: MainWindow) -> list[QWidget]:

@@ -1,10 +1,9 @@
 """Tab goes through every window as it is read, and every control there has a name."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, QRect, Qt
@@ -25,8 +24,7 @@ from app.desktop.window import server_window
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.kept import preferences_state
-from tests.support.shown import Use, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
@@ -47,35 +45,21 @@ NAMED = (
 
 
 @pytest.fixture
-def use(
-    run: RunOnLoop,
-    engine: Engine,
-    theme: Theme,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Use:
-    """Show the window with all that belongs to it, as the program does, and quit."""
+def window(
+    enter: Enter, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Living[MainWindow]:
+    """The window with all that belongs to it, as in the program."""
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = server_window(
-                engine,
-                theme,
-                MemoryConversationStore(),
-                preferences_state(),
-                asyncio.get_running_loop(),
-            )
-            window.workspace.traces.level = TraceLevel.FULL
-            window.resize(1280, 900)
-            async with shown(window, quits=True):
-                await eventually(lambda: window.workspace.model.stage == "ready")
-                await steps(window)
+    def make() -> MainWindow:
+        store, loop = MemoryConversationStore(), asyncio.get_running_loop()
+        window = server_window(engine, theme, store, preferences_state(), loop)
+        window.workspace.traces.level = TraceLevel.FULL
+        window.resize(1280, 900)
+        return window
 
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make(), quits=True, is_ready=True))
 
 
 async def settled() -> None:
@@ -192,7 +176,7 @@ async def is_in_order(top: QWidget) -> None:
     assert [*back[first:], *back[:first]] == seen[::-1]
 
 
-def test_no_part_of_a_conversation_becomes_a_separate_window(use: Use) -> None:
+async def test_no_part_of_a_conversation_becomes_a_separate_window(window: MainWindow) -> None:
     class Watch(QObject):
         seen: ClassVar[list[str]] = []
 
@@ -202,88 +186,73 @@ def test_no_part_of_a_conversation_becomes_a_separate_window(use: Use) -> None:
                 self.seen.append(type(watched).__name__)
             return False
 
-    async def steps(window: MainWindow) -> None:
-        watch = Watch()
-        application = QApplication.instance()
-        assert application is not None
-        application.installEventFilter(watch)
-        try:
-            await answered(window)
-            window.chat.composer.attachments.show_files([Attachment("a.txt", "x")])
-            await answered(window)
-        finally:
-            application.removeEventFilter(watch)
-        assert watch.seen == []
-
-    use(steps)
-
-
-def test_tab_reads_the_main_window(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await is_in_order(window)
+    watch = Watch()
+    application = QApplication.instance()
+    assert application is not None
+    application.installEventFilter(watch)
+    try:
         await answered(window)
-        row = window.chat.composer.attachments
-        row.files = (Attachment("a.txt", "x"), Attachment("b.txt", "y"))
-        row._show()
-        await is_in_order(window)
-        seen = walked(window)
-        columns = [
-            next(c for c in (window.sidebar, window.chat, window.stop_panel) if c.isAncestorOf(one))
-            for one in seen
-            if one is not window.menuBar()
-        ]
-        turns = [a for a, b in zip(columns, [None, *columns], strict=False) if a is not b]
-        assert turns == [window.sidebar, window.chat, window.stop_panel]
+        window.chat.composer.attachments.show_files([Attachment("a.txt", "x")])
+        await answered(window)
+    finally:
+        application.removeEventFilter(watch)
+    assert watch.seen == []
 
-    use(steps)
+
+async def test_tab_reads_the_main_window(window: MainWindow) -> None:
+    await is_in_order(window)
+    await answered(window)
+    row = window.chat.composer.attachments
+    row.files = (Attachment("a.txt", "x"), Attachment("b.txt", "y"))
+    row._show()
+    await is_in_order(window)
+    seen = walked(window)
+    columns = [
+        next(c for c in (window.sidebar, window.chat, window.stop_panel) if c.isAncestorOf(one))
+        for one in seen
+        if one is not window.menuBar()
+    ]
+    turns = [a for a, b in zip(columns, [None, *columns], strict=False) if a is not b]
+    assert turns == [window.sidebar, window.chat, window.stop_panel]
 
 
 @pytest.mark.parametrize("name", ["models", "server", "inspector", "capture", "probe"])
-def test_tab_reads_every_other_window(use: Use, name: str) -> None:
-    async def steps(window: MainWindow) -> None:
-        await answered(window)
-        getattr(window.others, f"show_{name}")()
-        other = getattr(window.others, name)
-        assert other is not None
-        await settled()
-        tabs = getattr(other, "tabs", None)
-        for index in range(tabs.count() if tabs is not None else 1):
-            if tabs is not None:
-                tabs.setCurrentIndex(index)
-            await is_in_order(other)
-
-    use(steps)
+async def test_tab_reads_every_other_window(window: MainWindow, name: str) -> None:
+    await answered(window)
+    getattr(window.others, f"show_{name}")()
+    other = getattr(window.others, name)
+    assert other is not None
+    await settled()
+    tabs = getattr(other, "tabs", None)
+    for index in range(tabs.count() if tabs is not None else 1):
+        if tabs is not None:
+            tabs.setCurrentIndex(index)
+        await is_in_order(other)
 
 
-def test_tab_reads_the_dialogs(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        preferences = PreferencesDialog(window.preferences, window)
-        preferences.show()
-        for index in range(preferences.tabs.count()):
-            preferences.tabs.setCurrentIndex(index)
-            await is_in_order(preferences)
-        preferences.close()
-        keys = ShortcutsDialog(window.menuBar(), window)
-        keys.show()
-        await is_in_order(keys)
-        keys.close()
-        window.chat.show_settings()
-        card = window.chat.settings
-        card._more.setChecked(True)
-        await is_in_order(card)
-        card.hide()
-
-    use(steps)
+async def test_tab_reads_the_dialogs(window: MainWindow) -> None:
+    preferences = PreferencesDialog(window.preferences, window)
+    preferences.show()
+    for index in range(preferences.tabs.count()):
+        preferences.tabs.setCurrentIndex(index)
+        await is_in_order(preferences)
+    preferences.close()
+    keys = ShortcutsDialog(window.menuBar(), window)
+    keys.show()
+    await is_in_order(keys)
+    keys.close()
+    window.chat.show_settings()
+    card = window.chat.settings
+    card._more.setChecked(True)
+    await is_in_order(card)
+    card.hide()
 
 
-def test_what_a_conversation_adds_comes_where_it_stands(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await answered(window)
-        seen = walked(window)
-        in_chat = [one for one in seen if window.chat.isAncestorOf(one)]
-        messages = [one for one in in_chat if window.chat.column.isAncestorOf(one)]
-        assert messages
-        assert seen.index(messages[-1]) < seen.index(window.chat.composer.input)
-        assert seen.index(window.chat.composer.input) < seen.index(window.chat.composer.stops)
-
-    use(steps)
+async def test_what_a_conversation_adds_comes_where_it_stands(window: MainWindow) -> None:
+    await answered(window)
+    seen = walked(window)
+    in_chat = [one for one in seen if window.chat.isAncestorOf(one)]
+    messages = [one for one in in_chat if window.chat.column.isAncestorOf(one)]
+    assert messages
+    assert seen.index(messages[-1]) < seen.index(window.chat.composer.input)
+    assert seen.index(window.chat.composer.input) < seen.index(window.chat.composer.stops)

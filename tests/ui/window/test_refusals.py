@@ -1,17 +1,14 @@
 """What a window says and keeps when it cannot do what was asked: nothing written is lost."""
 
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
-from tests.support.shown import SilentServer, Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
@@ -23,17 +20,8 @@ TOO_LONG = "one two three four five six seven eight " * 5_000
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = main_window(engine, theme, server=SilentServer())
-            async with shown(window):
-                await eventually(lambda: window.workspace.model.stage == "ready")
-                await steps(window)
-
-        run(whole())
-
-    return use_window
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    return enter(lambda: opened(main_window(engine, theme), is_ready=True))
 
 
 def last_state(window: MainWindow, row: int = 0) -> RunState | None:
@@ -49,71 +37,61 @@ def paste_and_send(window: MainWindow, qtbot: QtBot, text: str) -> None:
     qtbot.keyClick(composer.input, Qt.Key.Key_Return)
 
 
-def test_a_long_message_is_counted_before_it_is_sent(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        composer, file = window.chat.composer, Attachment("notes.txt", TOO_LONG)
-        composer.attachments.show_files([file])
-        paste_and_send(window, qtbot, "Summarise.")
-        await eventually(lambda: "too many" in composer.notice.text())
-        assert composer.text == "Summarise."
-        assert composer.attachments.files == (file,)
-        assert not composer.action.isEnabled()
-        assert window.workspace.current.conversation.messages == []
-        composer.attachments.show_files([Attachment("notes.txt", "Some notes\n")])
-        qtbot.keyClick(composer.input, Qt.Key.Key_Return)
-        await eventually(lambda: last_state(window) is not None)
-        assert composer.message == ""
-
-    use(steps)
-
-
-def test_a_message_that_was_not_sent_is_kept_once_where_it_can_be_sent_again(
-    use: Use, qtbot: QtBot
+async def test_a_long_message_is_counted_before_it_is_sent(
+    window: MainWindow, qtbot: QtBot
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        current, composer = window.workspace.current, window.chat.composer
-        assert window.workspace.send(TOO_LONG)
-        await eventually(lambda: last_state(window) is RunState.REFUSED)
-        await eventually(lambda: not current.is_running)
-        assert [one.role for one in current.conversation.messages] == ["user", "assistant"]
-        assert composer.text == current.conversation.draft == ""
-        window.chat.edit_last_question()
-        (question,) = window.findChildren(QuestionView)
-        assert question.editor is not None
-        question.editor.input.setPlainText("Short")
-        qtbot.keyClick(question.editor.input, Qt.Key.Key_Return)
-        await eventually(lambda: last_state(window) is RunState.FINISHED)
-        assert [one.typed for one in current.conversation.messages if one.run is None] == ["Short"]
-
-    use(steps)
+    composer, file = window.chat.composer, Attachment("notes.txt", TOO_LONG)
+    composer.attachments.show_files([file])
+    paste_and_send(window, qtbot, "Summarise.")
+    await eventually(lambda: "too many" in composer.notice.text())
+    assert composer.text == "Summarise."
+    assert composer.attachments.files == (file,)
+    assert not composer.action.isEnabled()
+    assert window.workspace.current.conversation.messages == []
+    composer.attachments.show_files([Attachment("notes.txt", "Some notes\n")])
+    qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    await eventually(lambda: last_state(window) is not None)
+    assert composer.message == ""
 
 
-def test_a_suggestion_leaves_what_was_written(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.composer.set_text("My own question")
-        qtbot.mouseClick(window.chat.welcome.buttons[0], Qt.MouseButton.LeftButton)
-        await eventually(lambda: last_state(window) is RunState.FINISHED)
-        assert window.chat.composer.text == "My own question"
-
-    use(steps)
-
-
-def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
-    use: Use, tmp_path: Path, demo_model_path: Path
+async def test_a_message_that_was_not_sent_is_kept_once_where_it_can_be_sent_again(
+    window: MainWindow, qtbot: QtBot
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        bar, model = window.chat.model_problem, window.workspace.model
-        works = model.name
-        assert bar.isHidden()
-        window.workspace.model.load(tmp_path)
-        await eventually(bar.isVisible)
-        assert bar.sentence.text() == f"{tmp_path.name} could not be loaded. {works} stays."
-        assert "config.json is missing" in bar.detail.text()
-        assert bar.show_file.isVisible()
-        assert model.stage == "ready"
-        window.workspace.model.load(demo_model_path)
-        await eventually(bar.isHidden)
-        await eventually(lambda: model.stage == "ready")
-        assert bar.isHidden()
+    current, composer = window.workspace.current, window.chat.composer
+    assert window.workspace.send(TOO_LONG)
+    await eventually(lambda: last_state(window) is RunState.REFUSED)
+    await eventually(lambda: not current.is_running)
+    assert [one.role for one in current.conversation.messages] == ["user", "assistant"]
+    assert composer.text == current.conversation.draft == ""
+    window.chat.edit_last_question()
+    (question,) = window.findChildren(QuestionView)
+    assert question.editor is not None
+    question.editor.input.setPlainText("Short")
+    qtbot.keyClick(question.editor.input, Qt.Key.Key_Return)
+    await eventually(lambda: last_state(window) is RunState.FINISHED)
+    assert [one.typed for one in current.conversation.messages if one.run is None] == ["Short"]
 
-    use(steps)
+
+async def test_a_suggestion_leaves_what_was_written(window: MainWindow, qtbot: QtBot) -> None:
+    window.chat.composer.set_text("My own question")
+    qtbot.mouseClick(window.chat.welcome.buttons[0], Qt.MouseButton.LeftButton)
+    await eventually(lambda: last_state(window) is RunState.FINISHED)
+    assert window.chat.composer.text == "My own question"
+
+
+async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
+    window: MainWindow, tmp_path: Path, demo_model_path: Path
+) -> None:
+    bar, model = window.chat.model_problem, window.workspace.model
+    works = model.name
+    assert bar.isHidden()
+    window.workspace.model.load(tmp_path)
+    await eventually(bar.isVisible)
+    assert bar.sentence.text() == f"{tmp_path.name} could not be loaded. {works} stays."
+    assert "config.json is missing" in bar.detail.text()
+    assert bar.show_file.isVisible()
+    assert model.stage == "ready"
+    window.workspace.model.load(demo_model_path)
+    await eventually(bar.isHidden)
+    await eventually(lambda: model.stage == "ready")
+    assert bar.isHidden()

@@ -1,8 +1,6 @@
 """The chat between the side columns stays readable; columns give way and come back."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 import pytest
 from PySide6.QtWidgets import (
@@ -13,8 +11,8 @@ from PySide6.QtWidgets import (
 
 from engine.scheduling.service import Engine
 from tests.support.answers.said import finished_run
-from tests.support.shown import SilentServer, Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
@@ -27,18 +25,13 @@ WIDTH, HEIGHT = 1280, 900
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, sized: Theme, qapp: QApplication) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = main_window(engine, sized, server=SilentServer())
-            window.resize(WIDTH, HEIGHT)
-            async with shown(window):
-                await eventually(lambda: window.workspace.model.stage == "ready")
-                await steps(window)
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        window = main_window(engine, theme)
+        window.resize(WIDTH, HEIGHT)
+        return window
 
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make(), is_ready=True))
 
 
 def characters_a_line(window: MainWindow) -> float:
@@ -50,193 +43,161 @@ def characters_a_line(window: MainWindow) -> float:
     return (chat.width() - 2 * side) / letter
 
 
-@pytest.mark.parametrize("percent", SIZES)
-def test_the_chat_keeps_a_readable_line(use: Use, percent: int) -> None:
-    async def steps(window: MainWindow) -> None:
+async def test_the_chat_keeps_a_readable_line(window: MainWindow) -> None:
+    for percent in SIZES:
         window.preferences.change(text_percent=percent)
         await eventually(lambda: characters_a_line(window) >= 42)
         assert window.width() == WIDTH
         assert not (window.sidebar.isHidden() and window.stop_panel.isHidden())
         areas = window.stop_panel.findChildren(QScrollArea)
-        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))
-
-    use(steps)
+        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))  # noqa: B023
 
 
-def test_hidden_columns_return_when_there_is_room(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.preferences.change(text_percent=200)
-        await eventually(lambda: window.sidebar.isHidden())
-        window.preferences.change(text_percent=100)
-        await eventually(lambda: not window.sidebar.isHidden())
-        window.resize(500, HEIGHT)
-        await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
-        window.resize(WIDTH, HEIGHT)
-        await eventually(lambda: not window.sidebar.isHidden() and not window.stop_panel.isHidden())
-
-    use(steps)
+async def test_hidden_columns_return_when_there_is_room(window: MainWindow) -> None:
+    window.preferences.change(text_percent=200)
+    await eventually(lambda: window.sidebar.isHidden())
+    window.preferences.change(text_percent=100)
+    await eventually(lambda: not window.sidebar.isHidden())
+    window.resize(500, HEIGHT)
+    await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
+    window.resize(WIDTH, HEIGHT)
+    await eventually(lambda: not window.sidebar.isHidden() and not window.stop_panel.isHidden())
 
 
-def test_a_column_that_is_asked_for_gets_room_from_the_other(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.preferences.change(text_percent=200)
-        await eventually(lambda: window.sidebar.isHidden() and not window.stop_panel.isHidden())
-        window.toggle_sidebar()
-        await eventually(lambda: window.stop_panel.isHidden())
-        assert window.sidebar.isVisible()
-        window.stop_panel.toggleViewAction().trigger()
-        await eventually(lambda: window.sidebar.isHidden())
-        assert window.stop_panel.isVisible()
-
-    use(steps)
+async def test_a_column_that_is_asked_for_gets_room_from_the_other(window: MainWindow) -> None:
+    window.preferences.change(text_percent=200)
+    await eventually(lambda: window.sidebar.isHidden() and not window.stop_panel.isHidden())
+    window.toggle_sidebar()
+    await eventually(lambda: window.stop_panel.isHidden())
+    assert window.sidebar.isVisible()
+    window.stop_panel.toggleViewAction().trigger()
+    await eventually(lambda: window.sidebar.isHidden())
+    assert window.stop_panel.isVisible()
 
 
-def test_a_column_that_was_closed_stays_closed(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.toggle_sidebar()
-        window.resize(600, HEIGHT)
-        await eventually(lambda: window.stop_panel.isHidden())
-        window.resize(WIDTH, HEIGHT)
-        await eventually(lambda: window.stop_panel.isVisible())
-        assert window.sidebar.isHidden()
-
-    use(steps)
+async def test_a_column_that_was_closed_stays_closed(window: MainWindow) -> None:
+    window.toggle_sidebar()
+    window.resize(600, HEIGHT)
+    await eventually(lambda: window.stop_panel.isHidden())
+    window.resize(WIDTH, HEIGHT)
+    await eventually(lambda: window.stop_panel.isVisible())
+    assert window.sidebar.isHidden()
 
 
-def test_a_column_opened_in_a_narrow_window_is_shown(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.resize(640, HEIGHT)
-        await eventually(lambda: window.stop_panel.isHidden())
-        window.stop_panel.toggleViewAction().trigger()
-        await eventually(lambda: window.stop_panel.isVisible())
-        assert window.chat.width() >= 200
-
-    use(steps)
+async def test_a_column_opened_in_a_narrow_window_is_shown(window: MainWindow) -> None:
+    window.resize(640, HEIGHT)
+    await eventually(lambda: window.stop_panel.isHidden())
+    window.stop_panel.toggleViewAction().trigger()
+    await eventually(lambda: window.stop_panel.isVisible())
+    assert window.chat.width() >= 200
 
 
 @pytest.mark.parametrize("column", ["sidebar", "panel"])
-def test_a_narrow_window_grows_for_a_column_that_is_asked_for(use: Use, column: str) -> None:
-    async def steps(window: MainWindow) -> None:
-        wide = window.screen().availableGeometry().width()
-        window.resize(500, HEIGHT)
-        await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
-        one = window.sidebar if column == "sidebar" else window.stop_panel
-        if column == "sidebar":
-            window.toggle_sidebar()
-        else:
-            window.stop_panel.toggleViewAction().trigger()
-        await eventually(one.isVisible)
-        await eventually(lambda: window.width() > 500)
-        assert window.frameGeometry().width() <= wide
-        readable = readable_px(window.chat.fontMetrics())
-        await eventually(lambda: window.chat.width() >= min(readable, wide - one.width() - 4))
-        for part in (one, window.chat.composer.action, window.chat.composer):
-            right = part.mapTo(window, part.rect().topRight()).x()
-            assert right < window.width()
-
-    use(steps)
-
-
-def test_a_window_grows_each_time_that_a_column_is_asked_for(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        for _ in range(2):
-            window.resize(500, HEIGHT)
-            await eventually(lambda: window.width() == 500)
-            await eventually(window.sidebar.isHidden)
-            window.toggle_sidebar()
-            await eventually(lambda: window.sidebar.isVisible() and window.width() > 500)
-            window.toggle_sidebar()
-            await eventually(window.sidebar.isHidden)
-
-    use(steps)
-
-
-def test_a_column_stays_where_the_window_may_not_grow(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.resize(500, HEIGHT)
-        await eventually(lambda: window.stop_panel.isHidden())
+async def test_a_narrow_window_grows_for_a_column_that_is_asked_for(
+    window: MainWindow, column: str
+) -> None:
+    wide = window.screen().availableGeometry().width()
+    window.resize(500, HEIGHT)
+    await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
+    one = window.sidebar if column == "sidebar" else window.stop_panel
+    if column == "sidebar":
+        window.toggle_sidebar()
+    else:
         window.stop_panel.toggleViewAction().trigger()
-        await eventually(lambda: window.width() > 500)
-        window.resize(500, HEIGHT)  # as a window manager that tiles does
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert window.stop_panel.isVisible()
+    await eventually(one.isVisible)
+    await eventually(lambda: window.width() > 500)
+    assert window.frameGeometry().width() <= wide
+    readable = readable_px(window.chat.fontMetrics())
+    await eventually(lambda: window.chat.width() >= min(readable, wide - one.width() - 4))
+    for part in (one, window.chat.composer.action, window.chat.composer):
+        right = part.mapTo(window, part.rect().topRight()).x()
+        assert right < window.width()
 
-    use(steps)
 
-
-def test_a_layout_keeps_the_columns_that_had_no_room(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
+async def test_a_window_grows_each_time_that_a_column_is_asked_for(window: MainWindow) -> None:
+    for _ in range(2):
         window.resize(500, HEIGHT)
-        await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
-        layout = window.save_layout()
-        window.restore_layout(layout)
-        window.resize(WIDTH, HEIGHT)
-        await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
-
-    use(steps)
-
-
-def test_the_columns_hold_when_the_window_is_hidden_and_shown(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.hide()
-        window.show()
-        await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
-
-    use(steps)
+        await eventually(lambda: window.width() == 500)
+        await eventually(window.sidebar.isHidden)
+        window.toggle_sidebar()
+        await eventually(lambda: window.sidebar.isVisible() and window.width() > 500)
+        window.toggle_sidebar()
+        await eventually(window.sidebar.isHidden)
 
 
-def test_readable_follows_the_font(sized: Theme, qapp: QApplication) -> None:
+async def test_a_column_stays_where_the_window_may_not_grow(window: MainWindow) -> None:
+    window.resize(500, HEIGHT)
+    await eventually(lambda: window.stop_panel.isHidden())
+    window.stop_panel.toggleViewAction().trigger()
+    await eventually(lambda: window.width() > 500)
+    window.resize(500, HEIGHT)  # as a window manager that tiles does
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert window.stop_panel.isVisible()
+
+
+async def test_a_layout_keeps_the_columns_that_had_no_room(window: MainWindow) -> None:
+    window.resize(500, HEIGHT)
+    await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
+    layout = window.save_layout()
+    window.restore_layout(layout)
+    window.resize(WIDTH, HEIGHT)
+    await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
+
+
+async def test_the_columns_hold_when_the_window_is_hidden_and_shown(window: MainWindow) -> None:
+    window.hide()
+    window.show()
+    await eventually(lambda: window.sidebar.isVisible() and window.stop_panel.isVisible())
+
+
+def test_readable_follows_the_font(theme: Theme, qapp: QApplication) -> None:
     one = QWidget()
     for percent in SIZES:
-        sized.set_text_size(percent)
+        theme.set_text_size(percent)
         metrics = one.fontMetrics()
         assert readable_px(metrics) - 2 * 26 >= metrics.horizontalAdvance("the letters ") / 12 * 40
 
 
-@pytest.mark.parametrize("percent", SIZES)
-def test_the_reason_of_an_answer_scrolls_nothing_sideways(use: Use, percent: int) -> None:
-    async def steps(window: MainWindow) -> None:
+async def test_the_reason_of_an_answer_scrolls_nothing_sideways(window: MainWindow) -> None:
+    window.workspace.current.stops.ensure("6")
+    window.workspace.send("Count from 1 to 10, one number per line")
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    for percent in SIZES:
         window.preferences.change(text_percent=percent)
         window.resize(window.width(), window.minimumSizeHint().height())
-        window.workspace.current.stops.ensure("6")
-        window.workspace.send("Count from 1 to 10, one number per line")
-        await eventually(lambda: not window.workspace.current.session.is_running)
         window.stop_panel.show()
         areas = window.stop_panel.findChildren(QScrollArea)
-        await eventually(lambda: all(one.verticalScrollBar().maximum() > 0 for one in areas))
-        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))
-
-    use(steps)
+        await eventually(lambda: all(one.verticalScrollBar().maximum() > 0 for one in areas))  # noqa: B023
+        await eventually(lambda: all(one.horizontalScrollBar().maximum() == 0 for one in areas))  # noqa: B023
 
 
-def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_alone(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        theme, gone = window.theme, list[bool]()
+async def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_alone(
+    window: MainWindow,
+) -> None:
+    theme, gone = window.theme, list[bool]()
 
-        def watch() -> None:
-            for line in window.findChildren(QWidget, "qt_qmainwindow_extended_splitter"):
-                line.destroyed.connect(lambda *_: gone.append(theme.is_changing))
+    def watch() -> None:
+        for line in window.findChildren(QWidget, "qt_qmainwindow_extended_splitter"):
+            line.destroyed.connect(lambda *_: gone.append(theme.is_changing))
 
-        window.preferences.change(text_percent=200)
-        turns = [
-            (
-                ConversationMessage("user", "Count from 1 to 10, one number per line"),
-                ConversationMessage("assistant", run=finished_run("1\n2\n3\n4", thinking="")),
-            )
-            for _ in range(3)
-        ]
-        window.workspace.take_in(Conversation("Small", [one for turn in turns for one in turn]))
-        window.workspace.current.stops.add("6")
-        await asyncio.sleep(0.5)
-        theme.set_mode("dark")
-        await asyncio.sleep(0.3)
-        window.resize(760, 620)
-        theme.changing.connect(watch)
-        for mode in ("dark", "light", "dark", "light", "dark", "light"):
-            theme.set_mode(mode)
-            await asyncio.sleep(0.1)
-        theme.changing.disconnect(watch)
-        assert not any(gone)  # else Qt deletes a line between columns while it styles it
-
-    use(steps)
+    window.preferences.change(text_percent=200)
+    turns = [
+        (
+            ConversationMessage("user", "Count from 1 to 10, one number per line"),
+            ConversationMessage("assistant", run=finished_run("1\n2\n3\n4", thinking="")),
+        )
+        for _ in range(3)
+    ]
+    window.workspace.take_in(Conversation("Small", [one for turn in turns for one in turn]))
+    window.workspace.current.stops.add("6")
+    await asyncio.sleep(0.5)
+    theme.set_mode("dark")
+    await asyncio.sleep(0.3)
+    window.resize(760, 620)
+    theme.changing.connect(watch)
+    for mode in ("dark", "light", "dark", "light", "dark", "light"):
+        theme.set_mode(mode)
+        await asyncio.sleep(0.1)
+    theme.changing.disconnect(watch)
+    assert not any(gone)  # else Qt deletes a line between columns while it styles it

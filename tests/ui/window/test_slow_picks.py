@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import click, keyboard, row
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
@@ -35,79 +35,70 @@ class SlowStore(MemoryConversationStore):
 
 
 @pytest.mark.parametrize("how", ["key", "menu"])
-def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, how: str
+async def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
+    scripted: ScriptedEngine, theme: Theme, how: str
 ) -> None:
-    async def steps() -> None:
-        first, second, third = (Conversation(f"c{n}", updated_at=10 - n) for n in range(3))
-        second.unload("words")
-        third.unload("words")
-        store = SlowStore(first, second, third)
-        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
-        async with shown(window, quits=True):
-            window.activateWindow()
-            await eventually(window.isActiveWindow)
-            assert window.workspace.current.conversation is first
-            click(window.sidebar.list.viewport(), row(window, 1))
-            assert window.workspace.current.conversation is first
-            if how == "key":
-                window.sidebar.list.setFocus()
-                QTest.keyClick(keyboard(), Qt.Key.Key_Delete)
-            else:
-                QTest.keyClick(
-                    keyboard(),
-                    Qt.Key.Key_Backspace,
-                    Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier,
-                )
-            assert store.deleted == [second]
-            assert window.workspace.selected is third
-            store.may_fill.set()
-            await eventually(lambda: window.workspace.current.conversation is third)
-            assert window.sidebar.list.currentIndex().row() == 1
-
-    run(steps())
+    first, second, third = (Conversation(f"c{n}", updated_at=10 - n) for n in range(3))
+    second.unload("words")
+    third.unload("words")
+    store = SlowStore(first, second, third)
+    window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+    async with shown(window, quits=True):
+        window.activateWindow()
+        await eventually(window.isActiveWindow)
+        assert window.workspace.current.conversation is first
+        click(window.sidebar.list.viewport(), row(window, 1))
+        assert window.workspace.current.conversation is first
+        if how == "key":
+            window.sidebar.list.setFocus()
+            QTest.keyClick(keyboard(), Qt.Key.Key_Delete)
+        else:
+            QTest.keyClick(
+                keyboard(),
+                Qt.Key.Key_Backspace,
+                Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier,
+            )
+        assert store.deleted == [second]
+        assert window.workspace.selected is third
+        store.may_fill.set()
+        await eventually(lambda: window.workspace.current.conversation is third)
+        assert window.sidebar.list.currentIndex().row() == 1
 
 
-def test_a_conversation_still_being_loaded_stays_wanted_when_others_change(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+async def test_a_conversation_still_being_loaded_stays_wanted_when_others_change(
+    scripted: ScriptedEngine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        first, second = Conversation("c0", updated_at=2), Conversation("c1", updated_at=1)
-        second.unload("words")
-        store = SlowStore(first, second)
-        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
-        async with shown(window, quits=True):
-            click(window.sidebar.list.viewport(), row(window, 1))
-            conversations = window.workspace.conversations
-            conversations.insert(Conversation("new"))  # rows move while the pick is loaded
-            conversations.touch(first)
-            store.may_fill.set()
-            await eventually(lambda: window.workspace.current.conversation is second)
-
-    run(steps())
+    first, second = Conversation("c0", updated_at=2), Conversation("c1", updated_at=1)
+    second.unload("words")
+    store = SlowStore(first, second)
+    window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+    async with shown(window, quits=True):
+        click(window.sidebar.list.viewport(), row(window, 1))
+        conversations = window.workspace.conversations
+        conversations.insert(Conversation("new"))  # rows move while the pick is loaded
+        conversations.touch(first)
+        store.may_fill.set()
+        await eventually(lambda: window.workspace.current.conversation is second)
 
 
-def test_what_comes_next_is_shown_at_once_after_a_deletion_and_ctrl_z_brings_back_what_was_deleted(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+async def test_what_comes_next_is_shown_at_once_after_a_deletion_and_ctrl_z_brings_back_the_deleted(
+    scripted: ScriptedEngine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        said = [ConversationMessage("user", "What was said")]
-        first, second = Conversation("c0", said, updated_at=2), Conversation("c1", updated_at=1)
-        second.unload("words")
-        store = SlowStore(first, second)
-        window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
-        async with shown(window, quits=True):
-            window.activateWindow()
-            await eventually(window.isActiveWindow)
-            assert window.chat.column.isVisible()
-            window.sidebar.delete_current()
-            assert not window.chat.column.isVisible()
-            assert window.chat.header.title.text() == "c1"
-            store.may_fill.set()
-            await eventually(lambda: window.workspace.current.conversation is second)
-            assert keyboard() is window.chat.composer.input
-            QTest.keyClick(keyboard(), Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-            await eventually(lambda: window.workspace.current.conversation is first)
-            assert window.chat.column.isVisible()
-
-    run(steps())
+    said = [ConversationMessage("user", "What was said")]
+    first, second = Conversation("c0", said, updated_at=2), Conversation("c1", updated_at=1)
+    second.unload("words")
+    store = SlowStore(first, second)
+    window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+    async with shown(window, quits=True):
+        window.activateWindow()
+        await eventually(window.isActiveWindow)
+        assert window.chat.column.isVisible()
+        window.sidebar.delete_current()
+        assert not window.chat.column.isVisible()
+        assert window.chat.header.title.text() == "c1"
+        store.may_fill.set()
+        await eventually(lambda: window.workspace.current.conversation is second)
+        assert keyboard() is window.chat.composer.input
+        QTest.keyClick(keyboard(), Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+        await eventually(lambda: window.workspace.current.conversation is first)
+        assert window.chat.column.isVisible()

@@ -11,7 +11,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.scripted import Stage
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 
 
@@ -36,34 +36,31 @@ class NeverAgain:
         return self._stage.load(folder, **options)
 
 
-def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
-    run: RunOnLoop, theme: Theme, tmp_path: Path
+async def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
+    theme: Theme, tmp_path: Path
 ) -> None:
-    async def play() -> None:
-        loader = NeverAgain(Stage(tmp_path, {"Go": ["yes"]}))
-        engine = Engine(loader=loader)
-        await engine.load(tmp_path)
-        engine.unload_after(0.01)
-        await eventually(lambda: engine.status.is_unloaded)
-        window = main_window(engine, theme)
-        async with shown(window, quits=True):
-            workspace, composer = window.workspace, window.chat.composer
-            QTest.keyClicks(composer.input, "Go")
-            composer.action.click()
-            answer = workspace.current.session.run
-            assert answer is not None
-            await eventually(lambda: loader.loads == 2)
-            composer.action.click()
-            await eventually(lambda: not workspace.current.session.is_running)
-            assert loader.loads == 2
-            assert not loader.was_broken_off
-            assert answer.finished is not None
-            assert answer.finished.stop.kind is StopKind.CANCELLED
-            assert "You stopped this answer." in window.stop_panel.verdict.sentence.text()
-            # Another question waits for the model; Quit does not.
-            workspace.current.session.send("Go")
-            assert workspace.current.session.is_running
-        await engine.aclose()
-        assert loader.was_broken_off
-
-    run(play())
+    loader = NeverAgain(Stage(tmp_path, {"Go": ["yes"]}))
+    engine = Engine(loader=loader)
+    await engine.load(tmp_path)
+    engine.unload_after(0.01)
+    await eventually(lambda: engine.status.is_unloaded)
+    window = main_window(engine, theme)
+    async with shown(window, quits=True):
+        workspace, composer = window.workspace, window.chat.composer
+        QTest.keyClicks(composer.input, "Go")
+        composer.action.click()
+        answer = workspace.current.session.run
+        assert answer is not None
+        await eventually(lambda: loader.loads == 2)
+        composer.action.click()
+        await eventually(lambda: not workspace.current.session.is_running)
+        assert loader.loads == 2
+        assert not loader.was_broken_off
+        assert answer.finished is not None
+        assert answer.finished.stop.kind is StopKind.CANCELLED
+        assert "You stopped this answer." in window.stop_panel.verdict.sentence.text()
+        # Another question waits for the model; Quit does not.
+        workspace.current.session.send("Go")
+        assert workspace.current.session.is_running
+    await engine.aclose()
+    assert loader.was_broken_off

@@ -1,20 +1,14 @@
 """The whole window on the real engine and the demo model."""
 
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QAbstractItemView,
-    QAbstractSpinBox,
     QApplication,
     QLineEdit,
-    QPlainTextEdit,
-    QTextEdit,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
@@ -22,28 +16,22 @@ from pytestqt.qtbot import QtBot
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.answers.said import sentence_of_stop
-from tests.support.shown import SilentServer, Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.answer_view import AnswerView, ReasonLine
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
-    """Show a window on the real engine, use it, close it and see it end."""
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        window = main_window(engine, theme)
+        settings = window.workspace.current.conversation.settings
+        window.workspace.settings.change(replace(settings, max_tokens=400))
+        return window
 
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = main_window(engine, theme, server=SilentServer())
-            settings = window.workspace.current.conversation.settings
-            window.workspace.settings.change(replace(settings, max_tokens=400))
-            async with shown(window):
-                await steps(window)
-
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make()))
 
 
 async def answered(window: MainWindow) -> None:
@@ -59,289 +47,222 @@ def reason_of(view: AnswerView) -> ReasonLine:
     return line
 
 
-def test_the_first_suggestion_ends_in_a_visible_stop(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        qtbot.mouseClick(window.chat.welcome.buttons[0], Qt.MouseButton.LeftButton)
-        await answered(window)
-        (view,) = answers(window)
-        assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
-        assert view.run.text == "1\n2\n3\n4\n5\n"
-        assert 'Stopped by "6"' in reason_of(view).text()
-        panel = window.stop_panel.verdict
-        assert panel.sentence.text() == sentence_of_stop("6")
-        facts = panel.facts_text()
-        assert "Matched: 6" in facts
-        assert "Cut off: 6" in facts
-        assert "Where: token 11 of at most 400, after 10 characters of the answer" in facts
-        assert "Stop list: 6" in facts
-        assert window.stop_panel.isVisible()
-        opened = window.workspace.current
-        assert opened.stops.entries() == list(opened.conversation.stops) == []
-
-    use(steps)
-
-
-def test_a_click_on_an_earlier_answer_shows_its_reason_again(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        stops = window.workspace.current.stops
-        stops.add("6")
-        window.workspace.send("Count from 1 to 10, one number per line")
-        await answered(window)
-        stops.set_enabled(0, False)
-        window.workspace.send("List letters A through F, separated by spaces.")
-        await answered(window)
-        panel = window.stop_panel.verdict
-        assert panel.sentence.text() == "The model finished its answer by itself."
-        first, second = answers(window)
-        qtbot.mouseClick(reason_of(first), Qt.MouseButton.LeftButton)
-        assert panel.sentence.text() == sentence_of_stop("6")
-        assert reason_of(first).isChecked()
-        assert not reason_of(second).isChecked()
-
-    use(steps)
-
-
-@pytest.mark.parametrize(
-    ("key", "modifier"),
-    [
-        (Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
-        (Qt.Key.Key_Period, Qt.KeyboardModifier.ControlModifier),
-    ],
-)
-def test_a_key_stops_the_answer_and_its_text_is_kept(
-    use: Use, qtbot: QtBot, key: Qt.Key, modifier: Qt.KeyboardModifier
+async def test_the_first_suggestion_ends_in_a_visible_stop(
+    window: MainWindow, qtbot: QtBot
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.activateWindow()
-        qtbot.keyClicks(window.chat.composer.input, LONG)
-        qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
-        run = window.workspace.current.session.run
-        assert run is not None
-        await eventually(lambda: bool(run.text))
-        qtbot.keyClick(window.chat.composer.input, key, modifier)
-        await answered(window)
-        assert run.finished is not None
-        assert run.finished.stop.kind is StopKind.CANCELLED
-        assert run.text
-        assert window.stop_panel.verdict.sentence.text() == "You stopped this answer."
-        window.workspace.send("Count from 1 to 3, one number per line")
-        await answered(window)
-        assert answers(window)[-1].run.text.startswith("1")
+    qtbot.mouseClick(window.chat.welcome.buttons[0], Qt.MouseButton.LeftButton)
+    await answered(window)
+    (view,) = answers(window)
+    assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
+    assert view.run.text == "1\n2\n3\n4\n5\n"
+    assert 'Stopped by "6"' in reason_of(view).text()
+    panel = window.stop_panel.verdict
+    assert panel.sentence.text() == sentence_of_stop("6")
+    facts = panel.facts_text()
+    assert "Matched: 6" in facts
+    assert "Cut off: 6" in facts
+    assert "Where: token 11 of at most 400, after 10 characters of the answer" in facts
+    assert "Stop list: 6" in facts
+    assert window.stop_panel.isVisible()
+    opened = window.workspace.current
+    assert opened.stops.entries() == list(opened.conversation.stops) == []
 
-    use(steps)
+
+async def test_a_click_on_an_earlier_answer_shows_its_reason_again(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    stops = window.workspace.current.stops
+    stops.add("6")
+    window.workspace.send("Count from 1 to 10, one number per line")
+    await answered(window)
+    stops.set_enabled(0, False)
+    window.workspace.send("List letters A through F, separated by spaces.")
+    await answered(window)
+    panel = window.stop_panel.verdict
+    assert panel.sentence.text() == "The model finished its answer by itself."
+    first, second = answers(window)
+    qtbot.mouseClick(reason_of(first), Qt.MouseButton.LeftButton)
+    assert panel.sentence.text() == sentence_of_stop("6")
+    assert reason_of(first).isChecked()
+    assert not reason_of(second).isChecked()
+
+
+async def test_a_key_stops_the_answer_and_its_text_is_kept(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    window.activateWindow()
+    qtbot.keyClicks(window.chat.composer.input, LONG)
+    qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Return)
+    run = window.workspace.current.session.run
+    assert run is not None
+    await eventually(lambda: bool(run.text))
+    qtbot.keyClick(window.chat.composer.input, Qt.Key.Key_Escape)
+    await answered(window)
+    assert run.finished is not None
+    assert run.finished.stop.kind is StopKind.CANCELLED
+    assert run.text
+    assert window.stop_panel.verdict.sentence.text() == "You stopped this answer."
+    window.workspace.send("Count from 1 to 3, one number per line")
+    await answered(window)
+    assert answers(window)[-1].run.text.startswith("1")
 
 
 LONG = "Count from 1 to 100, one number per line"
 
 
-def test_the_limit_of_the_conversation_is_kept_and_named(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.show_settings()
-        window.chat.settings.max_tokens.setValue(5)
-        window.chat.settings.hide()
-        window.workspace.send("Count from 1 to 10, one number per line")
-        await answered(window)
-        (view,) = answers(window)
-        assert "5 tokens · Cut off at 5 tokens" in reason_of(view).text()
-
-    use(steps)
+async def test_the_limit_of_the_conversation_is_kept_and_named(window: MainWindow) -> None:
+    window.chat.show_settings()
+    window.chat.settings.max_tokens.setValue(5)
+    window.chat.settings.hide()
+    window.workspace.send("Count from 1 to 10, one number per line")
+    await answered(window)
+    (view,) = answers(window)
+    assert "5 tokens · Cut off at 5 tokens" in reason_of(view).text()
 
 
-def test_thinking_is_folded_and_says_how_long_it_took(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        assert window.chat.composer.thinking.isVisible()
-        qtbot.mouseClick(window.chat.composer.thinking, Qt.MouseButton.LeftButton)
-        window.workspace.send("Count from 1 to 3")
-        await answered(window)
-        (view,) = answers(window)
-        assert view.run.thinking
-        assert not view.thinking.text_view.isVisible()
-        fold = next(
-            b for b in view.findChildren(QAbstractButton) if "thinking" in b.accessibleName()
-        )
-        assert fold.text().startswith("Thought for ")
-        qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
-        assert view.thinking.text_view.isVisible()
-        assert view.thinking.text_view.toPlainText() == view.run.thinking
-
-    use(steps)
-
-
-def test_a_stop_list_is_edited_with_the_keyboard_alone(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        editor, stops = window.stop_panel.editor, window.workspace.current.stops
-        qtbot.keyClicks(editor.input, r"3\n4")
-        qtbot.keyClick(editor.input, Qt.Key.Key_Return)
-        qtbot.keyClicks(editor.input, "END")
-        qtbot.keyClick(editor.input, Qt.Key.Key_Return)
-        assert [entry.stop.text for entry in stops.entries()] == ["3\n4", "END"]
-        qtbot.keyClick(editor.table, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
-        qtbot.keyClick(editor.table, Qt.Key.Key_Space)
-        assert [e.stop.text for e in stops.entries() if e.is_enabled] == ["3\n4"]
-        qtbot.keyClick(editor.table, Qt.Key.Key_F2)
-        line = editor.table.findChild(QLineEdit)
-        assert line is not None
-        qtbot.keyClicks(line, r"\t")
-        qtbot.keyClick(line, Qt.Key.Key_Return)
-        await eventually(lambda: stops.entries()[0].stop.text == "\t")
-        qtbot.keyClick(editor.table, Qt.Key.Key_Delete)
-        qtbot.mouseClick(editor.undo, Qt.MouseButton.LeftButton)
-        assert len(stops.entries()) == 2
-
-    use(steps)
-
-
-def test_an_empty_stop_is_refused_beside_the_field(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        editor = window.stop_panel.editor
-        qtbot.mouseClick(editor.add, Qt.MouseButton.LeftButton)
-        assert editor.message.isVisible()
-        assert "An empty sequence" in editor.message.text()
-        qtbot.keyClicks(editor.input, "x")
-        assert not editor.message.isVisible()
-
-    use(steps)
-
-
-def test_each_conversation_keeps_its_messages_and_its_stop_list(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        workspace = window.workspace
-        workspace.current.stops.add("END")
-        workspace.send("Count from 1 to 3, one number per line")
-        await answered(window)
-        first = workspace.current.conversation
-        window.chat.composer.set_text("a draft")
-        workspace.new_conversation()
-        assert window.chat.welcome.isVisible()
-        assert window.chat.composer.text == ""
-        assert not window.stop_panel.editor.table.isVisible()
-        workspace.open(first)
-        assert len(answers(window)) == 1
-        assert window.chat.composer.text == "a draft"
-        assert window.stop_panel.editor.table.model().rowCount() == 1
-
-    use(steps)
-
-
-def test_a_deleted_conversation_is_brought_back_by_one_button(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.send("Count from 1 to 3, one number per line")
-        await answered(window)
-        window.sidebar.delete_current()
-        assert window.workspace.current.conversation.messages == []
-        bar = window.sidebar.undo_bar
-        assert bar.isVisible()
-        qtbot.mouseClick(bar.button, Qt.MouseButton.LeftButton)
-        assert len(answers(window)) == 1
-
-    use(steps)
-
-
-def test_closing_during_an_answer_ends_it_cleanly(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        run = None
-        window.workspace.send(LONG)
-        run = window.workspace.current.session.run
-        assert run is not None
-        window.close()
-        await window.finish()
-        assert run.is_over
-        assert run.finished is not None
-        assert run.finished.stop.kind in (StopKind.CANCELLED, StopKind.EOS)
-
-    use(steps)
-
-
-def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
-    run: RunOnLoop, theme: Theme, tmp_path: Path
+async def test_thinking_is_folded_and_says_how_long_it_took(
+    window: MainWindow, qtbot: QtBot
 ) -> None:
-    async def whole() -> None:
-        fresh = Engine()
-        window = main_window(fresh, theme)
-        window.show()
-        window.start(tmp_path / "nowhere")
-        assert window.workspace.model.stage == "loading"
-        await eventually(lambda: window.workspace.model.stage == "failed")
-        assert "does not exist" in window.stop_panel.verdict.detail.text()
-        window.close()
-        await window.finish()
-        window.deleteLater()
-        fresh.close()
-
-    run(whole())
+    assert window.chat.composer.thinking.isVisible()
+    qtbot.mouseClick(window.chat.composer.thinking, Qt.MouseButton.LeftButton)
+    window.workspace.send("Count from 1 to 3")
+    await answered(window)
+    (view,) = answers(window)
+    assert view.run.thinking
+    assert not view.thinking.text_view.isVisible()
+    fold = next(b for b in view.findChildren(QAbstractButton) if "thinking" in b.accessibleName())
+    assert fold.text().startswith("Thought for ")
+    qtbot.mouseClick(fold, Qt.MouseButton.LeftButton)
+    assert view.thinking.text_view.isVisible()
+    assert view.thinking.text_view.toPlainText() == view.run.thinking
 
 
-def test_the_server_is_one_switch_with_an_address(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        card = window.sidebar.findChild(QWidget, "card")
-        assert card is not None
-        switch = next(b for b in card.findChildren(QAbstractButton) if b.isCheckable())
-        switch.click()
-        await eventually(
-            lambda: window.workspace.server is not None and window.workspace.server.stage == "on"
-        )
-        copy = next(b for b in card.findChildren(QAbstractButton) if "Copy" in b.accessibleName())
-        copy.click()
-        assert QApplication.clipboard().text() == "http://127.0.0.1:4711"
-
-    use(steps)
-
-
-def test_every_control_has_an_accessible_name(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.current.stops.add("6")
-        window.workspace.send("Count from 1 to 10, one number per line")
-        await answered(window)
-        kinds = (
-            QAbstractButton, QLineEdit, QPlainTextEdit, QTextEdit, QAbstractItemView,
-            QAbstractSpinBox,
-        )  # fmt: skip
-        nameless = [
-            control
-            for kind in kinds
-            for control in window.findChildren(kind)
-            if not control.accessibleName()
-            and not control.objectName().startswith("qt_")
-            and not isinstance(control.parent(), QAbstractSpinBox | QAbstractItemView)
-        ]
-        assert nameless == []
-
-    use(steps)
+async def test_a_stop_list_is_edited_with_the_keyboard_alone(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    editor, stops = window.stop_panel.editor, window.workspace.current.stops
+    qtbot.keyClicks(editor.input, r"3\n4")
+    qtbot.keyClick(editor.input, Qt.Key.Key_Return)
+    qtbot.keyClicks(editor.input, "END")
+    qtbot.keyClick(editor.input, Qt.Key.Key_Return)
+    assert [entry.stop.text for entry in stops.entries()] == ["3\n4", "END"]
+    qtbot.keyClick(editor.table, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    qtbot.keyClick(editor.table, Qt.Key.Key_Space)
+    assert [e.stop.text for e in stops.entries() if e.is_enabled] == ["3\n4"]
+    qtbot.keyClick(editor.table, Qt.Key.Key_F2)
+    line = editor.table.findChild(QLineEdit)
+    assert line is not None
+    qtbot.keyClicks(line, r"\t")
+    qtbot.keyClick(line, Qt.Key.Key_Return)
+    await eventually(lambda: stops.entries()[0].stop.text == "\t")
+    qtbot.keyClick(editor.table, Qt.Key.Key_Delete)
+    qtbot.mouseClick(editor.undo, Qt.MouseButton.LeftButton)
+    assert len(stops.entries()) == 2
 
 
-def test_both_themes_render_the_window_differently(use: Use, theme: Theme) -> None:
-    async def steps(window: MainWindow) -> None:
-        light = window.grab().toImage().pixelColor(270, 120).lightness()
-        theme.set_mode("dark")
-        dark = window.grab().toImage().pixelColor(270, 120).lightness()
-        theme.set_mode("light")
-        assert light > 230
-        assert dark < 50
-
-    use(steps)
+async def test_an_empty_stop_is_refused_beside_the_field(window: MainWindow, qtbot: QtBot) -> None:
+    editor = window.stop_panel.editor
+    qtbot.mouseClick(editor.add, Qt.MouseButton.LeftButton)
+    assert editor.message.isVisible()
+    assert "An empty sequence" in editor.message.text()
+    qtbot.keyClicks(editor.input, "x")
+    assert not editor.message.isVisible()
 
 
-def test_the_report_of_a_run_is_copied_as_markdown(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.current.stops.add("6")
-        window.workspace.send("Count from 1 to 10, one number per line")
-        await answered(window)
-        qtbot.mouseClick(window.stop_panel.verdict.copy_report, Qt.MouseButton.LeftButton)
-        report = QApplication.clipboard().text()
-        assert "| Reason | `stop_string` |" in report
-        assert "Count from 1 to 10" in report
+async def test_each_conversation_keeps_its_messages_and_its_stop_list(window: MainWindow) -> None:
+    workspace = window.workspace
+    workspace.current.stops.add("END")
+    workspace.send("Count from 1 to 3, one number per line")
+    await answered(window)
+    first = workspace.current.conversation
+    window.chat.composer.set_text("a draft")
+    workspace.new_conversation()
+    assert window.chat.welcome.isVisible()
+    assert window.chat.composer.text == ""
+    assert not window.stop_panel.editor.table.isVisible()
+    workspace.open(first)
+    assert len(answers(window)) == 1
+    assert window.chat.composer.text == "a draft"
+    assert window.stop_panel.editor.table.model().rowCount() == 1
 
-    use(steps)
+
+async def test_a_deleted_conversation_is_brought_back_by_one_button(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    window.workspace.send("Count from 1 to 3, one number per line")
+    await answered(window)
+    window.sidebar.delete_current()
+    assert window.workspace.current.conversation.messages == []
+    bar = window.sidebar.undo_bar
+    assert bar.isVisible()
+    qtbot.mouseClick(bar.button, Qt.MouseButton.LeftButton)
+    assert len(answers(window)) == 1
 
 
-def test_the_stop_panel_closes_detaches_and_comes_back(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        panel = window.stop_panel
-        panel.close()
-        assert not panel.isVisible()
-        window.chat.stops_wanted.emit()
-        assert panel.isVisible()
-        panel.setFloating(True)
-        assert panel.isFloating()
+async def test_closing_during_an_answer_ends_it_cleanly(window: MainWindow) -> None:
+    run = None
+    window.workspace.send(LONG)
+    run = window.workspace.current.session.run
+    assert run is not None
+    window.close()
+    await window.finish()
+    assert run.is_over
+    assert run.finished is not None
+    assert run.finished.stop.kind in (StopKind.CANCELLED, StopKind.EOS)
 
-    use(steps)
+
+async def test_a_model_that_cannot_be_loaded_is_named_with_its_reason(
+    theme: Theme, tmp_path: Path
+) -> None:
+    fresh = Engine()
+    window = main_window(fresh, theme)
+    window.show()
+    window.start(tmp_path / "nowhere")
+    assert window.workspace.model.stage == "loading"
+    await eventually(lambda: window.workspace.model.stage == "failed")
+    assert "does not exist" in window.stop_panel.verdict.detail.text()
+    window.close()
+    await window.finish()
+    window.deleteLater()
+    fresh.close()
+
+
+async def test_the_server_is_one_switch_with_an_address(window: MainWindow, qtbot: QtBot) -> None:
+    card = window.sidebar.findChild(QWidget, "card")
+    assert card is not None
+    switch = next(b for b in card.findChildren(QAbstractButton) if b.isCheckable())
+    switch.click()
+    await eventually(
+        lambda: window.workspace.server is not None and window.workspace.server.stage == "on"
+    )
+    copy = next(b for b in card.findChildren(QAbstractButton) if "Copy" in b.accessibleName())
+    copy.click()
+    assert QApplication.clipboard().text() == "http://127.0.0.1:4711"
+
+
+async def test_both_themes_render_the_window_differently(window: MainWindow, theme: Theme) -> None:
+    light = window.grab().toImage().pixelColor(270, 120).lightness()
+    theme.set_mode("dark")
+    dark = window.grab().toImage().pixelColor(270, 120).lightness()
+    assert light > 230
+    assert dark < 50
+
+
+async def test_the_report_of_a_run_is_copied_as_markdown(window: MainWindow, qtbot: QtBot) -> None:
+    window.workspace.current.stops.add("6")
+    window.workspace.send("Count from 1 to 10, one number per line")
+    await answered(window)
+    qtbot.mouseClick(window.stop_panel.verdict.copy_report, Qt.MouseButton.LeftButton)
+    report = QApplication.clipboard().text()
+    assert "| Reason | `stop_string` |" in report
+    assert "Count from 1 to 10" in report
+
+
+async def test_the_stop_panel_closes_detaches_and_comes_back(window: MainWindow) -> None:
+    panel = window.stop_panel
+    panel.close()
+    assert not panel.isVisible()
+    window.chat.stops_wanted.emit()
+    assert panel.isVisible()
+    panel.setFloating(True)
+    assert panel.isFloating()

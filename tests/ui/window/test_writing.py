@@ -3,8 +3,7 @@
 Keys go to the widget that has the keyboard, as they do from a real one.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt
@@ -14,8 +13,8 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QTextEdi
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import END, Enter, Living, ScriptedEngine, eventually, opened
 from tests.ui.keyboard import click, keyboard, row
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.fields import GrowingInput
@@ -23,25 +22,13 @@ from ui.kit.theme import Theme
 from ui.stops.stop_rows import StopColumn
 from ui.window.main_window import MainWindow
 
-END = Finished(StopInfo(StopKind.STOP_STRING, "6", text_offset=3), Usage(7, 0, 3), Timing())
-
 
 @pytest.fixture
-def use(run: RunOnLoop, scripted: ScriptedEngine, theme: Theme) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = main_window(scripted, theme)  # type: ignore[arg-type]
-            async with shown(window, quits=True):
-                window.activateWindow()
-                await eventually(window.isActiveWindow)
-                await steps(window)
-                for generation in scripted.generations:
-                    if generation.push([END]):
-                        generation.wake()
+def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        return main_window(scripted, theme)  # type: ignore[arg-type]
 
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 
 
 def write(window: MainWindow, letters: str = "abc") -> None:
@@ -72,84 +59,70 @@ async def asked(window: MainWindow, scripted: ScriptedEngine, question: str = "G
     await eventually(lambda: not window.workspace.current.session.is_running)
 
 
-def test_one_can_write_as_soon_as_the_window_is_there(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        write(window)
-
-    use(steps)
+async def test_one_can_write_as_soon_as_the_window_is_there(window: MainWindow) -> None:
+    write(window)
 
 
 @pytest.mark.parametrize("has_one_already", [True, False])
-def test_after_new_conversation_from_button_menu_or_keys(
-    use: Use, scripted: ScriptedEngine, has_one_already: bool
+async def test_after_new_conversation_from_button_menu_or_keys(
+    window: MainWindow, scripted: ScriptedEngine, has_one_already: bool
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        for begin in (
-            lambda: press(window, "New conversation"),
-            lambda: QTest.keyClick(keyboard(), Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier),
-        ):
-            if not has_one_already:
-                await asked(window, scripted)
-            window.stop_panel.editor.input.setFocus()
-            begin()
-            assert not window.workspace.current.conversation.has_messages
-            write(window)
-
-    use(steps)
-
-
-def test_after_a_suggestion(use: Use, scripted: ScriptedEngine) -> None:
-    async def steps(window: MainWindow) -> None:
-        click(window.chat.welcome.buttons[0])
-        await eventually(lambda: bool(scripted.generations))
-        write(window)
-        scripted.say(END)
-        await eventually(lambda: not window.workspace.current.session.is_running)
+    for begin in (
+        lambda: press(window, "New conversation"),
+        lambda: QTest.keyClick(keyboard(), Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier),
+    ):
+        if not has_one_already:
+            await asked(window, scripted)
+        window.stop_panel.editor.input.setFocus()
+        begin()
+        assert not window.workspace.current.conversation.has_messages
         write(window)
 
-    use(steps)
+
+async def test_after_a_suggestion(window: MainWindow, scripted: ScriptedEngine) -> None:
+    click(window.chat.welcome.buttons[0])
+    await eventually(lambda: bool(scripted.generations))
+    write(window)
+    scripted.say(END)
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    write(window)
 
 
-def test_after_picking_a_conversation_with_the_mouse_also_the_open_one(
-    use: Use, scripted: ScriptedEngine
+async def test_after_picking_a_conversation_with_the_mouse_also_the_open_one(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        await asked(window, scripted)
+    await asked(window, scripted)
+    window.workspace.new_conversation()
+    for number in (1, 1, 0):
+        window.stop_panel.editor.input.setFocus()
+        click(window.sidebar.list.viewport(), row(window, number))
+        shown = window.workspace.current.conversation
+        assert shown is window.workspace.conversations.at(number)
+        write(window)
+
+
+async def test_the_arrow_keys_walk_through_the_list_and_letters_arrive_all_the_same(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    conversations = window.workspace.conversations
+    for question in ("a", "b", "c"):
         window.workspace.new_conversation()
-        for number in (1, 1, 0):
-            window.stop_panel.editor.input.setFocus()
-            click(window.sidebar.list.viewport(), row(window, number))
-            shown = window.workspace.current.conversation
-            assert shown is window.workspace.conversations.at(number)
-            write(window)
+        await asked(window, scripted, question)
+    window.sidebar.list.setFocus()
+    for number in (1, 2):
+        QTest.keyClick(keyboard(), Qt.Key.Key_Down)
+        assert window.workspace.current.conversation is conversations.at(number)
+        assert window.sidebar.list.hasFocus()
+    write(window, "bcd")
+    assert window.workspace.current.conversation is conversations.at(2)
+    assert window.chat.composer.input.hasFocus()
 
-    use(steps)
 
-
-def test_the_arrow_keys_walk_through_the_list_and_letters_arrive_all_the_same(
-    use: Use, scripted: ScriptedEngine
+async def test_after_a_question_was_edited_or_left(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        conversations = window.workspace.conversations
-        for question in ("a", "b", "c"):
-            window.workspace.new_conversation()
-            await asked(window, scripted, question)
-        window.sidebar.list.setFocus()
-        for number in (1, 2):
-            QTest.keyClick(keyboard(), Qt.Key.Key_Down)
-            assert window.workspace.current.conversation is conversations.at(number)
-            assert window.sidebar.list.hasFocus()
-        write(window, "bcd")
-        assert window.workspace.current.conversation is conversations.at(2)
-        assert window.chat.composer.input.hasFocus()
-
-    use(steps)
-
-
-@pytest.mark.parametrize("how", ["cancel button", "escape", "unchanged", "changed"])
-def test_after_a_question_was_edited_or_left(use: Use, scripted: ScriptedEngine, how: str) -> None:
-    async def steps(window: MainWindow) -> None:
-        await asked(window, scripted)
+    await asked(window, scripted)
+    for how in ("cancel button", "escape", "unchanged", "changed"):
         QTest.keyClick(keyboard(), Qt.Key.Key_E, Qt.KeyboardModifier.ControlModifier)
         (view,) = window.findChildren(QuestionView)
         editor = view.editor
@@ -168,86 +141,74 @@ def test_after_a_question_was_edited_or_left(use: Use, scripted: ScriptedEngine,
         assert len(window.workspace.current.conversation.tree) == (4 if how == "changed" else 2)
         write(window)
 
-    use(steps)
 
+async def test_after_an_answer_was_stopped(window: MainWindow, scripted: ScriptedEngine) -> None:
+    def by_keys(key: Qt.Key, modifier: Qt.KeyboardModifier) -> Callable[[], None]:
+        return lambda: QTest.keyClick(keyboard(), key, modifier)
 
-@pytest.mark.parametrize("how", ["button", "escape", "Ctrl+."])
-def test_after_an_answer_was_stopped(use: Use, scripted: ScriptedEngine, how: str) -> None:
-    async def steps(window: MainWindow) -> None:
-        assert window.workspace.send("Go")
-        await eventually(lambda: bool(scripted.generations))
+    modifiers = Qt.KeyboardModifier
+    for stop in (
+        lambda: click(window.chat.composer.action),
+        by_keys(Qt.Key.Key_Escape, modifiers.NoModifier),
+        by_keys(Qt.Key.Key_Period, modifiers.ControlModifier),
+    ):
+        await running(window, scripted)
         window.sidebar.list.setFocus()
-        if how == "button":
-            click(window.chat.composer.action)
-        elif how == "escape":
-            QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
-        else:
-            QTest.keyClick(keyboard(), Qt.Key.Key_Period, Qt.KeyboardModifier.ControlModifier)
+        stop()
         assert scripted.cancelled == scripted.generations
         write(window)
         scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
         await eventually(lambda: not window.workspace.current.session.is_running)
         write(window)
 
-    use(steps)
-
 
 @pytest.mark.parametrize("button", ["Regenerate", "Continue past"])
-def test_after_another_answer_was_asked_for_with_a_button(
-    use: Use, scripted: ScriptedEngine, button: str
+async def test_after_another_answer_was_asked_for_with_a_button(
+    window: MainWindow, scripted: ScriptedEngine, button: str
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        await asked(window, scripted)
-        press(window, button)
-        await eventually(lambda: len(scripted.generations) == 2)
-        write(window)
-        scripted.say(END)
-        await eventually(lambda: not window.workspace.current.session.is_running)
-        press(window, "Earlier version")
-        write(window)
-
-    use(steps)
+    await asked(window, scripted)
+    press(window, button)
+    await eventually(lambda: len(scripted.generations) == 2)
+    write(window)
+    scripted.say(END)
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    press(window, "Earlier version")
+    write(window)
 
 
-def test_after_a_conversation_was_deleted_and_brought_back(
-    use: Use, scripted: ScriptedEngine
+async def test_after_a_conversation_was_deleted_and_brought_back(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        await asked(window, scripted)
-        window.sidebar.delete_current()
-        write(window)
-        press(window, "Undo: Deleted")
-        write(window)
-
-    use(steps)
+    await asked(window, scripted)
+    window.sidebar.delete_current()
+    write(window)
+    press(window, "Undo: Deleted")
+    write(window)
 
 
-def test_letters_that_no_field_takes_arrive_from_everywhere(
-    use: Use, scripted: ScriptedEngine
+async def test_letters_that_no_field_takes_arrive_from_everywhere(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.current.stops.add("6")
-        await asked(window, scripted)
-        takers = 0
-        for widget in window.findChildren(QWidget):
-            if not widget.isVisible() or not widget.isEnabled() or widget.isWindow():
-                continue
-            if widget.focusPolicy() == Qt.FocusPolicy.NoFocus:
-                continue
-            window.chat.composer.set_text("")
-            widget.setFocus()
-            if QApplication.focusWidget() is not widget:
-                continue
-            is_field = widget.testAttribute(Qt.WidgetAttribute.WA_InputMethodEnabled)
-            is_read_only = isinstance(widget, QTextEdit) and widget.isReadOnly()
-            if is_field and not is_read_only:
-                continue
-            QTest.keyClick(widget, "x")
-            assert window.chat.composer.text == "x", f"{widget} took the letter"
-            takers += 1
-        assert takers > 10
-
-    use(steps)
+    window.workspace.current.stops.add("6")
+    await asked(window, scripted)
+    takers = 0
+    for widget in window.findChildren(QWidget):
+        if not widget.isVisible() or not widget.isEnabled() or widget.isWindow():
+            continue
+        if widget.focusPolicy() == Qt.FocusPolicy.NoFocus:
+            continue
+        window.chat.composer.set_text("")
+        widget.setFocus()
+        if QApplication.focusWidget() is not widget:
+            continue
+        is_field = widget.testAttribute(Qt.WidgetAttribute.WA_InputMethodEnabled)
+        is_read_only = isinstance(widget, QTextEdit) and widget.isReadOnly()
+        if is_field and not is_read_only:
+            continue
+        QTest.keyClick(widget, "x")
+        assert window.chat.composer.text == "x", f"{widget} took the letter"
+        takers += 1
+    assert takers > 10
 
 
 class Paints(QObject):
@@ -266,24 +227,21 @@ class Paints(QObject):
         return False
 
 
-def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
-    use: Use, scripted: ScriptedEngine
+async def test_the_hint_in_the_composer_is_drawn_again_when_it_changes(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        field = window.chat.composer.input
-        paints = Paints(field.viewport())
-        model = window.workspace.model
-        assert model.info is not None
-        # The chat keeps its model, so that its hint tells of the load of this very folder.
-        model.path = model.info.path
-        model.stage, model.name = "loading", "scripted"
-        model.changed.emit()
-        await eventually(lambda: paints.seen[-1:] == ["Message scripted, which is loading"])
-        model.stage = "ready"
-        model.changed.emit()
-        await eventually(lambda: paints.seen[-1:] == ["Message scripted"])
-
-    use(steps)
+    field = window.chat.composer.input
+    paints = Paints(field.viewport())
+    model = window.workspace.model
+    assert model.info is not None
+    # The chat keeps its model, so that its hint tells of the load of this very folder.
+    model.path = model.info.path
+    model.stage, model.name = "loading", "scripted"
+    model.changed.emit()
+    await eventually(lambda: paints.seen[-1:] == ["Message scripted, which is loading"])
+    model.stage = "ready"
+    model.changed.emit()
+    await eventually(lambda: paints.seen[-1:] == ["Message scripted"])
 
 
 async def running(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:
@@ -293,136 +251,116 @@ async def running(window: MainWindow, scripted: ScriptedEngine, question: str = 
     await eventually(lambda: len(scripted.generations) > count)
 
 
-def test_return_while_an_answer_runs_sends_the_message_once_the_answer_has_ended(
-    use: Use, scripted: ScriptedEngine
+async def test_return_while_an_answer_runs_sends_the_message_once_the_answer_has_ended(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        composer, here = window.chat.composer, window.workspace.current
-        await running(window, scripted)
-        composer.set_text("And then?")
-        QTest.keyClick(composer.input, Qt.Key.Key_Return)
-        assert composer.text == "And then?"
-        assert "when the answer ends" in composer.notice.text()
-        scripted.say(TextDelta("1"), END)
-        await eventually(lambda: len(scripted.generations) == 2)
-        assert scripted.requests[-1].messages[-1].content == "And then?"
-        assert composer.text == here.conversation.draft == ""
-        assert not composer.notice.isVisible()
-
-    use(steps)
+    composer, here = window.chat.composer, window.workspace.current
+    await running(window, scripted)
+    composer.set_text("And then?")
+    QTest.keyClick(composer.input, Qt.Key.Key_Return)
+    assert composer.text == "And then?"
+    assert "when the answer ends" in composer.notice.text()
+    scripted.say(TextDelta("1"), END)
+    await eventually(lambda: len(scripted.generations) == 2)
+    assert scripted.requests[-1].messages[-1].content == "And then?"
+    assert composer.text == here.conversation.draft == ""
+    assert not composer.notice.isVisible()
 
 
-def test_a_message_that_waits_is_sent_in_its_own_conversation(
-    use: Use, scripted: ScriptedEngine
+async def test_a_message_that_waits_is_sent_in_its_own_conversation(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        composer, asked_in = window.chat.composer, window.workspace.current.conversation
-        await running(window, scripted)
-        composer.set_text("And then?")
-        QTest.keyClick(composer.input, Qt.Key.Key_Return)
-        window.new_conversation()
-        composer.set_text("Something else")
-        scripted.say(TextDelta("1"), END)
-        await eventually(lambda: len(scripted.generations) == 2)
-        assert scripted.requests[-1].messages[-1].content == "And then?"
-        assert composer.text == "Something else"
-        assert asked_in.draft == ""
-        assert len(asked_in.messages) == 4
-
-    use(steps)
+    composer, asked_in = window.chat.composer, window.workspace.current.conversation
+    await running(window, scripted)
+    composer.set_text("And then?")
+    QTest.keyClick(composer.input, Qt.Key.Key_Return)
+    window.new_conversation()
+    composer.set_text("Something else")
+    scripted.say(TextDelta("1"), END)
+    await eventually(lambda: len(scripted.generations) == 2)
+    assert scripted.requests[-1].messages[-1].content == "And then?"
+    assert composer.text == "Something else"
+    assert asked_in.draft == ""
+    assert len(asked_in.messages) == 4
 
 
 @pytest.mark.parametrize("change", ["typing", "stopping"])
-def test_a_waiting_message_that_is_edited_or_whose_answer_is_stopped_is_not_sent(
-    use: Use, scripted: ScriptedEngine, change: str
+async def test_a_waiting_message_that_is_edited_or_whose_answer_is_stopped_is_not_sent(
+    window: MainWindow, scripted: ScriptedEngine, change: str
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        composer, session = window.chat.composer, window.workspace.current.session
-        await running(window, scripted)
-        composer.set_text("And then?")
-        QTest.keyClick(composer.input, Qt.Key.Key_Return)
-        kind = StopKind.STOP_STRING
-        if change == "typing":
-            QTest.keyClick(composer.input, "!")
-        else:
-            session.cancel()
-            kind = StopKind.CANCELLED
-        scripted.say(Finished(StopInfo(kind), Usage(7, 0, 3), Timing()))
-        await eventually(lambda: not session.is_running)
-        await eventually(lambda: not composer.is_waiting)
-        assert composer.text.startswith("And then?")
-        assert len(scripted.generations) == 1
-
-    use(steps)
+    composer, session = window.chat.composer, window.workspace.current.session
+    await running(window, scripted)
+    composer.set_text("And then?")
+    QTest.keyClick(composer.input, Qt.Key.Key_Return)
+    kind = StopKind.STOP_STRING
+    if change == "typing":
+        QTest.keyClick(composer.input, "!")
+    else:
+        session.cancel()
+        kind = StopKind.CANCELLED
+    scripted.say(Finished(StopInfo(kind), Usage(7, 0, 3), Timing()))
+    await eventually(lambda: not session.is_running)
+    await eventually(lambda: not composer.is_waiting)
+    assert composer.text.startswith("And then?")
+    assert len(scripted.generations) == 1
 
 
-def test_return_says_why_a_message_cannot_be_sent(use: Use, scripted: ScriptedEngine) -> None:
-    async def steps(window: MainWindow) -> None:
-        composer = window.chat.composer
-        composer.show_stage(is_ready=False, is_running=False, placeholder="Load a model first")
-        composer.set_text("Hello")
-        QTest.keyClick(composer.input, Qt.Key.Key_Return)
-        assert composer.notice.text() == "Load a model first"
-        assert composer.notice.isVisible()
-
-    use(steps)
-
-
-def test_editing_the_last_question_while_an_answer_runs_says_why_it_cannot_be_done(
-    use: Use, scripted: ScriptedEngine
+async def test_return_says_why_a_message_cannot_be_sent(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        await running(window, scripted)
-        window.chat.edit_last_question()
-        assert "once the answer has ended" in window.chat.composer.notice.text()
-        assert window.chat.composer.notice.isVisible()
-
-    use(steps)
-
-
-def test_a_half_typed_stop_stays_with_its_conversation(use: Use, scripted: ScriptedEngine) -> None:
-    async def steps(window: MainWindow) -> None:
-        editor, first = window.stop_panel.editor, window.workspace.current
-        await asked(window, scripted)
-        window.stop_panel.show()
-        editor.input.setText("EN")
-        window.new_conversation()
-        assert editor.input.text() == ""
-        editor.input.setText("other")
-        window.workspace.open(first.conversation)
-        assert editor.input.text() == "EN"
-        QTest.keyClick(editor.input, "D")
-        QTest.keyClick(editor.input, Qt.Key.Key_Return)
-        assert [one.stop.text for one in first.conversation.stops] == ["END"]
-
-    use(steps)
+    composer = window.chat.composer
+    composer.show_stage(is_ready=False, is_running=False, placeholder="Load a model first")
+    composer.set_text("Hello")
+    QTest.keyClick(composer.input, Qt.Key.Key_Return)
+    assert composer.notice.text() == "Load a model first"
+    assert composer.notice.isVisible()
 
 
-def test_a_stop_that_is_edited_in_the_list_is_kept_when_another_conversation_is_opened(
-    use: Use, scripted: ScriptedEngine
+async def test_editing_the_last_question_while_an_answer_runs_says_why_it_cannot_be_done(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        first, table = window.workspace.current, window.stop_panel.editor.table
-        await asked(window, scripted)
-        first.stops.add("EN")
-        window.stop_panel.show()
-        table.edit(table.model().index(0, StopColumn.SEQUENCE))
-        field = table.viewport().findChild(QLineEdit)
-        assert field is not None
-        field.setText("END")
-        window.new_conversation()
-        assert [one.stop.text for one in first.conversation.stops] == ["END"]
-
-    use(steps)
+    await running(window, scripted)
+    window.chat.edit_last_question()
+    assert "once the answer has ended" in window.chat.composer.notice.text()
+    assert window.chat.composer.notice.isVisible()
 
 
-def test_the_button_of_the_stops_goes_to_the_list_also_when_the_panel_is_open(
-    use: Use, scripted: ScriptedEngine
+async def test_a_half_typed_stop_stays_with_its_conversation(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.stop_panel.show()
-        window.chat.focus_composer()
-        click(window.chat.composer.stops)
-        assert QApplication.focusWidget() is window.stop_panel.editor.input
+    editor, first = window.stop_panel.editor, window.workspace.current
+    await asked(window, scripted)
+    window.stop_panel.show()
+    editor.input.setText("EN")
+    window.new_conversation()
+    assert editor.input.text() == ""
+    editor.input.setText("other")
+    window.workspace.open(first.conversation)
+    assert editor.input.text() == "EN"
+    QTest.keyClick(editor.input, "D")
+    QTest.keyClick(editor.input, Qt.Key.Key_Return)
+    assert [one.stop.text for one in first.conversation.stops] == ["END"]
 
-    use(steps)
+
+async def test_a_stop_that_is_edited_in_the_list_is_kept_when_another_conversation_is_opened(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    first, table = window.workspace.current, window.stop_panel.editor.table
+    await asked(window, scripted)
+    first.stops.add("EN")
+    window.stop_panel.show()
+    table.edit(table.model().index(0, StopColumn.SEQUENCE))
+    field = table.viewport().findChild(QLineEdit)
+    assert field is not None
+    field.setText("END")
+    window.new_conversation()
+    assert [one.stop.text for one in first.conversation.stops] == ["END"]
+
+
+async def test_the_button_of_the_stops_goes_to_the_list_also_when_the_panel_is_open(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    window.stop_panel.show()
+    window.chat.focus_composer()
+    click(window.chat.composer.stops)
+    assert QApplication.focusWidget() is window.stop_panel.editor.input

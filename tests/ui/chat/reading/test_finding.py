@@ -7,7 +7,6 @@ from PySide6.QtTest import QTest
 from engine.values.chat import ToolCall
 from engine.values.events import TextDelta
 from tests.support.answers.said import finished_run
-from tests.support.shown import Use
 from tests.ui.chat.reading.conversations import long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
@@ -55,77 +54,68 @@ def answer(window: MainWindow) -> AnswerView:
     return view
 
 
-def test_places_in_text_code_and_tables_are_counted_and_marked(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.take_in(rich_conversation())
-        await looking(window, "needle")
-        bar = window.chat.finding.bar
-        assert bar.count.text() == f"1 of {PLACES}"
-        assert len(answer(window).text_view.found_texts) == PLACES - 1
-        QTest.keyClick(keyboard(), Qt.Key.Key_Return)
-        assert bar.count.text() == f"2 of {PLACES}"
-        marks = answer(window).text_view.extraSelections()
-        accent = QColor(window.theme.colors.accent)
-        assert [mark.format.background().color() == accent for mark in marks] == [
-            True, False, False, False, False,
-        ]  # fmt: skip
-        shift = Qt.KeyboardModifier.ShiftModifier
-        for number in (1, PLACES):
-            QTest.keyClick(keyboard(), Qt.Key.Key_Return, shift)
-            assert bar.count.text() == f"{number} of {PLACES}", "behind the first comes the last"
-        QTest.mouseClick(bar.case, Qt.MouseButton.LeftButton)
-        await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
-        QTest.keyClick(bar.field, Qt.Key.Key_Escape)
-        assert not bar.isVisible()
-        assert answer(window).text_view.found_texts == []
-        assert keyboard() is window.chat.composer.input
-        bar.begin("needle")
-        await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
-
-    use(steps)
+async def test_places_in_text_code_and_tables_are_counted_and_marked(window: MainWindow) -> None:
+    window.workspace.take_in(rich_conversation())
+    await looking(window, "needle")
+    bar = window.chat.finding.bar
+    assert bar.count.text() == f"1 of {PLACES}"
+    assert len(answer(window).text_view.found_texts) == PLACES - 1
+    QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+    assert bar.count.text() == f"2 of {PLACES}"
+    marks = answer(window).text_view.extraSelections()
+    accent = QColor(window.theme.colors.accent)
+    assert [mark.format.background().color() == accent for mark in marks] == [
+        True, False, False, False, False,
+    ]  # fmt: skip
+    shift = Qt.KeyboardModifier.ShiftModifier
+    for number in (1, PLACES):
+        QTest.keyClick(keyboard(), Qt.Key.Key_Return, shift)
+        assert bar.count.text() == f"{number} of {PLACES}", "behind the first comes the last"
+    QTest.mouseClick(bar.case, Qt.MouseButton.LeftButton)
+    await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
+    QTest.keyClick(bar.field, Qt.Key.Key_Escape)
+    assert not bar.isVisible()
+    assert answer(window).text_view.found_texts == []
+    assert keyboard() is window.chat.composer.input
+    bar.begin("needle")
+    await eventually(lambda: bar.count.text() == f"1 of {PLACES - 1}")
 
 
-def test_places_far_from_the_screen_are_counted_and_shown(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.take_in(long_conversation())
-        column = window.chat.column
-        bar = column.verticalScrollBar()
-        await eventually(lambda: bar.maximum() > 2_000 and bar.value() == bar.maximum())
-        await looking(window, "bold words")
-        count = window.chat.finding.bar.count
-        assert count.text().endswith(" of 24")
-        assert int(count.text().split()[0]) > 12, "it begins with what is on the screen"
-        QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
-        QTest.keyClicks(keyboard(), "Answer 2:")
-        await eventually(lambda: count.text() == "1 of 1")
-        slot = column._stack.slots[5]
-        await eventually(lambda: slot.view is not None)
-        await eventually(lambda: 0 <= slot.top - bar.value() < 600)
-        QTest.keyClicks(keyboard(), " nowhere")
-        await eventually(lambda: count.text() == "Not found")
-        assert window.chat.finding.bar.field.accessibleDescription() == "Not found"
-
-    use(steps)
+async def test_places_far_from_the_screen_are_counted_and_shown(window: MainWindow) -> None:
+    window.workspace.take_in(long_conversation())
+    column = window.chat.column
+    bar = column.verticalScrollBar()
+    await eventually(lambda: bar.maximum() > 2_000 and bar.value() == bar.maximum())
+    await looking(window, "bold words")
+    count = window.chat.finding.bar.count
+    assert count.text().endswith(" of 24")
+    assert int(count.text().split()[0]) > 12, "it begins with what is on the screen"
+    QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClicks(keyboard(), "Answer 2:")
+    await eventually(lambda: count.text() == "1 of 1")
+    slot = column._stack.slots[5]
+    await eventually(lambda: slot.view is not None)
+    await eventually(lambda: 0 <= slot.top - bar.value() < 600)
+    QTest.keyClicks(keyboard(), " nowhere")
+    await eventually(lambda: count.text() == "Not found")
+    assert window.chat.finding.bar.field.accessibleDescription() == "Not found"
 
 
-def test_text_that_arrives_meanwhile_is_found_and_escape_ends_no_answer(
-    use: Use, scripted: ScriptedEngine
+async def test_text_that_arrives_meanwhile_is_found_and_escape_ends_no_answer(
+    window: MainWindow, scripted: ScriptedEngine
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        assert window.workspace.send("Is there a needle?")
-        await eventually(lambda: bool(scripted.generations))
-        await looking(window, "needle")
-        count = window.chat.finding.bar.count
-        assert count.text() == "1 of 1"
-        scripted.say(TextDelta("One needle, "), TextDelta("two needles."))
-        await eventually(lambda: count.text() == "1 of 3")
-        await eventually(lambda: len(answer(window).text_view.found_texts) == 2)
-        QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
-        assert not window.chat.finding.bar.isVisible()
-        assert window.workspace.current.is_running
-        assert scripted.cancelled == []
-
-    use(steps)
+    assert window.workspace.send("Is there a needle?")
+    await eventually(lambda: bool(scripted.generations))
+    await looking(window, "needle")
+    count = window.chat.finding.bar.count
+    assert count.text() == "1 of 1"
+    scripted.say(TextDelta("One needle, "), TextDelta("two needles."))
+    await eventually(lambda: count.text() == "1 of 3")
+    await eventually(lambda: len(answer(window).text_view.found_texts) == 2)
+    QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
+    assert not window.chat.finding.bar.isVisible()
+    assert window.workspace.current.is_running
+    assert scripted.cancelled == []
 
 
 def folded_conversation() -> Conversation:
@@ -141,41 +131,40 @@ def folded_conversation() -> Conversation:
     return Conversation("Folded", [asked, ConversationMessage("assistant", "", run)])
 
 
-def test_folded_thinking_results_and_files_are_searched_and_unfolded(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.take_in(folded_conversation())
-        await looking(window, "needle")
-        count = window.chat.finding.bar.count
-        asked, shown = window.chat.column.views
-        assert isinstance(asked, QuestionView)
-        assert isinstance(shown, AnswerView)
-        (file,), (card,) = asked.bubble.files, shown.calls.cards.values()
-        # The name of the file, its text, the question, the thinking, the answer, and of the call
-        # the name, the argument and the result.
-        assert count.text() == "1 of 8"
-        assert file.chip.name.is_found
-        assert not file.is_unfolded
+async def test_folded_thinking_results_and_files_are_searched_and_unfolded(
+    window: MainWindow,
+) -> None:
+    window.workspace.take_in(folded_conversation())
+    await looking(window, "needle")
+    count = window.chat.finding.bar.count
+    asked, shown = window.chat.column.views
+    assert isinstance(asked, QuestionView)
+    assert isinstance(shown, AnswerView)
+    (file,), (card,) = asked.bubble.files, shown.calls.cards.values()
+    # The name of the file, its text, the question, the thinking, the answer, and of the call
+    # the name, the argument and the result.
+    assert count.text() == "1 of 8"
+    assert file.chip.name.is_found
+    assert not file.is_unfolded
+    QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+    assert file.is_unfolded
+    assert file.text_view is not None
+    assert file.text_view.found_texts == ["needle"]
+    assert not shown.thinking.head.isChecked()
+    for _ in range(2):
         QTest.keyClick(keyboard(), Qt.Key.Key_Return)
-        assert file.is_unfolded
-        assert file.text_view is not None
-        assert file.text_view.found_texts == ["needle"]
-        assert not shown.thinking.head.isChecked()
-        for _ in range(2):
-            QTest.keyClick(keyboard(), Qt.Key.Key_Return)
-        assert count.text() == "4 of 8"
-        assert shown.thinking.text_view.isVisible()
-        assert shown.thinking.text_view.found_texts == ["needle"]
-        for _ in range(3):
-            QTest.keyClick(keyboard(), Qt.Key.Key_Return)
-        assert card.arguments is not None
-        assert card.arguments.found_texts == ["needle"]
-        assert not card.fold.isChecked()
+    assert count.text() == "4 of 8"
+    assert shown.thinking.text_view.isVisible()
+    assert shown.thinking.text_view.found_texts == ["needle"]
+    for _ in range(3):
         QTest.keyClick(keyboard(), Qt.Key.Key_Return)
-        assert count.text() == "8 of 8"
-        assert card.result.found_texts == ["needle"]
-        QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
-        assert card.result.found_texts == []
-        assert not file.chip.name.is_found
-        assert shown.thinking.head.isChecked(), "what was opened stays open to be read"
-
-    use(steps)
+    assert card.arguments is not None
+    assert card.arguments.found_texts == ["needle"]
+    assert not card.fold.isChecked()
+    QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+    assert count.text() == "8 of 8"
+    assert card.result.found_texts == ["needle"]
+    QTest.keyClick(keyboard(), Qt.Key.Key_Escape)
+    assert card.result.found_texts == []
+    assert not file.chip.name.is_found
+    assert shown.thinking.head.isChecked(), "what was opened stays open to be read"

@@ -11,7 +11,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
 
 from engine.values.events import TextDelta
-from tests.support.shown import Use
 from tests.ui.chat.reading.conversations import END, long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
@@ -50,235 +49,204 @@ def texts(conversation: Conversation) -> list[str]:
     return [message.said.split(":")[0] for message in conversation.messages]
 
 
-def test_a_message_is_copied_as_shown_or_as_markdown_or_the_selection_alone(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[-1]
-        clipboard = QApplication.clipboard()
-        choose(window, answer, "Copy")
-        assert clipboard.text().startswith("Answer 2: bold words.\nMore words follow.\n")
-        choose(window, answer, "Copy as Markdown")
-        assert clipboard.text().startswith("Answer 2: **bold** words.\n\n")
-        answer.text_view.moveCursor(QTextCursor.MoveOperation.Start)
-        answer.text_view.find("bold")
-        choose(window, answer, "Copy")
-        assert clipboard.text() == "bold"
-
-    use(steps)
-
-
-def test_a_selection_is_quoted_in_the_message_that_is_being_written(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[-1]
-        composer = window.chat.composer
-        composer.set_text("Look:")
-        answer.text_view.moveCursor(QTextCursor.MoveOperation.Start)
-        answer.text_view.find("bold words")
-        control = Qt.KeyboardModifier.ControlModifier
-        QTest.keyClick(window, Qt.Key.Key_Apostrophe, control)
-        assert composer.text == "Look:\n\n> bold words\n\n"
-        assert keyboard() is composer.input
-        QTest.keyClicks(keyboard(), "Why?")
-        assert composer.text.endswith("\n\nWhy?")
-
-    use(steps)
-
-
-def test_words_are_selected_and_quoted_by_the_keyboard_alone(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[-1]
-        text, column = answer.text_view, window.chat.column
-        bar = column.verticalScrollBar()
-
-        def is_seen(y: int) -> bool:
-            place = text.viewport().mapTo(column.viewport(), QPoint(0, y))
-            return column.viewport().rect().contains(place)
-
-        await eventually(lambda: is_seen(text.height()))
-        text.setFocus(Qt.FocusReason.TabFocusReason)
-        text.moveCursor(QTextCursor.MoveOperation.Start)
-        keys = Qt.Key
-        for _ in "Answer 2: ":
-            QTest.keyClick(text, keys.Key_Right)
-        for _ in range(3):
-            QTest.keyClick(text, keys.Key_Down, Qt.KeyboardModifier.ShiftModifier)
-        before = bar.value()
-        QTest.keyClick(text, keys.Key_PageUp)
-        assert bar.value() < before
-        bar.setValue(0)
-        QTest.keyClick(text, keys.Key_Left, Qt.KeyboardModifier.ShiftModifier)
-        assert is_seen(text.cursorRect().center().y())
-        QTest.keyClick(window, keys.Key_Apostrophe, Qt.KeyboardModifier.ControlModifier)
-        assert window.chat.composer.text.startswith("> bold words.\n")
-
-    use(steps)
-
-
-def test_the_reason_line_looks_different_while_it_has_the_focus(
-    use: Use,
+async def test_a_message_is_copied_as_shown_or_as_markdown_or_the_selection_alone(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[-1]
-        assert isinstance(answer, AnswerView)
-        answer.reason.setChecked(True)
-        assert keyboard() is not answer.reason
-        before = answer.reason.grab().toImage()
-        answer.reason.setFocus()
-        assert answer.reason.grab().toImage() != before
-
-    use(steps)
-
-
-def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        views = await talk(window)
-        conversation = window.workspace.current.conversation
-        before = texts(conversation)
-        choose(window, views[2], "Delete This and All Below")
-        assert texts(conversation) == before[:2]
-        bar = window.chat.handling.undo_bar
-        await eventually(bar.button.isVisible)
-        assert bar.button.accessibleName().startswith("Undo: ")
-        QTest.mouseClick(bar.button, Qt.MouseButton.LeftButton)
-        assert texts(conversation) == before
-        await eventually(lambda: len(window.chat.column.views) == 6)
-        choose(window, window.chat.column.views[-1], "Delete")
-        assert texts(conversation) == before[:5]
-        window.chat.header.stop_panel.setFocus()
-        QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
-        assert texts(conversation) == before
-
-    use(steps)
+    answer = (await talk(window))[-1]
+    clipboard = QApplication.clipboard()
+    choose(window, answer, "Copy")
+    assert clipboard.text().startswith("Answer 2: bold words.\nMore words follow.\n")
+    choose(window, answer, "Copy as Markdown")
+    assert clipboard.text().startswith("Answer 2: **bold** words.\n\n")
+    answer.text_view.moveCursor(QTextCursor.MoveOperation.Start)
+    answer.text_view.find("bold")
+    choose(window, answer, "Copy")
+    assert clipboard.text() == "bold"
 
 
-def test_deleting_one_version_shows_the_other_one(use: Use, scripted: ScriptedEngine) -> None:
-    async def steps(window: MainWindow) -> None:
-        views = await talk(window)
-        conversation = window.workspace.current.conversation
-        assert window.workspace.ask(ConversationSession.regenerate, views[-1].message)
-        await eventually(lambda: bool(scripted.generations))
-        scripted.say(TextDelta("Another answer"), END)
-        await eventually(lambda: not window.workspace.current.is_running)
-        assert conversation.messages[-1].said == "Another answer"
-        await eventually(lambda: window.chat.column.views[-1].message.said == "Another answer")
-        choose(window, window.chat.column.views[-1], "Delete")
-        assert conversation.messages[-1].said.startswith("Answer 2")
-
-    use(steps)
-
-
-def test_an_answer_is_edited_as_a_version_that_says_who_wrote_it(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[1]
-        assert isinstance(answer, AnswerView)
-        choose(window, answer, "Edit…")
-        QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
-        QTest.keyClicks(keyboard(), "My own")
-        QTest.keyClick(keyboard(), Qt.Key.Key_Return)
-        shown = window.workspace.current.conversation.messages
-        assert (shown[1].said, len(shown)) == ("My own", 6)
-        assert shown[1].run is not None
-        assert shown[1].run.state is RunState.WRITTEN
-        view = window.chat.column.answer_view(shown[1].run)
-        assert view is not None
-        assert view.reason.text() == "Written by you"
-        assert view.proceed.isVisibleTo(view), "the model can go on from it"
-        assert len(window.workspace.current.conversation.tree.versions(shown[1])) == 2
-
-    use(steps)
-
-
-def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        views = await talk(window)
-        source = window.workspace.current.conversation
-        window.workspace.current.stops.ensure("END")
-        window.workspace.settings.change_tools(ToolsInUse(("sums",)))
-        choose(window, views[3], "Branch to a New Conversation")
-        branch = window.workspace.current.conversation
-        assert branch is not source
-        assert branch.title == "Long (branch)"
-        assert texts(branch) == texts(source)[:4]
-        assert [stop.stop.text for stop in branch.stops] == ["END"]
-        assert branch.tools == ToolsInUse(("sums",))
-        assert {one.id for one in branch.tree}.isdisjoint(one.id for one in source.tree)
-
-    use(steps)
-
-
-def test_a_message_is_added_without_an_answer_and_asked_with_the_next_one(
-    use: Use, scripted: ScriptedEngine
+async def test_a_selection_is_quoted_in_the_message_that_is_being_written(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        composer = window.chat.composer
-        composer.set_text("Some context")
-        keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
-        QTest.keyClick(window, Qt.Key.Key_Return, keys)
-        conversation = window.workspace.current.conversation
-        assert texts(conversation) == ["Some context"]
-        assert (composer.text, scripted.requests) == ("", [])
-        assert window.chat.header.title.text() == "Some context"
-        assert window.workspace.send("And the question")
-        await eventually(lambda: bool(scripted.requests))
-        asked = [(one.role, one.content) for one in scripted.requests[0].messages]
-        assert asked == [("user", "Some context\n\nAnd the question")]
-
-    use(steps)
+    answer = (await talk(window))[-1]
+    composer = window.chat.composer
+    composer.set_text("Look:")
+    answer.text_view.moveCursor(QTextCursor.MoveOperation.Start)
+    answer.text_view.find("bold words")
+    control = Qt.KeyboardModifier.ControlModifier
+    QTest.keyClick(window, Qt.Key.Key_Apostrophe, control)
+    assert composer.text == "Look:\n\n> bold words\n\n"
+    assert keyboard() is composer.input
+    QTest.keyClicks(keyboard(), "Why?")
+    assert composer.text.endswith("\n\nWhy?")
 
 
-def test_a_question_without_an_answer_can_be_answered_later(
-    use: Use, scripted: ScriptedEngine
+async def test_words_are_selected_and_quoted_by_the_keyboard_alone(window: MainWindow) -> None:
+    answer = (await talk(window))[-1]
+    text, column = answer.text_view, window.chat.column
+    bar = column.verticalScrollBar()
+
+    def is_seen(y: int) -> bool:
+        place = text.viewport().mapTo(column.viewport(), QPoint(0, y))
+        return column.viewport().rect().contains(place)
+
+    await eventually(lambda: is_seen(text.height()))
+    text.setFocus(Qt.FocusReason.TabFocusReason)
+    text.moveCursor(QTextCursor.MoveOperation.Start)
+    keys = Qt.Key
+    for _ in "Answer 2: ":
+        QTest.keyClick(text, keys.Key_Right)
+    for _ in range(3):
+        QTest.keyClick(text, keys.Key_Down, Qt.KeyboardModifier.ShiftModifier)
+    before = bar.value()
+    QTest.keyClick(text, keys.Key_PageUp)
+    assert bar.value() < before
+    bar.setValue(0)
+    QTest.keyClick(text, keys.Key_Left, Qt.KeyboardModifier.ShiftModifier)
+    assert is_seen(text.cursorRect().center().y())
+    QTest.keyClick(window, keys.Key_Apostrophe, Qt.KeyboardModifier.ControlModifier)
+    assert window.chat.composer.text.startswith("> bold words.\n")
+
+
+async def test_the_reason_line_looks_different_while_it_has_the_focus(window: MainWindow) -> None:
+    answer = (await talk(window))[-1]
+    assert isinstance(answer, AnswerView)
+    answer.reason.setChecked(True)
+    assert keyboard() is not answer.reason
+    before = answer.reason.grab().toImage()
+    answer.reason.setFocus()
+    assert answer.reason.grab().toImage() != before
+
+
+async def test_a_deleted_message_goes_with_what_follows_it_and_comes_back(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        assert window.chat.handling.changes.add("Answer me")
-        await eventually(lambda: len(window.chat.column.views) == 1)
-        (question,) = window.chat.column.views
-        assert isinstance(question, QuestionView)
-        choose(window, question, "Generate an Answer")
-        await eventually(lambda: bool(scripted.generations))
-        scripted.say(TextDelta("Here"), END)
-        await eventually(lambda: not window.workspace.current.is_running)
-        assert texts(window.workspace.current.conversation) == ["Answer me", "Here"]
+    views = await talk(window)
+    conversation = window.workspace.current.conversation
+    before = texts(conversation)
+    choose(window, views[2], "Delete This and All Below")
+    assert texts(conversation) == before[:2]
+    bar = window.chat.handling.undo_bar
+    await eventually(bar.button.isVisible)
+    assert bar.button.accessibleName().startswith("Undo: ")
+    QTest.mouseClick(bar.button, Qt.MouseButton.LeftButton)
+    assert texts(conversation) == before
+    await eventually(lambda: len(window.chat.column.views) == 6)
+    choose(window, window.chat.column.views[-1], "Delete")
+    assert texts(conversation) == before[:5]
+    window.chat.header.stop_panel.setFocus()
+    QTest.keyClick(window, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert texts(conversation) == before
 
-    use(steps)
+
+async def test_deleting_one_version_shows_the_other_one(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    views = await talk(window)
+    conversation = window.workspace.current.conversation
+    assert window.workspace.ask(ConversationSession.regenerate, views[-1].message)
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(TextDelta("Another answer"), END)
+    await eventually(lambda: not window.workspace.current.is_running)
+    assert conversation.messages[-1].said == "Another answer"
+    await eventually(lambda: window.chat.column.views[-1].message.said == "Another answer")
+    choose(window, window.chat.column.views[-1], "Delete")
+    assert conversation.messages[-1].said.startswith("Answer 2")
 
 
-def test_the_button_below_a_message_opens_the_same_menu(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[-1]
-        QTest.mouseClick(answer.more, Qt.MouseButton.LeftButton)
-        menu = QApplication.activePopupWidget()
-        assert isinstance(menu, QMenu)
-        words = [one.text() for one in menu.actions() if one.text()]
-        assert words == [
-            "Copy", "Copy as Markdown", "Quote", "Edit…", "Branch to a New Conversation", "Speak",
-            "Delete",
-        ]  # fmt: skip
-        menu.close()
+async def test_an_answer_is_edited_as_a_version_that_says_who_wrote_it(window: MainWindow) -> None:
+    answer = (await talk(window))[1]
+    assert isinstance(answer, AnswerView)
+    choose(window, answer, "Edit…")
+    QTest.keyClick(keyboard(), Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClicks(keyboard(), "My own")
+    QTest.keyClick(keyboard(), Qt.Key.Key_Return)
+    shown = window.workspace.current.conversation.messages
+    assert (shown[1].said, len(shown)) == ("My own", 6)
+    assert shown[1].run is not None
+    assert shown[1].run.state is RunState.WRITTEN
+    view = window.chat.column.answer_view(shown[1].run)
+    assert view is not None
+    assert view.reason.text() == "Written by you"
+    assert view.proceed.isVisibleTo(view), "the model can go on from it"
+    assert len(window.workspace.current.conversation.tree.versions(shown[1])) == 2
 
-    use(steps)
+
+async def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(window: MainWindow) -> None:
+    views = await talk(window)
+    source = window.workspace.current.conversation
+    window.workspace.current.stops.ensure("END")
+    window.workspace.settings.change_tools(ToolsInUse(("sums",)))
+    choose(window, views[3], "Branch to a New Conversation")
+    branch = window.workspace.current.conversation
+    assert branch is not source
+    assert branch.title == "Long (branch)"
+    assert texts(branch) == texts(source)[:4]
+    assert [stop.stop.text for stop in branch.stops] == ["END"]
+    assert branch.tools == ToolsInUse(("sums",))
+    assert {one.id for one in branch.tree}.isdisjoint(one.id for one in source.tree)
+
+
+async def test_a_message_is_added_without_an_answer_and_asked_with_the_next_one(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    composer = window.chat.composer
+    composer.set_text("Some context")
+    keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier
+    QTest.keyClick(window, Qt.Key.Key_Return, keys)
+    conversation = window.workspace.current.conversation
+    assert texts(conversation) == ["Some context"]
+    assert (composer.text, scripted.requests) == ("", [])
+    assert window.chat.header.title.text() == "Some context"
+    assert window.workspace.send("And the question")
+    await eventually(lambda: bool(scripted.requests))
+    asked = [(one.role, one.content) for one in scripted.requests[0].messages]
+    assert asked == [("user", "Some context\n\nAnd the question")]
+
+
+async def test_a_question_without_an_answer_can_be_answered_later(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    assert window.chat.handling.changes.add("Answer me")
+    await eventually(lambda: len(window.chat.column.views) == 1)
+    (question,) = window.chat.column.views
+    assert isinstance(question, QuestionView)
+    choose(window, question, "Generate an Answer")
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(TextDelta("Here"), END)
+    await eventually(lambda: not window.workspace.current.is_running)
+    assert texts(window.workspace.current.conversation) == ["Answer me", "Here"]
+
+
+async def test_the_button_below_a_message_opens_the_same_menu(window: MainWindow) -> None:
+    answer = (await talk(window))[-1]
+    QTest.mouseClick(answer.more, Qt.MouseButton.LeftButton)
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    words = [one.text() for one in menu.actions() if one.text()]
+    assert words == [
+        "Copy", "Copy as Markdown", "Quote", "Edit…", "Branch to a New Conversation", "Speak",
+        "Delete",
+    ]  # fmt: skip
+    menu.close()
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="the Mac's own voice would speak")
-def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stopped(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_message_is_read_aloud_by_the_systems_program_until_it_is_stopped(
+    window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     voice, said = tmp_path / "espeak-ng", tmp_path / "said"
     voice.write_text(f'#!/bin/sh\ncat > "{said}.part"\nmv "{said}.part" "{said}"\nexec sleep 600\n')
     voice.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
     monkeypatch.setattr("ui.kit.speech._OTHERS", (("espeak-ng", "--stdin"),))
-
-    async def steps(window: MainWindow) -> None:
-        answer = (await talk(window))[-1]
-        speech = window.chat.handling.menu.speech
-        choose(window, answer, "Speak")
-        await eventually(said.exists)
-        assert said.read_text().startswith("Answer 2: bold words.")
-        assert speech.is_speaking
-        choose(window, answer, "Stop Speaking")
-        assert not speech.is_speaking
-
-    use(steps)
+    answer = (await talk(window))[-1]
+    speech = window.chat.handling.menu.speech
+    choose(window, answer, "Speak")
+    await eventually(said.exists)
+    assert said.read_text().startswith("Answer 2: bold words.")
+    assert speech.is_speaking
+    choose(window, answer, "Stop Speaking")
+    assert not speech.is_speaking
 
 
 def spoken_failure(window: MainWindow) -> str:
@@ -295,8 +263,12 @@ def spoken_failure(window: MainWindow) -> str:
         ("exit 3", "espeak-ng ended with code 3. Check that"),
     ],
 )
-def test_a_text_that_cannot_be_read_aloud_says_why(
-    script: str | None, said: str, use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_text_that_cannot_be_read_aloud_says_why(
+    script: str | None,
+    said: str,
+    window: MainWindow,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if script is not None:
         voice = tmp_path / "espeak-ng"
@@ -305,10 +277,6 @@ def test_a_text_that_cannot_be_read_aloud_says_why(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/nowhere")
     monkeypatch.setattr("ui.kit.speech._OTHERS", (("espeak-ng", "--stdin"),))
     monkeypatch.setattr("ui.kit.speech._MAC", (("espeak-ng", "--stdin"),))
-
-    async def steps(window: MainWindow) -> None:
-        choose(window, (await talk(window))[-1], "Speak")
-        await eventually(lambda: said in spoken_failure(window))
-        assert not window.chat.handling.menu.speech.is_speaking
-
-    use(steps)
+    choose(window, (await talk(window))[-1], "Speak")
+    await eventually(lambda: said in spoken_failure(window))
+    assert not window.chat.handling.menu.speech.is_speaking

@@ -3,7 +3,6 @@
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
-from tests.support.shown import Use
 from tests.ui.chat.reading.conversations import END, long_conversation
 from tests.ui.driving import ScriptedEngine, eventually
 from tests.ui.keyboard import keyboard
@@ -19,120 +18,108 @@ def press(*keys: Qt.Key) -> None:
         QTest.keyClick(keyboard(), key)
 
 
-def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_draft(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.take_in(long_conversation(3))
-        composer = window.chat.composer
-        composer.set_text("my draft")
-        press(UP)
-        assert composer.text == "Question 2"
-        assert window.workspace.current.conversation.draft == "my draft"
-        press(UP, UP, UP, UP)
-        assert composer.text == "Question 0"
-        press(DOWN)
-        assert composer.text == "Question 1"
-        QTest.keyClicks(keyboard(), " again")
-        press(UP, DOWN)
-        assert composer.text == "Question 1 again", "what was changed on the way stays"
-        press(DOWN, DOWN)
-        assert composer.text == "my draft"
-        press(DOWN)
-        assert composer.text == "my draft"
-
-    use(steps)
-
-
-def test_the_arrow_keys_stay_in_a_text_of_several_lines_until_its_edge(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.take_in(long_conversation(2))
-        composer = window.chat.composer
-        composer.set_text("one\ntwo")
-        press(UP)
-        assert composer.text == "one\ntwo"
-        press(UP)
-        assert composer.text == "Question 1"
-        press(DOWN)
-        assert composer.text == "one\ntwo"
-
-    use(steps)
-
-
-def test_a_draft_comes_back_after_an_earlier_prompt_was_sent(
-    use: Use, scripted: ScriptedEngine
+async def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_draft(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.take_in(long_conversation(2))
-        composer = window.chat.composer
-        composer.set_text("for later")
-        press(UP, Qt.Key.Key_Return)
-        await eventually(lambda: bool(scripted.generations))
-        assert window.workspace.current.conversation.messages[-2].typed == "Question 1"
-        assert composer.text == "for later"
-        scripted.say(END)
-        await eventually(lambda: not window.workspace.current.is_running)
-
-    use(steps)
-
-
-def test_a_draft_behind_a_changed_prompt_is_found_again_with_the_arrow_keys(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.take_in(long_conversation(2))
-        composer = window.chat.composer
-        composer.set_text("hidden draft")
-        press(UP)
-        QTest.keyClicks(keyboard(), "!")
-        window.new_conversation()
-        assert composer.text == ""
-        press(UP)
-        assert composer.text == "hidden draft"
-
-    use(steps)
+    window.workspace.take_in(long_conversation(3))
+    composer = window.chat.composer
+    composer.set_text("my draft")
+    press(UP)
+    assert composer.text == "Question 2"
+    assert window.workspace.current.conversation.draft == "my draft"
+    press(UP, UP, UP, UP)
+    assert composer.text == "Question 0"
+    press(DOWN)
+    assert composer.text == "Question 1"
+    QTest.keyClicks(keyboard(), " again")
+    press(UP, DOWN)
+    assert composer.text == "Question 1 again", "what was changed on the way stays"
+    press(DOWN, DOWN)
+    assert composer.text == "my draft"
+    press(DOWN)
+    assert composer.text == "my draft"
 
 
-def test_a_slash_offers_presets_filters_them_and_uses_one(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        presets = window.workspace.presets
-        composer, offers = window.chat.composer, window.chat.offers
-        QTest.keyClicks(keyboard(), "/")
-        assert offers.isVisible()
-        assert "No presets yet" in offers.item(0).text()
-        press(Qt.Key.Key_Backspace)
-        assert not offers.isVisible()
-        strict = ConversationSettings(temperature=0.0)
-        presets.keep(Preset("Strict answers", strict, (StopEntry.of("END"),)))
-        presets.keep(Preset("Very strict", strict))
-        presets.keep(Preset("Poems", ConversationSettings(temperature=1.0)))
-        QTest.keyClicks(keyboard(), "/")
-        assert offers.names == ["Poems", "Strict answers", "Very strict"]
-        QTest.keyClicks(keyboard(), "stri")
-        assert offers.names == ["Strict answers", "Very strict"]
-        press(DOWN)
-        assert composer.input.accessibleDescription() == "Very strict, preset 2 of 2"
-        press(DOWN, Qt.Key.Key_Tab)
-        current = window.workspace.current
-        assert current.conversation.settings.temperature == 0.0
-        assert [stop.stop.text for stop in current.stops.entries()] == ["END"]
-        assert (composer.text, offers.isVisible()) == ("", False)
-        assert keyboard() is composer.input
-
-    use(steps)
-
-
-def test_text_after_a_slash_that_is_not_a_preset_is_sent(
-    use: Use, scripted: ScriptedEngine
+async def test_the_arrow_keys_stay_in_a_text_of_several_lines_until_its_edge(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.presets.keep(Preset("etc", ConversationSettings()))
-        QTest.keyClicks(keyboard(), "/e")
-        assert window.chat.offers.names == ["etc"]
-        press(Qt.Key.Key_Escape)
-        assert not window.chat.offers.isVisible()
-        QTest.keyClicks(keyboard(), "tc/hosts?")
-        assert not window.chat.offers.isVisible(), "who closed the list does not want it"
-        press(Qt.Key.Key_Return)
-        await eventually(lambda: bool(scripted.requests))
-        assert scripted.requests[0].messages[-1].content == "/etc/hosts?"
-        scripted.say(END)
-        await eventually(lambda: not window.workspace.current.is_running)
+    window.workspace.take_in(long_conversation(2))
+    composer = window.chat.composer
+    composer.set_text("one\ntwo")
+    press(UP)
+    assert composer.text == "one\ntwo"
+    press(UP)
+    assert composer.text == "Question 1"
+    press(DOWN)
+    assert composer.text == "one\ntwo"
 
-    use(steps)
+
+async def test_a_draft_comes_back_after_an_earlier_prompt_was_sent(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    window.workspace.take_in(long_conversation(2))
+    composer = window.chat.composer
+    composer.set_text("for later")
+    press(UP, Qt.Key.Key_Return)
+    await eventually(lambda: bool(scripted.generations))
+    assert window.workspace.current.conversation.messages[-2].typed == "Question 1"
+    assert composer.text == "for later"
+    scripted.say(END)
+    await eventually(lambda: not window.workspace.current.is_running)
+
+
+async def test_a_draft_behind_a_changed_prompt_is_found_again_with_the_arrow_keys(
+    window: MainWindow,
+) -> None:
+    window.workspace.take_in(long_conversation(2))
+    composer = window.chat.composer
+    composer.set_text("hidden draft")
+    press(UP)
+    QTest.keyClicks(keyboard(), "!")
+    window.new_conversation()
+    assert composer.text == ""
+    press(UP)
+    assert composer.text == "hidden draft"
+
+
+async def test_a_slash_offers_presets_filters_them_and_uses_one(window: MainWindow) -> None:
+    presets = window.workspace.presets
+    composer, offers = window.chat.composer, window.chat.offers
+    QTest.keyClicks(keyboard(), "/")
+    assert offers.isVisible()
+    assert "No presets yet" in offers.item(0).text()
+    press(Qt.Key.Key_Backspace)
+    assert not offers.isVisible()
+    strict = ConversationSettings(temperature=0.0)
+    presets.keep(Preset("Strict answers", strict, (StopEntry.of("END"),)))
+    presets.keep(Preset("Very strict", strict))
+    presets.keep(Preset("Poems", ConversationSettings(temperature=1.0)))
+    QTest.keyClicks(keyboard(), "/")
+    assert offers.names == ["Poems", "Strict answers", "Very strict"]
+    QTest.keyClicks(keyboard(), "stri")
+    assert offers.names == ["Strict answers", "Very strict"]
+    press(DOWN)
+    assert composer.input.accessibleDescription() == "Very strict, preset 2 of 2"
+    press(DOWN, Qt.Key.Key_Tab)
+    current = window.workspace.current
+    assert current.conversation.settings.temperature == 0.0
+    assert [stop.stop.text for stop in current.stops.entries()] == ["END"]
+    assert (composer.text, offers.isVisible()) == ("", False)
+    assert keyboard() is composer.input
+
+
+async def test_text_after_a_slash_that_is_not_a_preset_is_sent(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    window.workspace.presets.keep(Preset("etc", ConversationSettings()))
+    QTest.keyClicks(keyboard(), "/e")
+    assert window.chat.offers.names == ["etc"]
+    press(Qt.Key.Key_Escape)
+    assert not window.chat.offers.isVisible()
+    QTest.keyClicks(keyboard(), "tc/hosts?")
+    assert not window.chat.offers.isVisible(), "who closed the list does not want it"
+    press(Qt.Key.Key_Return)
+    await eventually(lambda: bool(scripted.requests))
+    assert scripted.requests[0].messages[-1].content == "/etc/hosts?"
+    scripted.say(END)
+    await eventually(lambda: not window.workspace.current.is_running)

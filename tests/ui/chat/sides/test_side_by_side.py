@@ -1,16 +1,13 @@
 """One question with two answers: asked, shown, compared, and one of them kept."""
 
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QBoxLayout
 
 from engine.scheduling.service import Engine
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.columns.sides import SideColumn, SidesSheet
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
@@ -23,16 +20,8 @@ COUNT = "Count from 1 to 10, one number per line"
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            async with shown(main_window(engine, theme), quits=True) as window:
-                await eventually(lambda: window.workspace.model.stage == "ready")
-                await steps(window)
-
-        run(whole())
-
-    return use_window
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    return enter(lambda: opened(main_window(engine, theme), quits=True, is_ready=True))
 
 
 def sheet_of(window: MainWindow) -> SidesSheet:
@@ -63,47 +52,54 @@ async def ask(window: MainWindow, stops: str = "6", question: str = COUNT) -> No
     await ended(window)
 
 
-def test_a_question_is_answered_by_two_stop_lists_with_a_verdict_under_each(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window)
-        left, right = columns(window)
-        assert left.shown_text.split() == [str(number) for number in range(1, 11)]
-        assert right.shown_text.split() == ["1", "2", "3", "4", "5"]
-        assert "Stopped by" not in left.view.reason.text()
-        assert 'Stopped by "6"' in right.view.reason.text()
-        assert window.chat.composer.text == ""
-        assert "stops at" in right.detail.text()
-
-    use(steps)
-
-
-def test_the_stop_panel_tells_the_verdict_of_the_answer_that_is_chosen(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window)
-        left, right = columns(window)
-        verdict = window.stop_panel.verdict
-        assert verdict.sentence.text() == "The model finished its answer by itself."
-        right.view.reason.click()
-        assert "6" in verdict.sentence.text()
-        assert left.side.run is not None
-
-    use(steps)
+async def test_a_question_is_answered_by_two_stop_lists_with_verdicts_and_marks_where_they_differ(
+    window: MainWindow,
+) -> None:
+    await ask(window)
+    left, right = columns(window)
+    assert left.shown_text.split() == [str(number) for number in range(1, 11)]
+    assert right.shown_text.split() == ["1", "2", "3", "4", "5"]
+    assert "Stopped by" not in left.view.reason.text()
+    assert 'Stopped by "6"' in right.view.reason.text()
+    assert window.chat.composer.text == ""
+    assert "stops at" in right.detail.text()
+    assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
+    assert right.view.text_view.found_texts == []
+    assert window.chat.sides.words.text() == "The answers differ in 1 place, which is marked."
 
 
-def test_both_answers_are_running_at_the_same_time_and_one_stop_ends_both(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.composer.set_text("Output the whole alphabet from A to Z, then stop")
-        sheet = sheet_of(window)
-        sheet.buttons.accepted.emit()
-        sides = window.workspace.current.sides
-        assert sides is not None
-        assert [side.session.is_running for side in sides.sides] == [True, True]
-        assert not columns(window)[0].keep.isEnabled()
-        window.chat.stop_answer()
-        await ended(window)
-        assert all(run.is_over for run in sides.runs)
+async def test_the_stop_panel_tells_the_chosen_answers_verdict_and_the_inspector_compares_both(
+    window: MainWindow,
+) -> None:
+    await ask(window)
+    left, right = columns(window)
+    verdict = window.stop_panel.verdict
+    assert verdict.sentence.text() == "The model finished its answer by itself."
+    right.view.reason.click()
+    assert "6" in verdict.sentence.text()
+    window.chat.sides.compare.click()
+    inspector, shown_run = window.others.inspector, window.inspector.shown
+    assert inspector is not None
+    assert inspector.tabs.currentWidget() is inspector.compare
+    assert shown_run is not None
+    assert shown_run.run is left.side.run
+    assert inspector.compare.sentence.text().startswith("Both are identical for")
+    assert 'Stopped by "6"' in inspector.compare.page.toPlainText()
 
-    use(steps)
+
+async def test_both_answers_are_running_at_the_same_time_and_one_stop_ends_both(
+    window: MainWindow,
+) -> None:
+    window.chat.composer.set_text("Output the whole alphabet from A to Z, then stop")
+    sheet = sheet_of(window)
+    sheet.buttons.accepted.emit()
+    sides = window.workspace.current.sides
+    assert sides is not None
+    assert [side.session.is_running for side in sides.sides] == [True, True]
+    assert not columns(window)[0].keep.isEnabled()
+    window.chat.stop_answer()
+    await ended(window)
+    assert all(run.is_over for run in sides.runs)
 
 
 def test_the_list_says_answering_while_either_answer_is_written() -> None:
@@ -117,201 +113,146 @@ def test_the_list_says_answering_while_either_answer_is_written() -> None:
     assert conversation.is_running
 
 
-def test_what_differs_is_marked_in_both_columns(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window)
-        left, right = columns(window)
-        marked = " ".join(left.view.text_view.found_texts)
-        assert marked.split() == ["6", "7", "8", "9", "10"]
-        assert right.view.text_view.found_texts == []
-        assert window.chat.sides.words.text() == "The answers differ in 1 place, which is marked."
-
-    use(steps)
-
-
-def test_the_kept_answer_goes_on_with_its_stops_and_the_other_stays_as_a_version(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window)
-        left, right = columns(window)
-        kept = right.side.message
-        right.keep.click()
-        conversation = window.workspace.current.conversation
-        assert window.workspace.current.sides is None
-        assert conversation.messages[-1] is kept
-        assert len(conversation.tree.versions(conversation.messages[-1])) == 2
-        assert conversation.enabled_stops() == ("6",)
-        assert window.chat.column.isVisible()
-        assert window.workspace.send("Count from 1 to 7")
-        await eventually(lambda: not window.workspace.current.session.is_running)
-        run = conversation.messages[-1].run
-        assert run is not None
-        assert run.stops == ("6",)
-        del left
-
-    use(steps)
+async def test_the_kept_answer_goes_on_with_its_stops_and_the_other_stays_as_a_version(
+    window: MainWindow,
+) -> None:
+    await ask(window)
+    left, right = columns(window)
+    kept = right.side.message
+    right.keep.click()
+    conversation = window.workspace.current.conversation
+    assert window.workspace.current.sides is None
+    assert conversation.messages[-1] is kept
+    assert len(conversation.tree.versions(conversation.messages[-1])) == 2
+    assert conversation.enabled_stops() == ("6",)
+    assert window.chat.column.isVisible()
+    assert window.workspace.send("Count from 1 to 7")
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    run = conversation.messages[-1].run
+    assert run is not None
+    assert run.stops == ("6",)
+    del left
 
 
-def test_keeping_both_goes_on_with_the_left_answer_and_changes_no_setting(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window)
-        left, _ = columns(window)
-        wanted = left.side.message
-        window.chat.sides.leave.click()
-        conversation = window.workspace.current.conversation
-        assert conversation.messages[-1] is wanted
-        assert conversation.enabled_stops() == ()
-        assert len(conversation.tree.versions(conversation.messages[-1])) == 2
-
-    use(steps)
-
-
-def test_the_last_question_is_answered_again_where_nothing_is_written(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        assert window.workspace.send(COUNT)
-        await eventually(lambda: not window.workspace.current.session.is_running)
-        await ask(window, question="")
-        conversation = window.workspace.current.conversation
-        columns(window)[1].keep.click()
-        assert len(conversation.messages) == 2
-        assert len(conversation.tree.versions(conversation.messages[-1])) == 3
-
-    use(steps)
+async def test_keeping_both_goes_on_with_the_left_answer_and_changes_no_setting(
+    window: MainWindow,
+) -> None:
+    await ask(window)
+    left, _ = columns(window)
+    wanted = left.side.message
+    window.chat.sides.leave.click()
+    conversation = window.workspace.current.conversation
+    assert conversation.messages[-1] is wanted
+    assert conversation.enabled_stops() == ()
+    assert len(conversation.tree.versions(conversation.messages[-1])) == 2
 
 
-def test_a_changed_setting_affects_only_the_second_answer(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.composer.set_text(COUNT)
-        sheet = sheet_of(window)
-        sheet.max_tokens.setValue(3)
-        sheet.buttons.accepted.emit()
-        await ended(window)
-        left, right = columns(window)
-        assert left.side.run is not None
-        assert right.side.run is not None
-        assert (left.side.run.max_tokens, right.side.run.max_tokens) == (None, 3)
-        assert right.side.run.finished is not None
-        assert right.side.run.finished.stop.kind == "max_tokens"
-        assert right.detail.text() == "at most 3 tokens"
-        assert window.workspace.current.conversation.settings.max_tokens is None
-
-    use(steps)
+async def test_the_last_question_is_answered_again_where_nothing_is_written(
+    window: MainWindow,
+) -> None:
+    assert window.workspace.send(COUNT)
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    await ask(window, question="")
+    conversation = window.workspace.current.conversation
+    columns(window)[1].keep.click()
+    assert len(conversation.messages) == 2
+    assert len(conversation.tree.versions(conversation.messages[-1])) == 3
 
 
-def test_the_inspector_compares_the_two(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window)
-        left, right = columns(window)
-        window.chat.sides.compare.click()
-        inspector = window.others.inspector
-        assert inspector is not None
-        assert inspector.tabs.currentWidget() is inspector.compare
-        shown = window.inspector.shown
-        assert shown is not None
-        assert shown.run is left.side.run
-        assert inspector.compare.sentence.text().startswith("Both are identical for")
-        rows = inspector.compare.page.toPlainText()
-        assert 'Stopped by "6"' in rows
-        del right
-
-    use(steps)
+async def test_a_changed_setting_affects_only_the_second_answer(window: MainWindow) -> None:
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.max_tokens.setValue(3)
+    sheet.buttons.accepted.emit()
+    await ended(window)
+    left, right = columns(window)
+    assert left.side.run is not None
+    assert right.side.run is not None
+    assert (left.side.run.max_tokens, right.side.run.max_tokens) == (None, 3)
+    assert right.side.run.finished is not None
+    assert right.side.run.finished.stop.kind == "max_tokens"
+    assert right.detail.text() == "at most 3 tokens"
+    assert window.workspace.current.conversation.settings.max_tokens is None
 
 
-def test_an_invalid_stop_is_reported_in_the_sheet_and_no_question_is_sent(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.composer.set_text(COUNT)
-        sheet = sheet_of(window)
-        sheet.stops.setPlainText("\\q")
-        sheet.buttons.accepted.emit()
-        assert sheet.isVisible()
-        assert "\\q" in sheet.problem.text()
-        assert window.workspace.current.sides is None
-        sheet.reject()
-
-    use(steps)
-
-
-def test_while_two_answers_wait_to_be_kept_nothing_else_is_sent(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window)
-        composer = window.chat.composer
-        composer.set_text("another question")
-        assert not composer.action.isEnabled()
-        assert not window.workspace.send("another question")
-        assert composer.input.placeholderText() == "Keep one of the answers to go on"
-        columns(window)[0].keep.click()
-        assert composer.action.isEnabled()
-
-    use(steps)
+async def test_the_sheet_needs_a_question_and_reports_an_invalid_stop(window: MainWindow) -> None:
+    window.twice.ask()
+    assert window.twice.sheet is None
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.stops.setPlainText("\\q")
+    sheet.buttons.accepted.emit()
+    assert sheet.isVisible()
+    assert "\\q" in sheet.problem.text()
+    assert window.workspace.current.sides is None
+    sheet.reject()
 
 
-def test_another_conversation_may_be_shown_meanwhile(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.composer.set_text(COUNT)
-        sheet_of(window).buttons.accepted.emit()
-        first = window.workspace.current
-        window.workspace.new_conversation()
-        assert not window.chat.sides.isVisible()
-        await eventually(lambda: not first.is_running)
-        window.workspace.open(first.conversation)
-        assert window.chat.sides.isVisible()
-        assert [column.shown_text.split()[0] for column in columns(window)] == ["1", "1"]
-        assert first.sides is not None
-        assert all(run.state is RunState.FINISHED for run in first.sides.runs)
-
-    use(steps)
+async def test_while_two_answers_wait_to_be_kept_nothing_else_is_sent(window: MainWindow) -> None:
+    await ask(window)
+    composer = window.chat.composer
+    composer.set_text("another question")
+    assert not composer.action.isEnabled()
+    assert not window.workspace.send("another question")
+    assert composer.input.placeholderText() == "Keep one of the answers to go on"
+    columns(window)[0].keep.click()
+    assert composer.action.isEnabled()
 
 
-def test_the_columns_stand_below_one_another_where_the_window_is_narrow(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        page = window.chat.sides
-        window.resize(1280, 820)
-        await ask(window)
-        left, right = columns(window)
-        page.resize(1000, 700)
-        assert page._row.direction() == QBoxLayout.Direction.LeftToRight
-        page.resize(500, 700)
-        assert page._row.direction() == QBoxLayout.Direction.TopToBottom
-        del left, right
-
-    use(steps)
-
-
-def test_a_system_prompt_of_the_second_answer_is_not_the_conversations(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        settings = window.workspace.current.conversation.settings
-        window.workspace.settings.change(replace(settings, system_prompt="Be short."))
-        window.chat.composer.set_text(COUNT)
-        sheet = sheet_of(window)
-        sheet.system_prompt.setPlainText("Be long.")
-        sheet.buttons.accepted.emit()
-        await ended(window)
-        assert window.workspace.current.conversation.settings.system_prompt == "Be short."
-        assert columns(window)[1].detail.text() == "another system prompt"
-        columns(window)[1].keep.click()
-        assert window.workspace.current.conversation.settings.system_prompt == "Be long."
-
-    use(steps)
+async def test_another_conversation_may_be_shown_meanwhile(window: MainWindow) -> None:
+    window.chat.composer.set_text(COUNT)
+    sheet_of(window).buttons.accepted.emit()
+    first = window.workspace.current
+    window.workspace.new_conversation()
+    assert not window.chat.sides.isVisible()
+    await eventually(lambda: not first.is_running)
+    window.workspace.open(first.conversation)
+    assert window.chat.sides.isVisible()
+    assert [column.shown_text.split()[0] for column in columns(window)] == ["1", "1"]
+    assert first.sides is not None
+    assert all(run.state is RunState.FINISHED for run in first.sides.runs)
 
 
-def test_the_sheet_needs_a_question(use: Use, tmp_path: Path) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.twice.ask()
-        assert window.twice.sheet is None
+async def test_the_columns_stand_below_one_another_where_the_window_is_narrow(
+    window: MainWindow,
+) -> None:
+    page = window.chat.sides
+    window.resize(1280, 820)
+    await ask(window)
+    left, right = columns(window)
+    page.resize(1000, 700)
+    assert page._row.direction() == QBoxLayout.Direction.LeftToRight
+    page.resize(500, 700)
+    assert page._row.direction() == QBoxLayout.Direction.TopToBottom
+    del left, right
 
-    use(steps)
+
+async def test_a_system_prompt_of_the_second_answer_is_not_the_conversations(
+    window: MainWindow,
+) -> None:
+    settings = window.workspace.current.conversation.settings
+    window.workspace.settings.change(replace(settings, system_prompt="Be short."))
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.system_prompt.setPlainText("Be long.")
+    sheet.buttons.accepted.emit()
+    await ended(window)
+    assert window.workspace.current.conversation.settings.system_prompt == "Be short."
+    assert columns(window)[1].detail.text() == "another system prompt"
+    columns(window)[1].keep.click()
+    assert window.workspace.current.conversation.settings.system_prompt == "Be long."
 
 
-def test_the_sheet_says_that_neither_answer_can_call_the_conversations_tools(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.composer.set_text(COUNT)
-        plain = sheet_of(window)
-        assert not plain.no_tools.isVisible()
-        plain.reject()
-        await eventually(lambda: window.twice.sheet is None)
-        window.workspace.settings.change_tools(ToolsInUse(("sums",)))
-        sheet = sheet_of(window)
-        assert sheet.no_tools.isVisible()
-        assert sheet.no_tools.text().startswith("Tools are not used here")
-        sheet.reject()
-
-    use(steps)
+async def test_the_sheet_says_that_neither_answer_can_call_the_conversations_tools(
+    window: MainWindow,
+) -> None:
+    window.chat.composer.set_text(COUNT)
+    plain = sheet_of(window)
+    assert not plain.no_tools.isVisible()
+    plain.reject()
+    await eventually(lambda: window.twice.sheet is None)
+    window.workspace.settings.change_tools(ToolsInUse(("sums",)))
+    sheet = sheet_of(window)
+    assert sheet.no_tools.isVisible()
+    assert sheet.no_tools.text().startswith("Tools are not used here")
+    sheet.reject()

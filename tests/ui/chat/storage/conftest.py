@@ -1,9 +1,9 @@
 """A workspace on a file with more conversations than stay in memory."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,15 +11,11 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from tests.support.answers.said import finished_run
 from tests.support.outside.tool_hosts import no_tools
 from tests.support.shown import SilentServer
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-
-Steps = Callable[[Workspace, SqliteConversationStore], Coroutine[Any, Any, None]]
-
-Use = Callable[[Steps], None]
 
 COUNT = MOST_OPEN + 4
 
@@ -34,29 +30,54 @@ def said(number: int, messages: int = 2) -> Conversation:
     return made
 
 
+@asynccontextmanager
+async def workspace_on(
+    scripted: ScriptedEngine, path: Path
+) -> AsyncIterator[tuple[Workspace, SqliteConversationStore]]:
+    """A workspace on a file, as it is after a start."""
+    store = await open_store(path)
+    workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
+    try:
+        yield workspace, store
+    finally:
+        await workspace.finish()
+        workspace.deleteLater()
+        await store.close()
+
+
+@asynccontextmanager
+async def with_conversations(
+    scripted: ScriptedEngine, path: Path
+) -> AsyncIterator[tuple[Workspace, SqliteConversationStore]]:
+    store = await open_store(path)
+    for conversation in [said(number) for number in range(COUNT)]:
+        store.save(conversation)
+        store.save_messages(conversation, list(conversation.tree))
+    await store.close()
+    async with workspace_on(scripted, path) as started:
+        yield started
+
+
 @pytest.fixture
-def use(run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path) -> Use:
-    """Use a workspace on a file with some conversations, as it is after a start."""
+def started(
+    enter: Enter, scripted: ScriptedEngine, tmp_path: Path
+) -> Living[tuple[Workspace, SqliteConversationStore]]:
+    """A workspace on a file with some conversations."""
+    return enter(lambda: with_conversations(scripted, tmp_path / "conversations.db"))
 
-    def use_workspace(steps: Steps) -> None:
-        async def whole() -> None:
-            store = await open_store(tmp_path / "conversations.db")
-            for conversation in [said(number) for number in range(COUNT)]:
-                store.save(conversation)
-                store.save_messages(conversation, list(conversation.tree))
-            await store.close()
-            store = await open_store(tmp_path / "conversations.db")
-            workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
-            try:
-                await steps(workspace, store)
-            finally:
-                await workspace.finish()
-                workspace.deleteLater()
-                await store.close()
 
-        run(whole())
+@pytest.fixture
+def workspace(
+    enter: Enter, started: Living[tuple[Workspace, SqliteConversationStore]]
+) -> Living[Workspace]:
+    return enter(lambda: nullcontext(started.value[0]))
 
-    return use_workspace
+
+@pytest.fixture
+def store(
+    enter: Enter, started: Living[tuple[Workspace, SqliteConversationStore]]
+) -> Living[SqliteConversationStore]:
+    return enter(lambda: nullcontext(started.value[1]))
 
 
 def every(workspace: Workspace) -> list[Conversation]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
-from tests.ui.chat.storage.conftest import COUNT, Turns, Use, every, loaded, said
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.chat.storage.conftest import COUNT, Turns, every, loaded, said
+from tests.ui.driving import eventually
 from ui.chat.columns.problem_bar import TransferBar
 from ui.chat.session.traces import Traces
 from ui.chat.session.workspace import Workspace
@@ -42,101 +42,98 @@ def watched_parts(
     yield threads
 
 
-def test_export_all_goes_conversation_by_conversation_on_another_thread(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_export_all_goes_conversation_by_conversation_on_another_thread(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        at_once = len(loaded(workspace))
-        turns, seen = Turns(), []
-        files = workspace.files
-        files.transfers.changed.connect(
-            lambda: seen.append((turns.count, len(loaded(workspace)), files.transfers.now))
-        )
-        with watched_parts(monkeypatch) as threads:
-            files.export_all_to(tmp_path / "all.json")
-            await files.finish()
-        await turns.end()
-        assert len(threads) == len(every(workspace))
-        assert threading.get_ident() not in threads
-        steps_at = [count for count, _, now in seen if now is not None]
-        assert len(set(steps_at)) >= len(threads), "the window's loop turned between them"
-        assert {count for _, count, _ in seen} == {at_once}, "none stays in memory"
-        written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
-        texts = [one["messages"][0]["text"] for one in written["conversations"]]
-        assert sorted(texts) == sorted(f"question {n}.0" for n in range(COUNT))
-
-    use(steps)
+    at_once = len(loaded(workspace))
+    turns, seen = Turns(), []
+    files = workspace.files
+    files.transfers.changed.connect(
+        lambda: seen.append((turns.count, len(loaded(workspace)), files.transfers.now))
+    )
+    with watched_parts(monkeypatch) as threads:
+        files.export_all_to(tmp_path / "all.json")
+        await files.finish()
+    await turns.end()
+    assert len(threads) == len(every(workspace))
+    assert threading.get_ident() not in threads
+    steps_at = [count for count, _, now in seen if now is not None]
+    assert len(set(steps_at)) >= len(threads), "the window's loop turned between them"
+    assert {count for _, count, _ in seen} == {at_once}, "none stays in memory"
+    written = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    texts = [one["messages"][0]["text"] for one in written["conversations"]]
+    assert sorted(texts) == sorted(f"question {n}.0" for n in range(COUNT))
 
 
-def test_a_cancelled_export_leaves_the_file_that_was_there(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_cancelled_export_leaves_the_file_that_was_there(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "all.json").write_text("before")
-
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        files, written = workspace.files, []
-        files.written.connect(written.append)
-        gate = threading.Event()
-        with watched_parts(monkeypatch, gate) as threads:
-            files.export_all_to(folder / "all.json")
-            await eventually(lambda: len(threads) == 2)
-            files.transfers.cancel()
-            gate.set()
-            await files.finish()
-            assert len(threads) == 2
-        assert [path.name for path in folder.iterdir()] == ["all.json"]
-        assert (folder / "all.json").read_text() == "before"
-        assert written == []
-        assert files.transfers.now is None
-
-    use(steps)
-
-
-def test_an_export_that_cannot_be_written_says_why(use: Use, tmp_path: Path) -> None:
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        files, refused = workspace.files, []
-        files.refused.connect(refused.append)
-        files.export_all_to(tmp_path / "no folder" / "all.json")
+    files, written = workspace.files, []
+    files.written.connect(written.append)
+    gate = threading.Event()
+    with watched_parts(monkeypatch, gate) as threads:
+        files.export_all_to(folder / "all.json")
+        await eventually(lambda: len(threads) == 2)
+        files.transfers.cancel()
+        gate.set()
         await files.finish()
-        assert refused == ["all.json could not be written: there is no such file or folder."]
+        assert len(threads) == 2
+    assert [path.name for path in folder.iterdir()] == ["all.json"]
+    assert (folder / "all.json").read_text() == "before"
+    assert written == []
+    assert files.transfers.now is None
 
-    use(steps)
+
+async def test_an_export_that_cannot_be_written_says_why(
+    workspace: Workspace, store: SqliteConversationStore, tmp_path: Path
+) -> None:
+    files, refused = workspace.files, []
+    files.refused.connect(refused.append)
+    files.export_all_to(tmp_path / "no folder" / "all.json")
+    await files.finish()
+    assert refused == ["all.json could not be written: there is no such file or folder."]
 
 
-def test_an_export_has_what_can_be_read_and_names_the_rest(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_export_has_what_can_be_read_and_names_the_rest(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "all.json"
+    files, refused = workspace.files, []
+    files.refused.connect(refused.append)
+    unread = [one for one in every(workspace) if not one.is_loaded]
+    lost, real = unread[:5], store.read
 
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        files, refused = workspace.files, []
-        files.refused.connect(refused.append)
-        unread = [one for one in every(workspace) if not one.is_loaded]
-        lost, real = unread[:5], store.read
+    async def read(conversation: Conversation) -> list[ConversationMessage] | None:
+        return None if conversation in lost else await real(conversation)
 
-        async def read(conversation: Conversation) -> list[ConversationMessage] | None:
-            return None if conversation in lost else await real(conversation)
-
-        monkeypatch.setattr(store, "read", read)
-        files.export_all_to(path)
-        await files.finish()
-        assert len(json.loads(path.read_text())["conversations"]) == COUNT - 5
-        names = ", ".join(f"“{one.title}”" for one in lost[:3])
-        assert refused == [
-            f"{names} and 2 more conversations could not be read. all.json has the others."
-        ]
-        files.export_to(tmp_path / "one.json", lost[0])
-        await files.finish()
-        assert refused[1:] == [f"“{lost[0].title}” could not be read. Nothing was written."]
-        assert not (tmp_path / "one.json").exists()
-
-    use(steps)
+    monkeypatch.setattr(store, "read", read)
+    files.export_all_to(path)
+    await files.finish()
+    assert len(json.loads(path.read_text())["conversations"]) == COUNT - 5
+    names = ", ".join(f"“{one.title}”" for one in lost[:3])
+    assert refused == [
+        f"{names} and 2 more conversations could not be read. all.json has the others."
+    ]
+    files.export_to(tmp_path / "one.json", lost[0])
+    await files.finish()
+    assert refused[1:] == [f"“{lost[0].title}” could not be read. Nothing was written."]
+    assert not (tmp_path / "one.json").exists()
 
 
-def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
-    run: RunOnLoop, qapp: object, tmp_path: Path
+async def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
+    qapp: object, tmp_path: Path
 ) -> None:
     gate = threading.Event()
 
@@ -145,23 +142,20 @@ def test_a_transfer_shows_how_far_it_is_and_can_be_cancelled(
             await asyncio.to_thread(gate.wait)
             return [ConversationMessage("user", "x")]
 
-    async def steps() -> None:
-        store = SlowStore()
-        for number in range(3):
-            made = said(number)
-            made.unload("")
-            store.save(made)
-        files = ConversationFiles(store, ConversationList(store), PresetList(store), Traces())
-        bar = TransferBar(files.transfers)
-        files.export_all_to(tmp_path / "all.json")
-        assert not bar.isVisible(), "what is soon done needs no word"
-        await eventually(bar.isVisible)
-        assert bar.words.text() == "Exporting all conversations: 0 of 3"
-        bar.cancel.click()
-        gate.set()
-        await files.finish()
-        assert not bar.isVisible()
-        assert not (tmp_path / "all.json").exists()
-        bar.deleteLater()
-
-    run(steps())
+    store = SlowStore()
+    for number in range(3):
+        made = said(number)
+        made.unload("")
+        store.save(made)
+    files = ConversationFiles(store, ConversationList(store), PresetList(store), Traces())
+    bar = TransferBar(files.transfers)
+    files.export_all_to(tmp_path / "all.json")
+    assert not bar.isVisible(), "what is soon done needs no word"
+    await eventually(bar.isVisible)
+    assert bar.words.text() == "Exporting all conversations: 0 of 3"
+    bar.cancel.click()
+    gate.set()
+    await files.finish()
+    assert not bar.isVisible()
+    assert not (tmp_path / "all.json").exists()
+    bar.deleteLater()

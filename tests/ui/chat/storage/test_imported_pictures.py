@@ -13,9 +13,7 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import SqliteConversationStore, open_store
-from tests.support.outside.tool_hosts import no_tools
-from tests.support.shown import SilentServer
-from tests.ui.chat.storage.conftest import Use, every
+from tests.ui.chat.storage.conftest import every, workspace_on
 from tests.ui.driving import RunOnLoop, ScriptedEngine
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
@@ -120,12 +118,12 @@ async def titled(workspace: Workspace, title: str) -> Conversation:
     return one
 
 
-def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_them(
-    use: Use, run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path
+async def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_them(
+    scripted: ScriptedEngine, tmp_path: Path
 ) -> None:
     path, folder = chatgpt(tmp_path / "export.zip"), tmp_path / "pictures"
 
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+    async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, _store):
         preview = await looked_into(workspace, path)
         assert preview.found.left_out["picture"] == 2
         assert kept(folder) == {}, "a preview keeps nothing"
@@ -134,17 +132,9 @@ def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_them(
         assert sorted(kept(folder).values()) == sorted([PNG, JPEG])
         assert all(one.stat().st_mode & 0o077 == 0 for one in (folder, *folder.iterdir()))
 
-    use(steps)
-
     async def later(change: Callable[[Workspace, Conversation], None], title: str) -> None:
-        store = await open_store(tmp_path / "conversations.db")
-        workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
-        try:
+        async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, _store):
             change(workspace, await titled(workspace, title))
-        finally:
-            await workspace.finish()
-            workspace.deleteLater()
-            await store.close()
 
     def check(workspace: Workspace, cat: Conversation) -> None:
         (message,) = cat.messages
@@ -159,10 +149,10 @@ def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_them(
         assert twin.messages[0].files == message.files
         workspace.store.delete(cat)
 
-    run(later(check, "cat"))
-    run(later(lambda workspace, one: workspace.store.delete(one), "cat again"))
+    await later(check, "cat")
+    await later(lambda workspace, one: workspace.store.delete(one), "cat again")
     assert list(kept(folder).values()) == [PNG], "another question still has it"
-    run(later(lambda workspace, one: None, "none"))
+    await later(lambda workspace, one: None, "none")
     assert kept(folder) == {}
 
 
@@ -244,9 +234,7 @@ def lm_studio_answers(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("export", [chatgpt_answers, jan_answers, lm_studio_answers])
-def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
-    use: Use,
-    run: RunOnLoop,
+async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
     scripted: ScriptedEngine,
     theme: Theme,
     qtbot: QtBot,
@@ -255,7 +243,7 @@ def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
 ) -> None:
     path, archive = export(tmp_path / "export"), tmp_path / "all.zip"
 
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+    async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, store):
         preview = await looked_into(workspace, path)
         assert preview.found.left_out_words == ""
         await take(workspace, preview)
@@ -276,43 +264,37 @@ def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
         ]
         workspace.files.export_all_to(archive)
         await workspace.files.finish()
-
-    use(steps)
     before = kept(tmp_path / "pictures")
     assert before, "a start deletes only pictures that no message has"
 
     async def elsewhere() -> dict[str, bytes]:
-        store = await open_store(tmp_path / "second" / "conversations.db")
-        workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
-        try:
+        async with workspace_on(scripted, tmp_path / "second" / "conversations.db") as (
+            workspace,
+            store,
+        ):
             said = await take(workspace, await looked_into(workspace, archive))
             assert "Left out" not in said
             return kept(store.pictures_folder)
-        finally:
-            await workspace.finish()
-            workspace.deleteLater()
-            await store.close()
 
-    assert run(elsewhere()) == before
+    assert await elsewhere() == before
 
 
 @pytest.mark.parametrize("export", [jan, lm_studio])
-def test_pictures_of_other_programs_come_in_as_well(
-    use: Use, tmp_path: Path, export: Callable[[Path], Path]
+async def test_pictures_of_other_programs_come_in_as_well(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    export: Callable[[Path], Path],
 ) -> None:
     path = export(tmp_path / "export")
-
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        preview = await looked_into(workspace, path)
-        assert preview.found.left_out == {"picture": 1}
-        assert preview.found.unread == []
-        await take(workspace, preview)
-        (message,) = (await titled(workspace, "One")).messages
-        picture, other = message.files
-        assert (store.pictures_folder / picture.picture_file).read_bytes() == PNG
-        assert other.picture_file == ""
-
-    use(steps)
+    preview = await looked_into(workspace, path)
+    assert preview.found.left_out == {"picture": 1}
+    assert preview.found.unread == []
+    await take(workspace, preview)
+    (message,) = (await titled(workspace, "One")).messages
+    picture, other = message.files
+    assert (store.pictures_folder / picture.picture_file).read_bytes() == PNG
+    assert other.picture_file == ""
 
 
 def unpacked(folder: Path) -> Path:
@@ -351,35 +333,27 @@ def test_pictures_beside_what_was_chosen_come_in_unless_they_are_links(
     assert left_out() == 1
 
 
-def test_our_archive_takes_pictures_to_another_computer(
-    use: Use, run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path
+async def test_our_archive_takes_pictures_to_another_computer(
+    scripted: ScriptedEngine, tmp_path: Path
 ) -> None:
     archive, bare = tmp_path / "all.zip", tmp_path / "all.json"
 
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
+    async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, _store):
         await take(workspace, await looked_into(workspace, lm_studio(tmp_path / "export")))
         for path in (archive, bare):
             workspace.files.export_all_to(path)
             await workspace.files.finish()
 
-    use(steps)
-
     async def elsewhere(path: Path, folder: Path) -> tuple[str, dict[str, bytes]]:
-        store = await open_store(folder / "conversations.db")
-        workspace = Workspace(scripted, SilentServer(), store, no_tools())  # type: ignore[arg-type]
-        try:
+        async with workspace_on(scripted, folder / "conversations.db") as (workspace, store):
             said = await take(workspace, await looked_into(workspace, path))
             (message,) = (await titled(workspace, "One")).messages
             assert message.files[0].name == "1727 - cat.png"
             return said, kept(store.pictures_folder)
-        finally:
-            await workspace.finish()
-            workspace.deleteLater()
-            await store.close()
 
-    said, pictures = run(elsewhere(archive, tmp_path / "second"))
+    said, pictures = await elsewhere(archive, tmp_path / "second")
     assert ("Left out" in said, list(pictures.values())) == (False, [PNG])
-    said, pictures = run(elsewhere(bare, tmp_path / "third"))
+    said, pictures = await elsewhere(bare, tmp_path / "third")
     assert ("Left out: 1 picture." in said, pictures) == (True, {})
 
 

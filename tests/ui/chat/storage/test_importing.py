@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
-from tests.ui.chat.storage.conftest import Turns, Use, loaded, said
+from tests.ui.chat.storage.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
@@ -19,36 +19,38 @@ from ui.records.exchange.archive import conversations_json
 from ui.records.messages import ConversationMessage
 
 
-def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "many.json"
-    many = [said(100 + number, 2) for number in range(20)]
-    path.write_text(conversations_json([said(99, 600), *many]), encoding="utf-8")
+    many = [said(100 + number, 2) for number in range(8)]
+    path.write_text(conversations_json([said(99, 120), *many]), encoding="utf-8")
+    turns, counts, sizes = Turns(), [], []
+    real_save = store.save_messages
 
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        turns, counts, sizes = Turns(), [], []
-        real_save = store.save_messages
+    def save(conversation: Conversation, messages: Sequence[ConversationMessage]) -> None:
+        counts.append(turns.count)
+        sizes.append(len(messages))
+        real_save(conversation, messages)
 
-        def save(conversation: Conversation, messages: Sequence[ConversationMessage]) -> None:
-            counts.append(turns.count)
-            sizes.append(len(messages))
-            real_save(conversation, messages)
-
-        monkeypatch.setattr(store, "save_messages", save)
-        workspace.files.import_from(path)
-        await workspace.files.finish()
-        await turns.end()
-        assert max(sizes) <= 50
-        assert sum(sizes) == 640
-        assert len(set(counts)) == len(counts), "the window's loop turned between the steps"
-        await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN)
-
-    use(steps)
+    monkeypatch.setattr(store, "save_messages", save)
+    workspace.files.import_from(path)
+    await workspace.files.finish()
+    await turns.end()
+    assert max(sizes) <= 50
+    assert sum(sizes) == 136
+    assert len(set(counts)) == len(counts), "the window's loop turned between the steps"
+    await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN)
 
 
-def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = conversations_json([said(1, 2)])
     too_large, some = tmp_path / "large.json", tmp_path / "some.json"
@@ -58,57 +60,48 @@ def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     listed = [{"conversation_id": "1", "mapping": {"q": {"message": question}}}]
     values = "[" + ",".join(['{"a":{}}'] * 180_000) + "]"
     some.write_text(f'[{{"mapping":{values}}},{json.dumps(listed[0])}]', encoding="utf-8")
-
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        refused: list[str] = []
-        workspace.files.refused.connect(refused.append)
-        before = workspace.conversations.rowCount()
-        workspace.files.import_from(too_large)
-        await workspace.files.finish()
-        assert refused.pop().startswith("large.json is too large: this computer can import files")
-        assert workspace.conversations.rowCount() == before
-        monkeypatch.setattr(conversation_imports, "_most_bytes", lambda: 1 << 30)
-        looked: list[ImportPreview] = []
-        workspace.files.imports.looked.connect(looked.append)
-        workspace.files.imports.look_into(some)
-        await workspace.files.finish()
-        assert looked[0].found.damaged == [
-            "conversations[0]: it is too large: it has too many values"
-        ]
-        workspace.files.imports.take(looked[0], looked[0].new)
-        await workspace.files.finish()
-        assert refused == []
-        assert workspace.conversations.rowCount() == before + 1
-
-    use(steps)
+    refused: list[str] = []
+    workspace.files.refused.connect(refused.append)
+    before = workspace.conversations.rowCount()
+    workspace.files.import_from(too_large)
+    await workspace.files.finish()
+    assert refused.pop().startswith("large.json is too large: this computer can import files")
+    assert workspace.conversations.rowCount() == before
+    monkeypatch.setattr(conversation_imports, "_most_bytes", lambda: 1 << 30)
+    looked: list[ImportPreview] = []
+    workspace.files.imports.looked.connect(looked.append)
+    workspace.files.imports.look_into(some)
+    await workspace.files.finish()
+    assert looked[0].found.damaged == ["conversations[0]: it is too large: it has too many values"]
+    workspace.files.imports.take(looked[0], looked[0].new)
+    await workspace.files.finish()
+    assert refused == []
+    assert workspace.conversations.rowCount() == before + 1
 
 
-def test_an_export_that_ends_its_process_leaves_the_window_and_says_so(
-    use: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_export_that_ends_its_process_leaves_the_window_and_says_so(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = tmp_path / "many.json"
     path.write_text(conversations_json([said(1, 2)]))
     monkeypatch.setattr("ui.records.exchange.export_reader._MODULE", "no.such.module")
-
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        refused: list[str] = []
-        workspace.files.refused.connect(refused.append)
-        workspace.files.imports.look_into(path)
-        await workspace.files.finish()
-        (words,) = refused
-        assert words.startswith("many.json could not be imported: it takes too much memory to read")
-
-    use(steps)
+    refused: list[str] = []
+    workspace.files.refused.connect(refused.append)
+    workspace.files.imports.look_into(path)
+    await workspace.files.finish()
+    (words,) = refused
+    assert words.startswith("many.json could not be imported: it takes too much memory to read")
 
 
-def test_a_pipe_instead_of_an_archive_blocks_nothing(use: Use, tmp_path: Path) -> None:
+async def test_a_pipe_instead_of_an_archive_blocks_nothing(
+    workspace: Workspace, store: SqliteConversationStore, tmp_path: Path
+) -> None:
     os.mkfifo(tmp_path / "pipe.json")
-
-    async def steps(workspace: Workspace, store: SqliteConversationStore) -> None:
-        refused: list[str] = []
-        workspace.files.refused.connect(refused.append)
-        workspace.files.import_from(tmp_path / "pipe.json")
-        await workspace.files.finish()
-        assert refused == ["pipe.json could not be read: it is not a regular file."]
-
-    use(steps)
+    refused: list[str] = []
+    workspace.files.refused.connect(refused.append)
+    workspace.files.import_from(tmp_path / "pipe.json")
+    await workspace.files.finish()
+    assert refused == ["pipe.json could not be read: it is not a regular file."]

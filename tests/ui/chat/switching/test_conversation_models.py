@@ -13,7 +13,7 @@ from engine.inference.loader import load_model
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.chat.messages.answer_view import PromptProgressBar
 from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
@@ -35,252 +35,212 @@ class Held:
         return load_model(folder, on_progress=on_progress, **options)
 
 
-def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for_a_message(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for_a_message(
+    several: SeveralModels,
 ) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path) as several:
-            await several.load("alpha")
-            assert (await several.ask()).model_id == "alpha"
-            first = several.workspace.current.conversation
-            several.workspace.new_conversation()
-            await several.load("beta")
-            assert (await several.ask()).model_id == "beta"
-            second = several.workspace.current.conversation
+    await several.load("alpha")
+    assert (await several.ask()).model_id == "alpha"
+    first = several.workspace.current.conversation
+    several.workspace.new_conversation()
+    await several.load("beta")
+    assert (await several.ask()).model_id == "beta"
+    second = several.workspace.current.conversation
 
-            several.workspace.open(first)
-            assert several.answering.stage == "unloaded"
-            assert several.header.name.text() == "alpha, not loaded"
-            assert several.engine.model is not None
-            assert several.engine.model.id == "beta"
-            answered = await several.ask("Count from 1 to 4")
-            assert (answered.model_id, answered.state) == ("alpha", RunState.FINISHED)
-            assert several.engine.model.id == "alpha"
-            assert several.header.name.text() == "alpha"
+    several.workspace.open(first)
+    assert several.answering.stage == "unloaded"
+    assert several.header.name.text() == "alpha, not loaded"
+    assert several.engine.model is not None
+    assert several.engine.model.id == "beta"
+    answered = await several.ask("Count from 1 to 4")
+    assert (answered.model_id, answered.state) == ("alpha", RunState.FINISHED)
+    assert several.engine.model.id == "alpha"
+    assert several.header.name.text() == "alpha"
 
-            several.workspace.open(second)
-            assert several.header.name.text() == "beta, not loaded"
-
-    run(play())
+    several.workspace.open(second)
+    assert several.header.name.text() == "beta, not loaded"
 
 
-def test_a_model_behind_a_link_has_one_name_in_every_conversation(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_model_behind_a_link_has_one_name_in_every_conversation(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        (tmp_path / "models").mkdir()
-        (tmp_path / "models" / "linked").symlink_to(demo_model_path)
-        several = SeveralModels(theme, tmp_path, demo_model_path, names=("alpha",), at_once=True)
-        # The program opens the model that was used last before it has looked for others.
-        several.workspace.model.begin_to_load(demo_model_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "linked").symlink_to(demo_model_path)
+    several = SeveralModels(theme, tmp_path, demo_model_path, names=("alpha",), at_once=True)
+    # The program opens the model that was used last before it has looked for others.
+    several.workspace.model.begin_to_load(demo_model_path)
+    await eventually(lambda: several.answering.stage == "ready")
+    assert several.answering.name == "demo-model"
+    async with several:
+        await eventually(lambda: several.answering.name == "linked")
+        assert (await several.ask()).model_id == "linked"
+        several.workspace.new_conversation()
+        assert several.answering.name == "linked"
+        several.workspace.new_conversation()
+        await several.load("linked")
+        assert (await several.ask()).model_id == "linked"
+        assert several.header.name.text() == "linked"
+
+
+async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answered(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    held = Held()
+    engine = Engine(loader=held)
+    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
+        several.answering.choose(several.folder / "alpha")
+        await eventually(lambda: several.header.name.text() == "Loading alpha… 40 %")
+        composer = several.window.chat.composer
+        composer.input.setPlainText("Count from 1 to 3")
+        assert composer.action.isEnabled()
+        composer.action.click()
+        assert composer.text == ""
+        waiting = several.workspace.current.conversation.messages[-1].run
+        assert waiting is not None
+        assert waiting.is_loading
+        composer.input.setPlainText("the next one is written meanwhile")
+        held.goes_on.set()
+        await eventually(lambda: waiting.is_over)
+        assert (waiting.state, waiting.model_id) == (RunState.FINISHED, "alpha")
+        assert waiting.text == "1, 2, 3"
+        assert composer.text == "the next one is written meanwhile"
+
+
+async def test_a_message_no_longer_waits_for_a_load_that_has_ended(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    held, accepts = Held(), asyncio.Event()
+
+    class SlowToAccept(Engine):
+        async def generate(self, request: GenerationRequest) -> Generation:
+            await accepts.wait()
+            return await super().generate(request)
+
+    engine = SlowToAccept(loader=held)
+    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
+        several.answering.choose(several.folder / "alpha")
+        assert several.workspace.send("Count from 1 to 3")
+        bar = several.window.chat.column.findChild(PromptProgressBar)
+        assert bar is not None
+        words = bar.findChild(QLabel)
+        assert words.text() == "Waiting for alpha to load…"
+        held.goes_on.set()
+        await eventually(lambda: words.text() == "Waiting for the model…")
+        accepts.set()
+        await eventually(lambda: not several.workspace.current.session.is_running)
+
+
+async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_their_own(
+    several: SeveralModels,
+) -> None:
+    conversations = []
+    for name in ("alpha", "beta"):
+        several.workspace.new_conversation()
+        await several.load(name)
+        await several.ask()
+        conversations.append(several.workspace.current.conversation)
+    runs = []
+    for conversation in conversations:
+        several.workspace.open(conversation)
+        assert several.workspace.send("Count from 1 to 9")
+        run = several.workspace.current.session.run
+        assert run is not None
+        runs.append((conversation.model, run))
+    await eventually(lambda: all(run.is_over for _, run in runs))
+    for choice, run in runs:
+        assert choice is not None
+        assert (run.state, run.model_id) == (RunState.FINISHED, choice.name)
+        assert run.text == "1, 2, 3, 4, 5, 6, 7, 8, 9"
+
+
+async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    held = Held()
+    engine = Engine(loader=held)
+    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
+        several.answering.choose(several.folder / "alpha")
+        composer = several.window.chat.composer
+        composer.input.setPlainText("Count from 1 to 3")
+        composer.action.click()
+        waiting = several.workspace.current.conversation.messages[-1].run
+        assert waiting is not None
+        await eventually(lambda: several.header.name.text() == "Loading alpha… 40 %")
+        several.header.cancel.click()
+        await eventually(lambda: waiting.is_over)
+        assert waiting.state is RunState.REFUSED
+        assert waiting.refusal == "Loading was cancelled."
+        assert composer.text == ""
+        assert several.workspace.current.conversation.messages[-2].text == "Count from 1 to 3"
+        assert not several.header.cancel.isVisible()
+        held.goes_on.set()
+
+
+async def test_an_answer_that_waits_for_its_model_can_be_stopped(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    held = Held()
+    engine = Engine(loader=held)
+    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
+        several.answering.choose(several.folder / "alpha")
+        assert several.workspace.send("Count from 1 to 3")
+        waiting = several.workspace.current.session.run
+        assert waiting is not None
+        several.workspace.current.cancel()
+        await eventually(lambda: waiting.is_over)
+        assert waiting.finished is not None
+        assert waiting.finished.stop.kind == "cancelled"
+        held.goes_on.set()
         await eventually(lambda: several.answering.stage == "ready")
-        assert several.answering.name == "demo-model"
-        async with several:
-            await eventually(lambda: several.answering.name == "linked")
-            assert (await several.ask()).model_id == "linked"
-            several.workspace.new_conversation()
-            assert several.answering.name == "linked"
-            several.workspace.new_conversation()
-            await several.load("linked")
-            assert (await several.ask()).model_id == "linked"
-            assert several.header.name.text() == "linked"
-
-    run(play())
+        assert (await several.ask()).state is RunState.FINISHED
 
 
-def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answered(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_missing_model_is_named_and_others_are_offered(several: SeveralModels) -> None:
+    await several.load("alpha")
+    await several.ask()
+    first = several.workspace.current.conversation
+    several.workspace.new_conversation()
+    await several.load("beta")
+    shutil.rmtree(several.folder / "alpha")
+    several.workspace.open(first)
+    bar, composer = several.window.chat.gone, several.window.chat.composer
+    await eventually(bar.isVisible)
+    assert bar.words.text() == "alpha is no longer on this computer."
+    assert several.header.name.text() == "alpha is gone"
+    composer.input.setPlainText("Count from 1 to 3")
+    assert not composer.action.isEnabled()
+    bar.choose.click()
+    assert several.switcher.isVisible()
+    several.switcher.close()
+    assert bar.use.text() == "Use beta"
+    bar.use.click()
+    assert not bar.isVisible()
+    assert (await several.ask()).model_id == "beta"
+    assert first.model is not None
+    assert first.model.name == "beta"
+
+
+async def test_a_model_that_was_moved_is_found_again_by_its_name(
+    several: SeveralModels, tmp_path: Path
 ) -> None:
-    async def play() -> None:
-        held = Held()
-        engine = Engine(loader=held)
-        async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-            several.answering.choose(several.folder / "alpha")
-            await eventually(lambda: several.header.name.text() == "Loading alpha… 40 %")
-            composer = several.window.chat.composer
-            composer.input.setPlainText("Count from 1 to 3")
-            assert composer.action.isEnabled()
-            composer.action.click()
-            assert composer.text == ""
-            waiting = several.workspace.current.conversation.messages[-1].run
-            assert waiting is not None
-            assert waiting.is_loading
-            composer.input.setPlainText("the next one is written meanwhile")
-            held.goes_on.set()
-            await eventually(lambda: waiting.is_over)
-            assert (waiting.state, waiting.model_id) == (RunState.FINISHED, "alpha")
-            assert waiting.text == "1, 2, 3"
-            assert composer.text == "the next one is written meanwhile"
-
-    run(play())
+    conversation = several.workspace.current.conversation
+    conversation.model = ChosenModel("beta", tmp_path / "elsewhere" / "beta")
+    several.answering.look_again()
+    there = (several.folder / "beta").resolve()
+    await eventually(lambda: conversation.model == ChosenModel("beta", there))
+    assert (await several.ask()).model_id == "beta"
 
 
-def test_a_message_no_longer_waits_for_a_load_that_has_ended(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_chosen_model_that_cannot_be_loaded_leaves_the_earlier_one(
+    several: SeveralModels,
 ) -> None:
-    async def play() -> None:
-        held, accepts = Held(), asyncio.Event()
-
-        class SlowToAccept(Engine):
-            async def generate(self, request: GenerationRequest) -> Generation:
-                await accepts.wait()
-                return await super().generate(request)
-
-        engine = SlowToAccept(loader=held)
-        async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-            several.answering.choose(several.folder / "alpha")
-            assert several.workspace.send("Count from 1 to 3")
-            bar = several.window.chat.column.findChild(PromptProgressBar)
-            assert bar is not None
-            words = bar.findChild(QLabel)
-            assert words.text() == "Waiting for alpha to load…"
-            held.goes_on.set()
-            await eventually(lambda: words.text() == "Waiting for the model…")
-            accepts.set()
-            await eventually(lambda: not several.workspace.current.session.is_running)
-
-    run(play())
-
-
-def test_messages_of_two_conversations_on_two_models_are_each_answered_by_their_own(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path) as several:
-            runs = []
-            conversations = []
-            for name in ("alpha", "beta"):
-                several.workspace.new_conversation()
-                await several.load(name)
-                await several.ask()
-                conversations.append(several.workspace.current.conversation)
-            for _ in range(2):
-                for conversation in conversations:
-                    several.workspace.open(conversation)
-                    session = several.workspace.current.session
-                    await eventually(lambda session=session: not session.is_running)  # type: ignore[misc]
-                    assert several.workspace.send("Count from 1 to 9")
-                    run = session.run
-                    assert run is not None
-                    runs.append((conversation.model, run))
-            await eventually(lambda: all(run.is_over for _, run in runs))
-            for choice, run in runs:
-                assert choice is not None
-                assert (run.state, run.model_id) == (RunState.FINISHED, choice.name)
-                assert run.text == "1, 2, 3, 4, 5, 6, 7, 8, 9"
-
-    run(play())
-
-
-def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        held = Held()
-        engine = Engine(loader=held)
-        async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-            several.answering.choose(several.folder / "alpha")
-            composer = several.window.chat.composer
-            composer.input.setPlainText("Count from 1 to 3")
-            composer.action.click()
-            waiting = several.workspace.current.conversation.messages[-1].run
-            assert waiting is not None
-            await eventually(lambda: several.header.name.text() == "Loading alpha… 40 %")
-            several.header.cancel.click()
-            await eventually(lambda: waiting.is_over)
-            assert waiting.state is RunState.REFUSED
-            assert waiting.refusal == "Loading was cancelled."
-            assert composer.text == ""
-            assert several.workspace.current.conversation.messages[-2].text == "Count from 1 to 3"
-            assert not several.header.cancel.isVisible()
-            held.goes_on.set()
-
-    run(play())
-
-
-def test_an_answer_that_waits_for_its_model_can_be_stopped(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        held = Held()
-        engine = Engine(loader=held)
-        async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-            several.answering.choose(several.folder / "alpha")
-            assert several.workspace.send("Count from 1 to 3")
-            waiting = several.workspace.current.session.run
-            assert waiting is not None
-            several.workspace.current.cancel()
-            await eventually(lambda: waiting.is_over)
-            assert waiting.finished is not None
-            assert waiting.finished.stop.kind == "cancelled"
-            held.goes_on.set()
-            await eventually(lambda: several.answering.stage == "ready")
-            assert (await several.ask()).state is RunState.FINISHED
-
-    run(play())
-
-
-def test_a_missing_model_is_named_and_others_are_offered(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path) as several:
-            await several.load("alpha")
-            await several.ask()
-            first = several.workspace.current.conversation
-            several.workspace.new_conversation()
-            await several.load("beta")
-            shutil.rmtree(several.folder / "alpha")
-            several.workspace.open(first)
-            bar, composer = several.window.chat.gone, several.window.chat.composer
-            await eventually(bar.isVisible)
-            assert bar.words.text() == "alpha is no longer on this computer."
-            assert several.header.name.text() == "alpha is gone"
-            composer.input.setPlainText("Count from 1 to 3")
-            assert not composer.action.isEnabled()
-            bar.choose.click()
-            assert several.switcher.isVisible()
-            several.switcher.close()
-            assert bar.use.text() == "Use beta"
-            bar.use.click()
-            assert not bar.isVisible()
-            assert (await several.ask()).model_id == "beta"
-            assert first.model is not None
-            assert first.model.name == "beta"
-
-    run(play())
-
-
-def test_a_model_that_was_moved_is_found_again_by_its_name(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path) as several:
-            conversation = several.workspace.current.conversation
-            conversation.model = ChosenModel("beta", tmp_path / "elsewhere" / "beta")
-            several.answering.look_again()
-            there = (several.folder / "beta").resolve()
-            await eventually(lambda: conversation.model == ChosenModel("beta", there))
-            assert (await several.ask()).model_id == "beta"
-
-    run(play())
-
-
-def test_a_chosen_model_that_cannot_be_loaded_leaves_the_earlier_one(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
-) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path) as several:
-            await several.load("alpha")
-            (several.folder / "beta" / "config.json").write_text("{}")
-            several.answering.choose(several.folder / "beta")
-            problem = several.window.chat.model_problem
-            await eventually(problem.isVisible)
-            assert problem.sentence.text() == "beta could not be loaded. alpha stays."
-            assert (several.answering.stage, several.answering.name) == ("ready", "alpha")
-            assert (await several.ask()).model_id == "alpha"
-
-    run(play())
+    await several.load("alpha")
+    (several.folder / "beta" / "config.json").write_text("{}")
+    several.answering.choose(several.folder / "beta")
+    problem = several.window.chat.model_problem
+    await eventually(problem.isVisible)
+    assert problem.sentence.text() == "beta could not be loaded. alpha stays."
+    assert (several.answering.stage, several.answering.name) == ("ready", "alpha")
+    assert (await several.ask()).model_id == "alpha"
 
 
 def test_a_copy_of_a_conversation_has_its_model_and_a_file_only_the_name(

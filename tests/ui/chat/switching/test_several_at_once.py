@@ -18,29 +18,26 @@ def loaded(several: SeveralModels) -> set[str]:
     return {one.id for one in several.engine.models if one.is_loaded}
 
 
-def test_a_second_model_is_loaded_beside_the_first_and_switching_back_needs_no_load(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_second_model_is_loaded_beside_the_first_and_switching_back_needs_no_load(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-            await several.load("alpha")
-            assert (await several.ask()).model_id == "alpha"
-            first = several.workspace.current.conversation
-            several.workspace.new_conversation()
-            await several.load("beta")
-            assert (await several.ask()).model_id == "beta"
-            assert loaded(several) == {"alpha", "beta"}
-            several.workspace.open(first)
-            assert several.answering.stage == "ready"
-            assert several.header.name.text() == "alpha"
-            again = await several.ask("Count from 1 to 4")
-            assert (again.model_id, again.text) == ("alpha", "1, 2, 3, 4")
-            states = [several.switcher.rows, several.open()]
-            rows = several.switcher.rows
-            assert {rows.at(n).state[0] for n in range(rows.rowCount())} == {"Loaded"}
-            del states
-
-    run(play())
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        await several.load("alpha")
+        assert (await several.ask()).model_id == "alpha"
+        first = several.workspace.current.conversation
+        several.workspace.new_conversation()
+        await several.load("beta")
+        assert (await several.ask()).model_id == "beta"
+        assert loaded(several) == {"alpha", "beta"}
+        several.workspace.open(first)
+        assert several.answering.stage == "ready"
+        assert several.header.name.text() == "alpha"
+        again = await several.ask("Count from 1 to 4")
+        assert (again.model_id, again.text) == ("alpha", "1, 2, 3, 4")
+        states = [several.switcher.rows, several.open()]
+        rows = several.switcher.rows
+        assert {rows.at(n).state[0] for n in range(rows.rowCount())} == {"Loaded"}
+        del states
 
 
 class Endless:
@@ -81,99 +78,87 @@ def test_two_conversations_are_answered_by_two_models_at_the_same_time(
     run(play())
 
 
-def test_two_models_answer_side_by_side(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_two_models_answer_side_by_side(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-            await several.load("alpha")
-            window = several.window
-            window.chat.composer.set_text("Count from 1 to 5")
-            window.twice.ask()
-            sheet = window.twice.sheet
-            assert sheet is not None
-            names = [sheet.model.itemText(n) for n in range(sheet.model.count())]
-            assert names == ["alpha", "beta"]
-            sheet.model.setCurrentIndex(1)
-            sheet.buttons.accepted.emit()
-            sides = several.workspace.current.sides
-            assert sides is not None
-            await eventually(lambda: not several.workspace.current.is_running, 60)
-            assert [(r.model_id, r.text) for r in sides.runs] == [
-                ("alpha", "1, 2, 3, 4, 5"),
-                ("beta", "1, 2, 3, 4, 5"),
-            ]
-            left, right = window.chat.sides.columns
-            assert (left.detail.text(), right.detail.text()) == ("alpha", "beta")
-            right.keep.click()
-            assert several.answering.name == "beta"
-            assert several.answering.stage == "ready"
-            assert (await several.ask("Count from 1 to 3")).model_id == "beta"
-
-    run(play())
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        await several.load("alpha")
+        window = several.window
+        window.chat.composer.set_text("Count from 1 to 5")
+        window.twice.ask()
+        sheet = window.twice.sheet
+        assert sheet is not None
+        names = [sheet.model.itemText(n) for n in range(sheet.model.count())]
+        assert names == ["alpha", "beta"]
+        sheet.model.setCurrentIndex(1)
+        sheet.buttons.accepted.emit()
+        sides = several.workspace.current.sides
+        assert sides is not None
+        await eventually(lambda: not several.workspace.current.is_running, 60)
+        assert [(r.model_id, r.text) for r in sides.runs] == [
+            ("alpha", "1, 2, 3, 4, 5"),
+            ("beta", "1, 2, 3, 4, 5"),
+        ]
+        left, right = window.chat.sides.columns
+        assert (left.detail.text(), right.detail.text()) == ("alpha", "beta")
+        right.keep.click()
+        assert several.answering.name == "beta"
+        assert several.answering.stage == "ready"
+        assert (await several.ask("Count from 1 to 3")).model_id == "beta"
 
 
-def test_an_empty_chat_keeps_its_model_while_others_are_loaded(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_an_empty_chat_keeps_its_model_while_others_are_loaded(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-            several.workspace.model.begin_to_load(several.folder / "alpha")
-            await eventually(lambda: several.answering.stage == "ready")
-            empty = several.workspace.current.conversation
-            several.workspace.model.begin_to_load(several.folder / "beta")  # as for another chat
-            await eventually(lambda: loaded(several) == {"alpha", "beta"})
-            await eventually(lambda: several.workspace.model.stage == "ready")
-            assert several.header.name.text() == "alpha"
-            assert (await several.ask()).model_id == "alpha"
-            assert several.workspace.current.conversation is empty
-
-    run(play())
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        several.workspace.model.begin_to_load(several.folder / "alpha")
+        await eventually(lambda: several.answering.stage == "ready")
+        empty = several.workspace.current.conversation
+        several.workspace.model.begin_to_load(several.folder / "beta")  # as for another chat
+        await eventually(lambda: loaded(several) == {"alpha", "beta"})
+        await eventually(lambda: several.workspace.model.stage == "ready")
+        assert several.header.name.text() == "alpha"
+        assert (await several.ask()).model_id == "alpha"
+        assert several.workspace.current.conversation is empty
 
 
 @pytest.mark.parametrize("is_default", [True, False])
-def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_is_gone(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path, is_default: bool
+async def test_a_loaded_model_goes_on_answering_under_its_name_when_its_folder_is_gone(
+    theme: Theme, tmp_path: Path, demo_model_path: Path, is_default: bool
 ) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-            await several.load("alpha")
-            if not is_default:
-                several.workspace.model.begin_to_load(several.folder / "beta")
-                await eventually(lambda: loaded(several) == {"alpha", "beta"})
-            (several.folder / "alpha").rename(several.folder / "gamma")
-            library, bar = several.window.model_library, several.window.chat.gone
-            library.refresh()
-            await eventually(lambda: not library.is_looking)
-            await eventually(bar.isVisible)
-            assert bar.words.text() == "The folder of alpha is gone."
-            assert "It goes on answering until it is unloaded." in bar.detail.text()
-            assert several.header.name.text() == "alpha"
-            assert bar.use.isVisible() is not is_default
-            answer = await several.ask()
-            assert (answer.model_id, answer.text) == ("alpha", "1, 2, 3")
-            (several.folder / "gamma").rename(several.folder / "alpha")  # it is plugged in again
-            several.answering.look_again()
-            await eventually(lambda: not bar.isVisible())
-
-    run(play())
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        await several.load("alpha")
+        if not is_default:
+            several.workspace.model.begin_to_load(several.folder / "beta")
+            await eventually(lambda: loaded(several) == {"alpha", "beta"})
+        (several.folder / "alpha").rename(several.folder / "gamma")
+        library, bar = several.window.model_library, several.window.chat.gone
+        library.refresh()
+        await eventually(lambda: not library.is_looking)
+        await eventually(bar.isVisible)
+        assert bar.words.text() == "The folder of alpha is gone."
+        assert "It goes on answering until it is unloaded." in bar.detail.text()
+        assert several.header.name.text() == "alpha"
+        assert bar.use.isVisible() is not is_default
+        answer = await several.ask()
+        assert (answer.model_id, answer.text) == ("alpha", "1, 2, 3")
+        (several.folder / "gamma").rename(several.folder / "alpha")  # it is plugged in again
+        several.answering.look_again()
+        await eventually(lambda: not bar.isVisible())
 
 
-def test_a_model_that_is_gone_is_not_said_to_have_answered_an_empty_chat(
-    theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
+async def test_a_model_that_is_gone_is_not_said_to_have_answered_an_empty_chat(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
-            await several.load("alpha")
-            await eventually(lambda: several.workspace.model.stage == "ready")
-            several.workspace.model.unload()
-            await eventually(lambda: several.answering.stage == "unloaded")
-            shutil.rmtree(several.folder / "alpha")
-            several.window.model_library.refresh()
-            bar = several.window.chat.gone
-            await eventually(bar.isVisible)
-            assert bar.words.text() == "alpha is no longer on this computer."
-            assert "answered this conversation" not in bar.detail.text()
-            assert bar.detail.text().startswith("It was in ")
-
-    run(play())
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        await several.load("alpha")
+        await eventually(lambda: several.workspace.model.stage == "ready")
+        several.workspace.model.unload()
+        await eventually(lambda: several.answering.stage == "unloaded")
+        shutil.rmtree(several.folder / "alpha")
+        several.window.model_library.refresh()
+        bar = several.window.chat.gone
+        await eventually(bar.isVisible)
+        assert bar.words.text() == "alpha is no longer on this computer."
+        assert "answered this conversation" not in bar.detail.text()
+        assert bar.detail.text().startswith("It was in ")

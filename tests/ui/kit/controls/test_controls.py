@@ -40,7 +40,6 @@ def test_the_button_that_empties_a_field_has_the_color_of_the_theme(
     button = add_clear_button(field, "Clear the filter")
     theme.set_mode(mode)  # type: ignore[arg-type]
     assert ink_of(button).name() == theme.colors.muted
-    theme.set_mode("light")
 
 
 def test_the_button_that_empties_a_field_is_shown_with_text_beside_it(

@@ -20,7 +20,7 @@ from tests.ui.kit.markdown.views import GRID, shown, streamed
 from ui.kit.theme import Theme
 
 
-@pytest.mark.parametrize("step", [1, 3, 50])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 7, 50])
 def test_a_streamed_document_is_the_one_that_is_reloaded(
     theme: Theme, qapp: QApplication, step: int
 ) -> None:
@@ -65,7 +65,7 @@ PIECES = st.sampled_from(
 
 
 @settings(
-    max_examples=cases(80),
+    max_examples=cases(30),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

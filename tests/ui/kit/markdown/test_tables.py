@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QTextCursor
 from PySide6.QtWidgets import QApplication
@@ -14,7 +13,7 @@ from tests.support.looks.rich_text import (
     table_frames,
     tables,
 )
-from tests.ui.kit.markdown.views import GRID, shown, streamed
+from tests.ui.kit.markdown.views import GRID, shown
 from ui.kit.markdown.style import markdown_style
 from ui.kit.theme import Theme
 
@@ -26,9 +25,8 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize("step", [0, 1, 7, 400])
-def test_every_cell_holds_its_own_text(theme: Theme, qapp: QApplication, step: int) -> None:
-    view = streamed(theme, qapp, RICH, step) if step else shown(theme, qapp, RICH)
+def test_every_cell_holds_its_own_text(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, RICH)
     assert tables(view.document())[0] == CELLS
     assert tables(view.document())[-1] == [["in", "list"], ["1", "2"]]
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt
 
 from engine.library.memory import Memory
 from tests.support.hub import Hub, hub
+from tests.ui.driving import Enter, Living
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 from ui.models.find_view import FindView
@@ -41,8 +42,10 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def opened(theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub) -> OpenedModels:
-    return OpenedModels(theme, tmp_path, demo_model_path)
+def opened(
+    enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
+) -> Living[OpenedModels]:
+    return enter(lambda: OpenedModels(theme, tmp_path, demo_model_path))
 
 
 def spoken(finding: FindView) -> list[str]:

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from tests.support.hub import Hub
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import CONFIG, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
 from ui.models.finder import fit_state
@@ -19,8 +19,8 @@ from ui.models.finder import fit_state
 CARD = b"---\nlicense: mit\n---\n# A card\n\n![logo](https://x/y.png) See [the paper](https://paper.test)."
 
 
-def test_a_model_card_is_shown_without_fetching_pictures_and_its_links_ask_first(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch
+async def test_a_model_card_is_shown_without_fetching_pictures_and_its_links_ask_first(
+    opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.add_model("a/with-card", CONFIG, safetensors=SMALL)
     site.files["a/with-card"]["README.md"] = CARD
@@ -28,171 +28,130 @@ def test_a_model_card_is_shown_without_fetching_pictures_and_its_links_ask_first
     monkeypatch.setattr(
         QDesktopServices, "openUrl", lambda url: visited.append(url.toString()) or True
     )
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("card", "a/with-card")
-            details = opened.models.finding.details
-            await eventually(lambda: details.card.isVisible() and bool(details.card.markdown))
-            assert details.card.shown_text().strip() == "A card\nlogo See the paper."
-            asked = [path for _, path, _ in site.requests]
-            assert not any(path.endswith(".png") for path in asked)
-            details.card.anchorClicked.emit(QUrl("https://paper.test"))
-            box = QApplication.activeModalWidget() or next(
-                one for one in QApplication.topLevelWidgets() if isinstance(one, QMessageBox)
-            )
-            assert visited == []
-            next(b for b in box.findChildren(QPushButton) if b.text() == "Open").click()
-            assert visited == ["https://paper.test"]
-            details.card.anchorClicked.emit(QUrl("LICENSE"))
-            boxes = [one for one in QApplication.topLevelWidgets() if isinstance(one, QMessageBox)]
-            assert any(
-                f"{site.url}/a/with-card/blob/main/LICENSE" in one.informativeText()
-                for one in boxes
-            )
-            for one in boxes:
-                one.close()
-            details.page.click()
-            assert visited[-1] == f"{site.url}/a/with-card"
-
-    run(play())
+    await opened.search("card", "a/with-card")
+    details = opened.models.finding.details
+    await eventually(lambda: details.card.isVisible() and bool(details.card.markdown))
+    assert details.card.shown_text().strip() == "A card\nlogo See the paper."
+    asked = [path for _, path, _ in site.requests]
+    assert not any(path.endswith(".png") for path in asked)
+    details.card.anchorClicked.emit(QUrl("https://paper.test"))
+    box = QApplication.activeModalWidget() or next(
+        one for one in QApplication.topLevelWidgets() if isinstance(one, QMessageBox)
+    )
+    assert visited == []
+    next(b for b in box.findChildren(QPushButton) if b.text() == "Open").click()
+    assert visited == ["https://paper.test"]
+    details.card.anchorClicked.emit(QUrl("LICENSE"))
+    boxes = [one for one in QApplication.topLevelWidgets() if isinstance(one, QMessageBox)]
+    assert any(
+        f"{site.url}/a/with-card/blob/main/LICENSE" in one.informativeText() for one in boxes
+    )
+    for one in boxes:
+        one.close()
+    details.page.click()
+    assert visited[-1] == f"{site.url}/a/with-card"
 
 
-def test_a_card_that_cannot_be_read_says_why_and_the_model_can_still_be_downloaded(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_a_card_that_cannot_be_read_says_why_and_the_model_can_still_be_downloaded(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.add_model("a/no-card", CONFIG, safetensors=SMALL)
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("card", "a/no-card")
-            details = opened.models.finding.details
-            await eventually(lambda: "hub refused" in details.card_note.text())
-            assert details.primary.isEnabled()
-
-    run(play())
+    await opened.search("card", "a/no-card")
+    details = opened.models.finding.details
+    await eventually(lambda: "hub refused" in details.card_note.text())
+    assert details.primary.isEnabled()
 
 
-def test_a_long_card_is_shown_in_part_and_its_page_is_named(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_a_long_card_is_shown_in_part_and_its_page_is_named(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.add_model("a/long", CONFIG, safetensors=SMALL)
     site.files["a/long"]["README.md"] = b"Some words.\n\n" * 50_000
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("long", "a/long")
-            details = opened.models.finding.details
-            await eventually(lambda: "beginning of the card" in details.card_note.text())
-            await eventually(lambda: len(details.card.markdown) > 10_000)
-            assert len(details.card.markdown) <= 12_000
-
-    run(play())
+    await opened.search("long", "a/long")
+    details = opened.models.finding.details
+    await eventually(lambda: "beginning of the card" in details.card_note.text())
+    await eventually(lambda: len(details.card.markdown) > 10_000)
+    assert len(details.card.markdown) <= 12_000
 
 
-def test_a_gated_model_says_what_to_do(run: RunOnLoop, opened: OpenedModels, site: Hub) -> None:
+async def test_a_gated_model_says_what_to_do(opened: OpenedModels, site: Hub) -> None:
     site.add_model("a/gated", CONFIG, safetensors=SMALL)
     site.gated.add("a/gated")
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("gated", "a/gated")
-            details = opened.models.finding.details
-            assert details.gated.isVisible()
-            assert "accept its terms" in details.gated.text()
-            assert "hf auth login" in details.gated.text()
-            [row] = spoken(opened.models.finding)
-            assert "gated" in row.split(", ")
-
-    run(play())
+    await opened.search("gated", "a/gated")
+    details = opened.models.finding.details
+    assert details.gated.isVisible()
+    assert "accept its terms" in details.gated.text()
+    assert "hf auth login" in details.gated.text()
+    [row] = spoken(opened.models.finding)
+    assert "gated" in row.split(", ")
 
 
-def test_enter_on_a_model_that_is_being_downloaded_starts_nothing_else(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, demo_model_path: Path
+async def test_enter_on_a_model_that_is_being_downloaded_starts_nothing_else(
+    opened: OpenedModels, site: Hub, demo_model_path: Path
 ) -> None:
     site.add_folder("makers/demo-model", demo_model_path)
     site.facts["makers/demo-model"] = {"tags": ["mlx"], "safetensors": SMALL}
     site.holds_after = {"model.safetensors": 1 << 20}
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("demo", "makers/demo-model")
-            finding = opened.models.finding
-            for _ in range(2):
-                QTest.keyClick(finding.list, Qt.Key.Key_Return)
-            [one] = opened.window.model_library.downloads.items
-            await eventually(lambda: one.progress.done_bytes >= 1 << 20)
-            assert "Downloading" in spoken(finding)[0]
-
-    run(play())
+    await opened.search("demo", "makers/demo-model")
+    finding = opened.models.finding
+    for _ in range(2):
+        QTest.keyClick(finding.list, Qt.Key.Key_Return)
+    [one] = opened.window.model_library.downloads.items
+    await eventually(lambda: one.progress.done_bytes >= 1 << 20)
+    assert "Downloading" in spoken(finding)[0]
 
 
-def test_the_fit_of_a_model_is_told_in_a_word_before_and_after_it_is_known(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_the_fit_of_a_model_is_told_in_a_word_before_and_after_it_is_known(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.add_model("a/unknown", CONFIG)
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("unknown", "a/unknown")
-            finder = opened.models.finding.finder
-            await eventually(lambda: finder.offers[0].is_checked)
-            assert fit_state(finder.offers[0], finder.memory)[0] == "Not known"
-
-    run(play())
+    await opened.search("unknown", "a/unknown")
+    finder = opened.models.finding.finder
+    await eventually(lambda: finder.offers[0].is_checked)
+    assert fit_state(finder.offers[0], finder.memory)[0] == "Not known"
 
 
-def test_the_chosen_model_is_below_the_list_in_a_narrow_window(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_the_chosen_model_is_below_the_list_in_a_narrow_window(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.add_model("a/model", CONFIG, safetensors=SMALL)
+    await opened.search("model", "a/model")
+    finding = opened.models.finding
 
-    async def play() -> None:
-        async with opened:
-            await opened.search("model", "a/model")
-            finding = opened.models.finding
+    def tops() -> tuple[int, int]:
+        both = (finding.list, finding.details)
+        listed, chosen = (one.mapTo(finding, one.rect().topLeft()).y() for one in both)
+        return listed, chosen
 
-            def tops() -> tuple[int, int]:
-                both = (finding.list, finding.details)
-                listed, chosen = (one.mapTo(finding, one.rect().topLeft()).y() for one in both)
-                return listed, chosen
-
-            opened.models.resize(1100, 800)
-            await eventually(lambda: abs(tops()[0] - tops()[1]) < 20)
-            opened.models.resize(620, 800)
-            await eventually(lambda: tops()[1] > tops()[0] + 100)
-            assert finding.width() <= 620
-
-    run(play())
+    opened.models.resize(1100, 800)
+    await eventually(lambda: abs(tops()[0] - tops()[1]) < 20)
+    opened.models.resize(620, 800)
+    await eventually(lambda: tops()[1] > tops()[0] + 100)
+    assert finding.width() <= 620
 
 
-def test_a_download_that_cannot_work_is_not_offered_and_says_why(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch
+async def test_a_download_that_cannot_work_is_not_offered_and_says_why(
+    opened: OpenedModels, site: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.add_model("a/one-picture", {**CONFIG, "model_type": None}, safetensors=SMALL)
     site.add_model("a/one-newer", {**CONFIG, "model_type": "newer9"}, safetensors=SMALL)
     site.add_model("a/one-large", CONFIG, safetensors=SMALL)
     full = shutil.disk_usage("/")._replace(free=1_000_000)
-
-    async def play() -> None:
-        async with opened:
-            details = opened.models.finding.details
-            await opened.search("picture", "a/one-picture")
-            await eventually(lambda: "not a language model" in details.impossible.text())
-            assert not details.primary.isEnabled()
-            await opened.search("newer", "a/one-newer")
-            words = f"architecture newer9, which mlx-lm {version('mlx-lm')} does not support"
-            await eventually(lambda: words in details.impossible.text())
-            assert not details.primary.isEnabled()
-            assert not details.fit.isVisible()
-            [row] = spoken(opened.models.finding)
-            assert words in row
-            assert "fit: Cannot load" in row
-            monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-            await opened.search("large", "a/one-large")
-            await eventually(lambda: "1.0 MB free; make room" in details.impossible.text())
-            assert not details.primary.isEnabled()
-            assert details.impossible.isVisible()
-            assert not details.then.isVisible()
-
-    run(play())
+    details = opened.models.finding.details
+    await opened.search("picture", "a/one-picture")
+    await eventually(lambda: "not a language model" in details.impossible.text())
+    assert not details.primary.isEnabled()
+    await opened.search("newer", "a/one-newer")
+    words = f"architecture newer9, which mlx-lm {version('mlx-lm')} does not support"
+    await eventually(lambda: words in details.impossible.text())
+    assert not details.primary.isEnabled()
+    assert not details.fit.isVisible()
+    [row] = spoken(opened.models.finding)
+    assert words in row
+    assert "fit: Cannot load" in row
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    await opened.search("large", "a/one-large")
+    await eventually(lambda: "1.0 MB free; make room" in details.impossible.text())
+    assert not details.primary.isEnabled()
+    assert details.impossible.isVisible()
+    assert not details.then.isVisible()

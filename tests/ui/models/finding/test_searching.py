@@ -7,166 +7,124 @@ from PySide6.QtTest import QTest
 
 from engine.library.hub_models import SUGGESTIONS
 from tests.support.hub import Hub
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import CONFIG, LARGE, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
 
 
-def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
+    opened: OpenedModels, site: Hub
 ) -> None:
     facts = {"downloads": 43_210, "lastModified": "2026-10-05T00:00:00Z"}
     tags = ["mlx", "license:mit"]
     site.add_model("a/Qwen-small", CONFIG, safetensors=SMALL, tags=tags, **facts)
     site.add_model("b/Qwen-large", CONFIG, safetensors=LARGE)
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("qwen", "a/Qwen-small", "b/Qwen-large")
-            finding = opened.models.finding
-            await eventually(lambda: all(one.is_checked for one in finding.finder.offers))
-            small, large = spoken(finding)
-            assert small == (
-                "a/Qwen-small, 4.0 MB, 4 bit, 43k downloads, 2026-10-05, mit, fit: Fits"
-            )
-            assert "fit: Too large" in large
-            assert "Fits this computer: it needs about" in finding.details.fit.text()
-            QTest.keyClick(finding.list, Qt.Key.Key_Down)
-            assert "can be used for models" in finding.details.fit.text()
-
-    run(play())
+    await opened.search("qwen", "a/Qwen-small", "b/Qwen-large")
+    finding = opened.models.finding
+    await eventually(lambda: all(one.is_checked for one in finding.finder.offers))
+    small, large = spoken(finding)
+    assert small == ("a/Qwen-small, 4.0 MB, 4 bit, 43k downloads, 2026-10-05, mit, fit: Fits")
+    assert "fit: Too large" in large
+    assert "Fits this computer: it needs about" in finding.details.fit.text()
+    QTest.keyClick(finding.list, Qt.Key.Key_Down)
+    assert "can be used for models" in finding.details.fit.text()
 
 
-def test_typing_alone_searches_and_the_newest_text_counts(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_typing_alone_searches_and_the_newest_text_counts(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.add_model("a/first", CONFIG, safetensors=SMALL)
     site.add_model("a/second", CONFIG, safetensors=SMALL)
-
-    async def play() -> None:
-        async with opened:
-            opened.models.show_finding()
-            await eventually(lambda: opened.models.finding.finder.stage != "asking")
-            site.answers.clear()
-            opened.models.finding.finder.search("first")
-            QTest.keyClicks(opened.models.finding.field, "second")
-            await eventually(lambda: opened.models.finding.finder.query == "second")
-            site.answers.set()
-            await opened.found("a/second")
-
-    run(play())
+    opened.models.show_finding()
+    await eventually(lambda: opened.models.finding.finder.stage != "asking")
+    site.answers.clear()
+    opened.models.finding.finder.search("first")
+    QTest.keyClicks(opened.models.finding.field, "second")
+    await eventually(lambda: opened.models.finding.finder.query == "second")
+    site.answers.set()
+    await opened.found("a/second")
 
 
-def test_an_empty_field_suggests_models_that_fit_with_the_sizes_of_the_hub(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_an_empty_field_suggests_models_that_fit_with_the_sizes_of_the_hub(
+    opened: OpenedModels, site: Hub
 ) -> None:
     for one in SUGGESTIONS:
         site.add_model(one.name, CONFIG, downloads=7)
         site.files[one.name]["model.safetensors"] = b"w" * 1_230_000
-
-    async def play() -> None:
-        async with opened:
-            opened.models.show_finding()
-            finding = opened.models.finding
-            await eventually(lambda: len(finding.finder.offers) == 6)
-            await eventually(lambda: all("1.2 MB" in row for row in spoken(finding)))
-            for offer, row in zip(finding.finder.offers, spoken(finding), strict=True):
-                assert offer.purpose
-                assert "fit: Fits" in row
-                assert "7 downloads" in row
-            assert "6 models that fit" in finding.note.text()
-
-    run(play())
+    opened.models.show_finding()
+    finding = opened.models.finding
+    await eventually(lambda: len(finding.finder.offers) == 6)
+    await eventually(lambda: all("1.2 MB" in row for row in spoken(finding)))
+    for offer, row in zip(finding.finder.offers, spoken(finding), strict=True):
+        assert offer.purpose
+        assert "fit: Fits" in row
+        assert "7 downloads" in row
+    assert "6 models that fit" in finding.note.text()
 
 
-def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.most_listed = 7
     for number in range(50):
         site.add_model(f"a/model-{number:02}", CONFIG, safetensors=SMALL, downloads=100 - number)
     names = [f"a/model-{number:02}" for number in range(50)]
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("model", *names[:20])
-            finding = opened.models.finding
-            finding.list.pick(19)
-            finding.more.click()
-            await opened.found(*names[:40])
-            assert finding.details.name.text() == names[19]
-            finding.more.click()
-            await opened.found(*names)
-            assert not finding.more.isVisible()
-
-    run(play())
+    await opened.search("model", *names[:20])
+    finding = opened.models.finding
+    finding.list.pick(19)
+    finding.more.click()
+    await opened.found(*names[:40])
+    assert finding.details.name.text() == names[19]
+    finding.more.click()
+    await opened.found(*names)
+    assert not finding.more.isVisible()
 
 
-def test_a_repository_is_found_by_its_name_or_its_pages_address_whatever_its_tags(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_a_repository_is_found_by_its_name_or_its_pages_address_whatever_its_tags(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.add_model("makers/exact", CONFIG, tags=[])
     site.files["makers/exact"]["model.safetensors"] = b"w" * 2_000_000
-
-    async def play() -> None:
-        async with opened:
-            await opened.search("https://huggingface.co/makers/exact/tree/main", "makers/exact")
-            details = opened.models.finding.details
-            assert details.primary.text() == "Download 2.0 MB"
-            await opened.search("makers/none")
-            assert "no repository makers/none" in opened.models.finding.problem.text()
-
-    run(play())
+    await opened.search("https://huggingface.co/makers/exact/tree/main", "makers/exact")
+    details = opened.models.finding.details
+    assert details.primary.text() == "Download 2.0 MB"
+    await opened.search("makers/none")
+    assert "no repository makers/none" in opened.models.finding.problem.text()
 
 
-def test_a_search_without_results_says_so(run: RunOnLoop, opened: OpenedModels, site: Hub) -> None:
-    async def play() -> None:
-        async with opened:
-            await opened.search("nothing-like-it")
-            finding = opened.models.finding
-            assert "“nothing-like-it”" in finding.empty.text()
-            assert not finding.list.isVisible()
-            assert not finding.details.primary.isVisible()
-
-    run(play())
+async def test_a_search_without_results_says_so(opened: OpenedModels, site: Hub) -> None:
+    await opened.search("nothing-like-it")
+    finding = opened.models.finding
+    assert "“nothing-like-it”" in finding.empty.text()
+    assert not finding.list.isVisible()
+    assert not finding.details.primary.isVisible()
 
 
-def test_a_model_is_found_downloaded_and_left_with_keys_alone(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, demo_model_path: Path
+async def test_a_model_is_found_downloaded_and_left_with_keys_alone(
+    opened: OpenedModels, site: Hub, demo_model_path: Path
 ) -> None:
     site.add_folder("makers/demo-model", demo_model_path)
     site.facts["makers/demo-model"] = {"tags": ["mlx"], "safetensors": SMALL}
     site.add_model("makers/demo-other", CONFIG, safetensors=SMALL, downloads=9)
-
-    async def play() -> None:
-        async with opened:
-            models, finding = opened.models, opened.models.finding
-            models.show_finding()
-            QTest.keyClicks(finding.field, "demo")
-            await opened.found("makers/demo-other", "makers/demo-model")
-            QTest.keyClick(finding.field, Qt.Key.Key_Down)
-            QTest.keyClick(finding.list, Qt.Key.Key_Down)
-            assert finding.details.name.text() == "makers/demo-model"
-            QTest.keyClick(finding.list, Qt.Key.Key_Return)
-            await opened.loaded("makers/demo-model")
-            models.show_finding()
-            assert finding.field.text() == "demo"
-            assert finding.clear_search() is finding.field.hasFocus()
-
-    run(play())
+    models, finding = opened.models, opened.models.finding
+    models.show_finding()
+    QTest.keyClicks(finding.field, "demo")
+    await opened.found("makers/demo-other", "makers/demo-model")
+    QTest.keyClick(finding.field, Qt.Key.Key_Down)
+    QTest.keyClick(finding.list, Qt.Key.Key_Down)
+    assert finding.details.name.text() == "makers/demo-model"
+    QTest.keyClick(finding.list, Qt.Key.Key_Return)
+    await opened.loaded("makers/demo-model")
+    models.show_finding()
+    assert finding.field.text() == "demo"
+    assert finding.clear_search() is finding.field.hasFocus()
 
 
-def test_an_empty_chat_leads_to_the_view_that_finds_models(
-    run: RunOnLoop, opened: OpenedModels
-) -> None:
-    async def play() -> None:
-        async with opened:
-            find = opened.window.chat.welcome.find_button
-            assert find.text() == "Find a Model…"
-            find.click()
-            assert opened.models.finding.isVisible()
-            opened.click("demo-model")
-            await opened.loaded("demo-model")
-            await eventually(lambda: find.text() == "Find Another Model…")
-
-    run(play())
+async def test_an_empty_chat_leads_to_the_view_that_finds_models(opened: OpenedModels) -> None:
+    find = opened.window.chat.welcome.find_button
+    assert find.text() == "Find a Model…"
+    find.click()
+    assert opened.models.finding.isVisible()
+    opened.click("demo-model")
+    await opened.loaded("demo-model")
+    await eventually(lambda: find.text() == "Find Another Model…")

@@ -7,7 +7,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QToolButton
 
 from tests.support.hub import COMMIT
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from tests.ui.models.upkeep.conftest import REPOSITORY, choose
 
@@ -15,8 +15,7 @@ from tests.ui.models.upkeep.conftest import REPOSITORY, choose
 @pytest.mark.parametrize(
     ("platform", "words"), [("darwin", "Show in Finder"), ("linux", "Show in File Manager")]
 )
-def test_a_models_folder_is_shown_by_the_systems_file_manager(
-    run: RunOnLoop,
+async def test_a_models_folder_is_shown_by_the_systems_file_manager(
     opened: OpenedModels,
     repository_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -28,32 +27,25 @@ def test_a_models_folder_is_shown_by_the_systems_file_manager(
     monkeypatch.setattr(
         QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
     )
-
-    async def play() -> None:
-        async with opened:
-            await eventually(lambda: opened.has(REPOSITORY))
-            choose(opened, words)
-            assert shown == [str(repository_folder / "snapshots" / COMMIT)]
-
-    run(play())
+    async with opened:
+        await eventually(lambda: opened.has(REPOSITORY))
+        choose(opened, words)
+        assert shown == [str(repository_folder / "snapshots" / COMMIT)]
 
 
-def test_the_focus_stays_on_a_models_button_when_the_list_is_made_anew(
-    run: RunOnLoop, opened: OpenedModels
+async def test_the_focus_stays_on_a_models_button_when_the_list_is_made_anew(
+    opened: OpenedModels,
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            opened.models.activateWindow()
-            await eventually(opened.models.isActiveWindow)
-            before = opened.card(REPOSITORY)
-            more = before.findChild(QToolButton)
-            assert more is not None
-            more.setFocus()
-            await eventually(more.hasFocus)
-            opened.window.model_library.refresh()
-            await eventually(lambda: opened.card(REPOSITORY) is not before)
-            now = opened.card(REPOSITORY).findChild(QToolButton)
-            assert now is not None
-            await eventually(now.hasFocus)
-
-    run(play())
+    async with opened:
+        opened.models.activateWindow()
+        await eventually(opened.models.isActiveWindow)
+        before = opened.card(REPOSITORY)
+        more = before.findChild(QToolButton)
+        assert more is not None
+        more.setFocus()
+        await eventually(more.hasFocus)
+        opened.window.model_library.refresh()
+        await eventually(lambda: opened.card(REPOSITORY) is not before)
+        now = opened.card(REPOSITORY).findChild(QToolButton)
+        assert now is not None
+        await eventually(now.hasFocus)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hub import COMMIT, Hub
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from tests.ui.models.upkeep.conftest import REPOSITORY, asked, is_there
 
@@ -20,124 +20,101 @@ def revise(site: Hub) -> None:
     site.files[REPOSITORY]["generation_config.json"] = b"{}"
 
 
-def test_a_newer_revision_is_offered_downloaded_and_the_old_one_is_freed(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, repository_folder: Path
+async def test_a_newer_revision_is_offered_downloaded_and_the_old_one_is_freed(
+    opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            local = opened.models.local
-            local.check.click()
-            await eventually(lambda: "up to date" in local.outcome.text())
-            assert opened.card(REPOSITORY).update_button is None
+    async with opened:
+        local = opened.models.local
+        local.check.click()
+        await eventually(lambda: "up to date" in local.outcome.text())
+        assert opened.card(REPOSITORY).update_button is None
 
-            revise(site)
-            site.requests.clear()
-            local.check.click()
-            await eventually(lambda: local.outcome.text() == "1 update available.")
-            button = opened.card(REPOSITORY).update_button
-            assert button is not None
-            button.click()
-            await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-            assert os.listdir(repository_folder / "snapshots") == [NEWER]
-            # The weights are the same, so they are not fetched again.
-            fetched = [path for method, path, _ in site.requests if method == "GET"]
-            assert any(path.endswith("config.json") for path in fetched)
-            assert not any(path.endswith("model.safetensors") for path in fetched)
-            await eventually(lambda: opened.card(REPOSITORY).model.found.folder.name == NEWER)
-            assert opened.card(REPOSITORY).update_button is None
-            opened.click(REPOSITORY)
-            await opened.loaded(REPOSITORY)
-
-    run(play())
+        revise(site)
+        site.requests.clear()
+        local.check.click()
+        await eventually(lambda: local.outcome.text() == "1 update available.")
+        button = opened.card(REPOSITORY).update_button
+        assert button is not None
+        button.click()
+        await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
+        assert os.listdir(repository_folder / "snapshots") == [NEWER]
+        # The weights are the same, so they are not fetched again.
+        fetched = [path for method, path, _ in site.requests if method == "GET"]
+        assert any(path.endswith("config.json") for path in fetched)
+        assert not any(path.endswith("model.safetensors") for path in fetched)
+        await eventually(lambda: opened.card(REPOSITORY).model.found.folder.name == NEWER)
+        assert opened.card(REPOSITORY).update_button is None
+        opened.click(REPOSITORY)
+        await opened.loaded(REPOSITORY)
 
 
-def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the_old_one_goes(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, repository_folder: Path
+async def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the_old_one_goes(
+    opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            opened.click(REPOSITORY)
-            await opened.loaded(REPOSITORY)
-            revise(site)
-            opened.models.local.check.click()
-            await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-            opened.card(REPOSITORY).update_button.click()
-            await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-            assert opened.state.info.path.name == NEWER
-            answering = opened.window.workspace.answering
-            await eventually(lambda: answering.stage == "ready")
-            assert answering.name == REPOSITORY
-            assert os.listdir(repository_folder / "snapshots") == [NEWER]
-
-    run(play())
+    async with opened:
+        opened.click(REPOSITORY)
+        await opened.loaded(REPOSITORY)
+        revise(site)
+        opened.models.local.check.click()
+        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+        opened.card(REPOSITORY).update_button.click()
+        await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
+        assert opened.state.info.path.name == NEWER
+        answering = opened.window.workspace.answering
+        await eventually(lambda: answering.stage == "ready")
+        assert answering.name == REPOSITORY
+        assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
 
-def test_an_update_of_a_draft_model_keeps_it_as_the_draft_model(
-    run: RunOnLoop,
-    opened: OpenedModels,
-    site: Hub,
-    repository_folder: Path,
-    demo_model_path: Path,
+async def test_an_update_of_a_draft_model_keeps_it_as_the_draft_model(
+    opened: OpenedModels, site: Hub, repository_folder: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            library = opened.window.model_library
-            library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
-            opened.state.load(demo_model_path)
-            await opened.loaded("demo-model")
-            revise(site)
-            opened.models.local.check.click()
-            await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-            opened.card(REPOSITORY).update_button.click()
-            await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-            assert opened.state.info.draft.path.name == NEWER
-            assert os.listdir(repository_folder / "snapshots") == [NEWER]
-
-    run(play())
+    async with opened:
+        library = opened.window.model_library
+        library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
+        opened.state.load(demo_model_path)
+        await opened.loaded("demo-model")
+        revise(site)
+        opened.models.local.check.click()
+        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+        opened.card(REPOSITORY).update_button.click()
+        await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
+        assert opened.state.info.draft.path.name == NEWER
+        assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
 
-def test_an_update_that_is_cancelled_keeps_the_present_revision(
-    run: RunOnLoop, opened: OpenedModels, site: Hub, repository_folder: Path
+async def test_an_update_that_is_cancelled_keeps_the_present_revision(
+    opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            revise(site)
-            opened.models.local.check.click()
-            await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-            site.answers.clear()
-            opened.card(REPOSITORY).update_button.click()
-            [row] = opened.models.local.rows
-            row.cancel.click()
-            site.answers.set()
-            assert opened.card(REPOSITORY).model.found.folder.name == COMMIT
-            opened.click(REPOSITORY)
-            await opened.loaded(REPOSITORY)
-            assert is_there(repository_folder / "snapshots" / COMMIT)
-
-    run(play())
+    async with opened:
+        revise(site)
+        opened.models.local.check.click()
+        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+        site.answers.clear()
+        opened.card(REPOSITORY).update_button.click()
+        [row] = opened.models.local.rows
+        row.cancel.click()
+        site.answers.set()
+        assert opened.card(REPOSITORY).model.found.folder.name == COMMIT
+        opened.click(REPOSITORY)
+        await opened.loaded(REPOSITORY)
+        assert is_there(repository_folder / "snapshots" / COMMIT)
 
 
-def test_looking_for_updates_without_a_hub_reports_that(
-    run: RunOnLoop, opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
+async def test_looking_for_updates_without_a_hub_reports_that(
+    opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def play() -> None:
-        async with opened:
-            monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-            opened.models.local.check.click()
-            await eventually(lambda: "cannot be reached" in opened.models.local.outcome.text())
-
-    run(play())
+    async with opened:
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        opened.models.local.check.click()
+        await eventually(lambda: "cannot be reached" in opened.models.local.outcome.text())
 
 
-def test_the_hub_is_asked_for_updates_only_on_request(
-    run: RunOnLoop, opened: OpenedModels, site: Hub
+async def test_the_hub_is_asked_for_updates_only_on_request(
+    opened: OpenedModels, site: Hub
 ) -> None:
     site.requests.clear()
-
-    async def play() -> None:
-        async with opened:
-            opened.click(REPOSITORY)
-            await opened.loaded(REPOSITORY)
-            assert site.requests == []
-
-    run(play())
+    async with opened:
+        opened.click(REPOSITORY)
+        await opened.loaded(REPOSITORY)
+        assert site.requests == []

@@ -1,6 +1,7 @@
 """The window on a real store and the real engine, over several starts of the program."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,25 @@ import pytest
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop
+from tests.ui.driving import Enter, Living, RunOnLoop
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
+
+
+@asynccontextmanager
+async def started(engine: Engine, theme: Theme, folder: Path) -> AsyncIterator[MainWindow]:
+    """One start of the program on the conversations of a folder."""
+    store = await open_store(folder / "conversations.db")
+    try:
+        async with shown(main_window(engine, theme, store=store)) as window:
+            yield window
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+def window(enter: Enter, engine: Engine, theme: Theme, tmp_path: Path) -> Living[MainWindow]:
+    return enter(lambda: started(engine, theme, tmp_path))
 
 
 @pytest.fixture
@@ -20,12 +37,8 @@ def use(run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path) -> Use:
 
     def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
-            store = await open_store(tmp_path / "conversations.db")
-            try:
-                async with shown(main_window(engine, theme, store=store)) as window:
-                    await steps(window)
-            finally:
-                await store.close()
+            async with started(engine, theme, tmp_path) as window:
+                await steps(window)
 
         run(whole())
 

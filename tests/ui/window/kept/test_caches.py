@@ -18,7 +18,7 @@ from engine import (
     Usage,
 )
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.driving import ScriptedEngine, eventually
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
@@ -45,70 +45,58 @@ async def answered(window: MainWindow, question: str) -> None:
     await eventually(lambda: not window.workspace.current.session.is_running)
 
 
-def test_a_conversation_goes_on_from_disk_once_the_model_was_unloaded(
-    keeping: Engine, theme: Theme, run: RunOnLoop
+async def test_a_conversation_goes_on_from_disk_once_the_model_was_unloaded(
+    keeping: Engine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        async with shown(main_window(keeping, theme)) as window:
-            await answered(window, f"{LONG}Count from 1 to 5")
-            keeping.unload_when_idle()
-            await eventually(lambda: keeping.status.is_unloaded)
-            await answered(window, "Count from 1 to 7")
-            finished = window.workspace.current.conversation.messages[-1].run.finished
-            assert finished.usage.disk_tokens > 100
-
-    run(steps())
+    async with shown(main_window(keeping, theme)) as window:
+        await answered(window, f"{LONG}Count from 1 to 5")
+        keeping.unload_when_idle()
+        await eventually(lambda: keeping.status.is_unloaded)
+        await answered(window, "Count from 1 to 7")
+        finished = window.workspace.current.conversation.messages[-1].run.finished
+        assert finished.usage.disk_tokens > 100
 
 
-def test_deleting_a_conversation_deletes_its_caches_alone(
-    keeping: Engine, disk: DiskCache, theme: Theme, run: RunOnLoop
+async def test_deleting_a_conversation_deletes_its_caches_alone(
+    keeping: Engine, disk: DiskCache, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        async with shown(main_window(keeping, theme)) as window:
-            await answered(window, f"{LONG}Count from 1 to 5")
-            first = window.workspace.current.conversation
-            window.workspace.new_conversation()
-            await answered(window, f"{LONG}Say: hello")
-            both = await asyncio.wrap_future(disk.measured())
-            window.workspace.delete(first)
-            left = await asyncio.wrap_future(disk.measured())
-            assert 0 < left < both
-            window.workspace.conversations.undo_last()
-            assert await asyncio.wrap_future(disk.measured()) == left
-            window.workspace.open(first)
-            await answered(window, "Count from 1 to 7")
-            assert await asyncio.wrap_future(disk.measured()) > left
-
-    run(steps())
+    async with shown(main_window(keeping, theme)) as window:
+        await answered(window, f"{LONG}Count from 1 to 5")
+        first = window.workspace.current.conversation
+        window.workspace.new_conversation()
+        await answered(window, f"{LONG}Say: hello")
+        both = await asyncio.wrap_future(disk.measured())
+        window.workspace.delete(first)
+        left = await asyncio.wrap_future(disk.measured())
+        assert 0 < left < both
+        window.workspace.conversations.undo_last()
+        assert await asyncio.wrap_future(disk.measured()) == left
+        window.workspace.open(first)
+        await answered(window, "Count from 1 to 7")
+        assert await asyncio.wrap_future(disk.measured()) > left
 
 
-def test_a_conversation_deleted_during_an_answer_leaves_nothing_on_disk(
-    keeping: Engine, disk: DiskCache, theme: Theme, run: RunOnLoop
+async def test_a_conversation_deleted_during_an_answer_leaves_nothing_on_disk(
+    keeping: Engine, disk: DiskCache, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        async with shown(main_window(keeping, theme)) as window:
-            window.workspace.send(f"{LONG}Count from 1 to 100, one number per line")
-            session = window.workspace.current.session
-            await eventually(lambda: session.run is not None and session.run.text.count("\n") > 3)
-            window.workspace.delete(window.workspace.current.conversation)
-            await eventually(lambda: not session.is_running)
-            assert await asyncio.wrap_future(disk.measured()) == 0
-
-    run(steps())
+    async with shown(main_window(keeping, theme)) as window:
+        window.workspace.send(f"{LONG}Count from 1 to 100, one number per line")
+        session = window.workspace.current.session
+        await eventually(lambda: session.run is not None and session.run.text.count("\n") > 3)
+        window.workspace.delete(window.workspace.current.conversation)
+        await eventually(lambda: not session.is_running)
+        assert await asyncio.wrap_future(disk.measured()) == 0
 
 
-def test_each_conversation_asks_in_its_own_name(
-    scripted: ScriptedEngine, theme: Theme, run: RunOnLoop
+async def test_each_conversation_asks_in_its_own_name(
+    scripted: ScriptedEngine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        window = main_window(scripted, theme)  # type: ignore[arg-type]
-        async with shown(window):
-            window.workspace.send("Hi")
-            await eventually(lambda: bool(scripted.requests))
-            conversation = window.workspace.current.conversation
-            assert scripted.requests[0].cache_owner == CacheOwner(PERSON.name, conversation.id)
-            window.workspace.delete(conversation)
-            assert scripted.forgotten == [CacheOwner(PERSON.name, conversation.id)]
-            scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
-
-    run(steps())
+    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    async with shown(window):
+        window.workspace.send("Hi")
+        await eventually(lambda: bool(scripted.requests))
+        conversation = window.workspace.current.conversation
+        assert scripted.requests[0].cache_owner == CacheOwner(PERSON.name, conversation.id)
+        window.workspace.delete(conversation)
+        assert scripted.forgotten == [CacheOwner(PERSON.name, conversation.id)]
+        scripted.say(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))

@@ -18,55 +18,53 @@ from ui.records.conversations import StopEntry
 from ui.window.main_window import MainWindow
 
 
-def test_an_answer_is_continued_regenerated_and_switched_with_buttons(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        limit(window, 6)
-        await ask(window, COUNT)
-        limit(window, None)
-        (view,) = views(window)
-        short = view.run.text
-        press(view, "Continue this answer")
-        await answered(window)
-        (view,) = views(window)
-        assert view.run.text.startswith(short)
-        assert view.run.text.rstrip().endswith("10")
-        assert view.action_row.place.text() == "2/2"
-        press(view, "Regenerate")
-        await answered(window)
-        assert views(window)[0].action_row.place.text() == "3/3"
-        for place in ("2/3", "1/3"):
-            press(views(window)[0], "Earlier version")
-            await eventually(lambda: bool(views(window)))
-            assert views(window)[0].action_row.place.text() == place
-        (view,) = views(window)
-        assert view.run.text == short
-        assert view.action_row.place.accessibleName() == "Version 1 of 3"
-        assert window.stop_panel.verdict.run is view.run
+async def test_an_answer_is_continued_regenerated_and_switched_with_buttons(
+    window: MainWindow,
+) -> None:
+    limit(window, 6)
+    await ask(window, COUNT)
+    limit(window, None)
+    (view,) = views(window)
+    short = view.run.text
+    press(view, "Continue this answer")
+    await answered(window)
+    (view,) = views(window)
+    assert view.run.text.startswith(short)
+    assert view.run.text.rstrip().endswith("10")
+    assert view.action_row.place.text() == "2/2"
+    press(view, "Regenerate")
+    await answered(window)
+    assert views(window)[0].action_row.place.text() == "3/3"
+    for place in ("2/3", "1/3"):
+        press(views(window)[0], "Earlier version")
+        await eventually(lambda: bool(views(window)))
+        assert views(window)[0].action_row.place.text() == place
+    (view,) = views(window)
+    assert view.run.text == short
+    assert view.action_row.place.accessibleName() == "Version 1 of 3"
+    assert window.stop_panel.verdict.run is view.run
 
-    use(steps)
 
-
-def test_a_question_is_edited_in_its_place_with_the_keyboard(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.activateWindow()
-        await ask(window, COUNT)
-        action(window, "Edit the Last Question").trigger()
-        question = window.workspace.current.conversation.messages[0]
-        view = window.chat.column.question_view(question)
-        assert view is not None
-        assert view.editor is not None
-        qtbot.keyClick(view.editor.input, Qt.Key.Key_Escape)
-        assert view.editor is None
-        action(window, "Edit the Last Question").trigger()
-        assert view.editor is not None
-        view.editor.input.setPlainText("What is a stop sequence?")
-        qtbot.keyClick(view.editor.input, Qt.Key.Key_Return)
-        await answered(window)
-        shown = window.workspace.current.conversation.messages
-        assert shown[0].text == "What is a stop sequence?"
-        assert window.workspace.current.conversation.tree.versions(shown[0])[0] is question
-
-    use(steps)
+async def test_a_question_is_edited_in_its_place_with_the_keyboard(
+    window: MainWindow, qtbot: QtBot
+) -> None:
+    window.activateWindow()
+    await ask(window, COUNT)
+    action(window, "Edit the Last Question").trigger()
+    question = window.workspace.current.conversation.messages[0]
+    view = window.chat.column.question_view(question)
+    assert view is not None
+    assert view.editor is not None
+    qtbot.keyClick(view.editor.input, Qt.Key.Key_Escape)
+    assert view.editor is None
+    action(window, "Edit the Last Question").trigger()
+    assert view.editor is not None
+    view.editor.input.setPlainText("What is a stop sequence?")
+    qtbot.keyClick(view.editor.input, Qt.Key.Key_Return)
+    await answered(window)
+    shown = window.workspace.current.conversation.messages
+    assert shown[0].text == "What is a stop sequence?"
+    assert window.workspace.current.conversation.tree.versions(shown[0])[0] is question
 
 
 def test_a_preset_brings_settings_and_stops_and_can_be_undone(use: Use) -> None:
@@ -96,98 +94,83 @@ def test_a_preset_brings_settings_and_stops_and_can_be_undone(use: Use) -> None:
     use(second)
 
 
-def test_sampling_is_set_in_the_card_and_reaches_the_request(use: Use) -> None:
+async def test_sampling_is_set_in_the_card_and_reaches_the_request(window: MainWindow) -> None:
     from ui.records.requests import request_for
 
-    async def steps(window: MainWindow) -> None:
-        window.chat.show_settings()
-        card = window.chat.settings
-        card.sampling["top_p"].setValue(0.9)
-        card.sampling["top_k"].setValue(40)
-        card.sampling["seed"].setValue(7)
-        card.hide()
-        conversation = window.workspace.current.conversation
-        await ask(window, COUNT)
-        request = request_for(conversation, window.workspace.model.info, conversation.messages[0])
-        sampling = request.sampling
-        assert (sampling.top_p, sampling.top_k, sampling.seed) == (0.9, 40, 7)
-        assert (sampling.min_p, sampling.repetition_penalty) == (None, None)
-        window.chat.show_settings()
-        assert (
-            card.sampling["top_p"].value(),
-            card.sampling["top_k"].value(),
-            card.sampling["seed"].value(),
-        ) == (0.9, 40, 7)
-        card.hide()
-
-    use(steps)
+    window.chat.show_settings()
+    card = window.chat.settings
+    card.sampling["top_p"].setValue(0.9)
+    card.sampling["top_k"].setValue(40)
+    card.sampling["seed"].setValue(7)
+    card.hide()
+    conversation = window.workspace.current.conversation
+    await ask(window, COUNT)
+    request = request_for(conversation, window.workspace.model.info, conversation.messages[0])
+    sampling = request.sampling
+    assert (sampling.top_p, sampling.top_k, sampling.seed) == (0.9, 40, 7)
+    assert (sampling.min_p, sampling.repetition_penalty) == (None, None)
+    window.chat.show_settings()
+    assert (
+        card.sampling["top_p"].value(),
+        card.sampling["top_k"].value(),
+        card.sampling["seed"].value(),
+    ) == (0.9, 40, 7)
+    card.hide()
 
 
-def test_a_deleted_conversation_comes_back_from_the_menu(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        restore = action(window, "Undo in the List of Conversations")
-        assert not restore.isEnabled()
-        await ask(window, COUNT)
-        window.sidebar.delete_current()
-        assert restore.isEnabled()
-        restore.trigger()
-        await eventually(lambda: len(views(window)) == 1)
-        assert not restore.isEnabled()
-
-    use(steps)
+async def test_a_deleted_conversation_comes_back_from_the_menu(window: MainWindow) -> None:
+    restore = action(window, "Undo in the List of Conversations")
+    assert not restore.isEnabled()
+    await ask(window, COUNT)
+    window.sidebar.delete_current()
+    assert restore.isEnabled()
+    restore.trigger()
+    await eventually(lambda: len(views(window)) == 1)
+    assert not restore.isEnabled()
 
 
-def test_pinning_and_duplicating_work_from_the_menu(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window, COUNT)
-        action(window, "Pin or Unpin").trigger()
-        assert window.workspace.current.conversation.is_pinned
-        action(window, "Duplicate").trigger()
-        await eventually(lambda: window.workspace.current.conversation.title.endswith("(copy)"))
-        await eventually(lambda: len(views(window)) == 1)
-
-    use(steps)
+async def test_pinning_and_duplicating_work_from_the_menu(window: MainWindow) -> None:
+    await ask(window, COUNT)
+    action(window, "Pin or Unpin").trigger()
+    assert window.workspace.current.conversation.is_pinned
+    action(window, "Duplicate").trigger()
+    await eventually(lambda: window.workspace.current.conversation.title.endswith("(copy)"))
+    await eventually(lambda: len(views(window)) == 1)
 
 
-def test_every_shortcut_means_one_thing(use: Use, qapp: QApplication) -> None:
-    async def steps(window: MainWindow) -> None:
-        seen: dict[str, str] = {}
-        for found in window.findChildren(QAction):
-            for keys in found.shortcuts():
-                name = keys.toString()
-                assert name not in seen, f"{name}: {seen[name]} and {found.text()}"
-                seen[name] = found.text()
-        assert len(seen) > 15
-
-    use(steps)
+async def test_every_shortcut_means_one_thing(window: MainWindow, qapp: QApplication) -> None:
+    seen: dict[str, str] = {}
+    for found in window.findChildren(QAction):
+        for keys in found.shortcuts():
+            name = keys.toString()
+            assert name not in seen, f"{name}: {seen[name]} and {found.text()}"
+            seen[name] = found.text()
+    assert len(seen) > 15
 
 
-def test_a_conversation_is_exported_and_imported_through_the_menu(use: Use, tmp_path: Path) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window, COUNT)
-        action(window, "Export This Conversation").trigger()
-        (dialog,) = window.findChildren(QFileDialog)
-        assert dialog.selectedFiles()[0].endswith("Count from 1 to 10 one number per line.json")
-        dialog.selectFile(str(tmp_path / "out.json"))
-        dialog.accept()
-        await eventually((tmp_path / "out.json").exists)
-        await window.workspace.files.finish()
-        window.workspace.files.import_from(tmp_path / "out.json")
-        await window.workspace.files.finish()
-        assert window.workspace.conversations.rowCount() == 2
-        await eventually(lambda: len(views(window)) == 1)
+async def test_a_conversation_is_exported_and_imported_through_the_menu(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    await ask(window, COUNT)
+    action(window, "Export This Conversation").trigger()
+    (dialog,) = window.findChildren(QFileDialog)
+    assert dialog.selectedFiles()[0].endswith("Count from 1 to 10 one number per line.json")
+    dialog.selectFile(str(tmp_path / "out.json"))
+    dialog.accept()
+    await eventually((tmp_path / "out.json").exists)
+    await window.workspace.files.finish()
+    window.workspace.files.import_from(tmp_path / "out.json")
+    await window.workspace.files.finish()
+    assert window.workspace.conversations.rowCount() == 2
+    await eventually(lambda: len(views(window)) == 1)
 
-    use(steps)
 
-
-def test_a_file_that_cannot_be_imported_is_reported(use: Use, tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_imported_is_reported(
+    window: MainWindow, tmp_path: Path
+) -> None:
     (tmp_path / "no.json").write_text("{}")
-
-    async def steps(window: MainWindow) -> None:
-        window.workspace.files.import_from(tmp_path / "no.json")
-        await window.workspace.files.finish()
-        (box,) = window.findChildren(QMessageBox)
-        assert "no.json could not be imported: it holds no conversations" in box.text()
-        box.close()
-
-    use(steps)
+    window.workspace.files.import_from(tmp_path / "no.json")
+    await window.workspace.files.finish()
+    (box,) = window.findChildren(QMessageBox)
+    assert "no.json could not be imported: it holds no conversations" in box.text()
+    box.close()

@@ -61,47 +61,39 @@ def test_an_older_conversation_is_loaded_when_it_is_chosen(use: Use) -> None:
     use(second)
 
 
-def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
-    use: Use, qtbot: QtBot
+async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
+    window: MainWindow, qtbot: QtBot
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        await ask(window, COUNT)
-        first = window.workspace.current.conversation
-        window.workspace.ask(
-            ConversationSession.edit, first.messages[0], "What is a stop sequence?"
-        )
-        await answered(window)
-        window.workspace.new_conversation()
-        action(window, "Search Conversations").trigger()
-        qtbot.keyClicks(window.sidebar.search_field, '"one number"')
-        await eventually(lambda: window.workspace.search.rowCount() > 0)
-        assert window.sidebar.results.isVisible()
-        assert not window.sidebar.list.isVisible()
-        hits = [window.workspace.search.at(n) for n in range(window.workspace.search.rowCount())]
-        row = next(n for n, hit in enumerate(hits) if hit.role == "user")
-        results = window.sidebar.results
-        place = results.list.visualRect(window.workspace.search.index(row)).center()
-        qtbot.mouseClick(results.list.viewport(), Qt.MouseButton.LeftButton, pos=place)
-        await eventually(lambda: window.workspace.current.conversation is first)
-        await eventually(lambda: first.messages[0].text == COUNT and bool(views(window)))
-        assert views(window)[0].run.text.startswith("1\n2")
-        question = window.chat.column.question_view(first.messages[0])
-        assert question is not None
-        assert question.text_view.found_texts == ["one number"]
-        qtbot.keyClick(window.sidebar.search_field, Qt.Key.Key_Escape)
-        assert window.sidebar.list.isVisible()
-        assert question.text_view.found_texts == []
-
-    use(steps)
+    await ask(window, COUNT)
+    first = window.workspace.current.conversation
+    window.workspace.ask(ConversationSession.edit, first.messages[0], "What is a stop sequence?")
+    await answered(window)
+    window.workspace.new_conversation()
+    action(window, "Search Conversations").trigger()
+    qtbot.keyClicks(window.sidebar.search_field, '"one number"')
+    await eventually(lambda: window.workspace.search.rowCount() > 0)
+    assert window.sidebar.results.isVisible()
+    assert not window.sidebar.list.isVisible()
+    hits = [window.workspace.search.at(n) for n in range(window.workspace.search.rowCount())]
+    row = next(n for n, hit in enumerate(hits) if hit.role == "user")
+    results = window.sidebar.results
+    place = results.list.visualRect(window.workspace.search.index(row)).center()
+    qtbot.mouseClick(results.list.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    await eventually(lambda: window.workspace.current.conversation is first)
+    await eventually(lambda: first.messages[0].text == COUNT and bool(views(window)))
+    assert views(window)[0].run.text.startswith("1\n2")
+    question = window.chat.column.question_view(first.messages[0])
+    assert question is not None
+    assert question.text_view.found_texts == ["one number"]
+    qtbot.keyClick(window.sidebar.search_field, Qt.Key.Key_Escape)
+    assert window.sidebar.list.isVisible()
+    assert question.text_view.found_texts == []
 
 
-def test_a_search_without_a_result_says_so(use: Use, qtbot: QtBot) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.sidebar.search()
-        qtbot.keyClicks(window.sidebar.search_field, "xyzzy")
-        await eventually(lambda: "for “xyzzy”" in window.sidebar.results.count.text())
-
-    use(steps)
+async def test_a_search_without_a_result_says_so(window: MainWindow, qtbot: QtBot) -> None:
+    window.sidebar.search()
+    qtbot.keyClicks(window.sidebar.search_field, "xyzzy")
+    await eventually(lambda: "for “xyzzy”" in window.sidebar.results.count.text())
 
 
 def test_versions_are_there_after_a_restart_and_so_is_the_choice(use: Use) -> None:

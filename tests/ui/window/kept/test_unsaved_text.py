@@ -17,7 +17,7 @@ from app.store import conversation_store
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
 from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from tests.ui.window.kept.driving_kept import COUNT, ask, button, press
 from ui.kit.theme import Theme
 from ui.records.exchange.archive import conversations_from_json
@@ -76,103 +76,93 @@ def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_button(
     use(later)
 
 
-def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
+    engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        store = await open_store(tmp_path / "conversations.db")
-        try:
-            async with shown(main_window(engine, theme, store=store)) as window:
-                gone: list[bool] = []
-                window.closed.connect(lambda: gone.append(True))
-                # SQLite's own limit raises what a full disk raises.
-                pragma = store._begin_reading(
-                    lambda database: database.execute("PRAGMA max_page_count=1")
-                )
-                await asyncio.wrap_future(pragma)
-                window.chat.composer.set_text("x" * 50_000)
-                window.workspace.drafts.keep()
-                await eventually(lambda: store.has_unsaved)
-                assert window.chat.problem.isVisible()
-                assert "the disk is full" in window.chat.problem.detail.text()
-                window.quit()
-                (box,) = window.findChildren(QMessageBox)
-                assert (window.isVisible(), gone) == (True, [])
-                QTest.keyClick(box, Qt.Key.Key_Escape)
-                assert window.isVisible()
+    store = await open_store(tmp_path / "conversations.db")
+    try:
+        async with shown(main_window(engine, theme, store=store)) as window:
+            gone: list[bool] = []
+            window.closed.connect(lambda: gone.append(True))
+            # SQLite's own limit raises what a full disk raises.
+            pragma = store._begin_reading(
+                lambda database: database.execute("PRAGMA max_page_count=1")
+            )
+            await asyncio.wrap_future(pragma)
+            window.chat.composer.set_text("x" * 50_000)
+            window.workspace.drafts.keep()
+            await eventually(lambda: store.has_unsaved)
+            assert window.chat.problem.isVisible()
+            assert "the disk is full" in window.chat.problem.detail.text()
+            window.quit()
+            (box,) = window.findChildren(QMessageBox)
+            assert (window.isVisible(), gone) == (True, [])
+            QTest.keyClick(box, Qt.Key.Key_Escape)
+            assert window.isVisible()
 
-                await asyncio.sleep(0)
-                window.close()
-                (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
-                button(box, "Export…").click()
-                (dialog,) = window.findChildren(QFileDialog)
-                dialog.filesSelected.emit([str(tmp_path / "rescued.json")])
-                dialog.close()
-                await eventually((tmp_path / "rescued.json").exists)
-                (rescued,) = conversations_from_json((tmp_path / "rescued.json").read_text())
-                assert rescued.draft == "x" * 50_000
+            await asyncio.sleep(0)
+            window.close()
+            (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
+            button(box, "Export…").click()
+            (dialog,) = window.findChildren(QFileDialog)
+            dialog.filesSelected.emit([str(tmp_path / "rescued.json")])
+            dialog.close()
+            await eventually((tmp_path / "rescued.json").exists)
+            (rescued,) = conversations_from_json((tmp_path / "rescued.json").read_text())
+            assert rescued.draft == "x" * 50_000
 
-                window.close()
-                (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
-                button(box, "Quit Without Saving").click()
-                assert (window.isVisible(), gone) == (False, [True])
-        finally:
-            await store.close()
-
-    run(steps())
+            window.close()
+            (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
+            button(box, "Quit Without Saving").click()
+            assert (window.isVisible(), gone) == (False, [True])
+    finally:
+        await store.close()
 
 
-def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_closes_once_it_works(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_closing_waits_until_text_is_saved_asks_where_that_fails_and_closes_once_it_works(
+    engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conversation_store, "PATIENT_MS", 100)
     path = tmp_path / "conversations.db"
-
-    async def steps() -> None:
-        store = await open_store(path)
-        try:
-            async with shown(main_window(engine, theme, store=store)) as window:
-                await store.settled()
-                with closing(sqlite3.connect(path, isolation_level=None)) as other:
-                    other.execute("BEGIN EXCLUSIVE")
-                    window.chat.composer.set_text("a thought")
-                    window.quit()
-                    assert window.isVisible()
-                    await eventually(lambda: bool(window.findChildren(QMessageBox)))
-                    (box,) = window.findChildren(QMessageBox)
-                    assert "another program has locked the file" in box.informativeText()
-                    other.execute("ROLLBACK")
-                await eventually(lambda: not window.isVisible())
-        finally:
-            await store.close()
-        with closing(sqlite3.connect(path)) as reader:
-            assert reader.execute("SELECT draft FROM conversations").fetchall() == [("a thought",)]
-
-    run(steps())
+    store = await open_store(path)
+    try:
+        async with shown(main_window(engine, theme, store=store)) as window:
+            await store.settled()
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN EXCLUSIVE")
+                window.chat.composer.set_text("a thought")
+                window.quit()
+                assert window.isVisible()
+                await eventually(lambda: bool(window.findChildren(QMessageBox)))
+                (box,) = window.findChildren(QMessageBox)
+                assert "another program has locked the file" in box.informativeText()
+                other.execute("ROLLBACK")
+            await eventually(lambda: not window.isVisible())
+    finally:
+        await store.close()
+    with closing(sqlite3.connect(path)) as reader:
+        assert reader.execute("SELECT draft FROM conversations").fetchall() == [("a thought",)]
 
 
-def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_closing_asks_nothing_once_everything_could_be_saved_after_all(
+    engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        store = await open_store(tmp_path / "conversations.db")
+    store = await open_store(tmp_path / "conversations.db")
 
-        async def limit(pages: int) -> None:
-            text = f"PRAGMA max_page_count={pages}"
-            await asyncio.wrap_future(store._begin_reading(lambda database: database.execute(text)))
+    async def limit(pages: int) -> None:
+        text = f"PRAGMA max_page_count={pages}"
+        await asyncio.wrap_future(store._begin_reading(lambda database: database.execute(text)))
 
-        try:
-            async with shown(main_window(engine, theme, store=store)) as window:
-                await limit(1)
-                window.chat.composer.set_text("x" * 50_000)
-                window.workspace.drafts.keep()
-                await eventually(lambda: store.has_unsaved)
-                await limit(1 << 20)
-                await eventually(lambda: not store.has_unsaved)
-                await eventually(lambda: not window.chat.problem.isVisible())
-                window.close()
-                assert not window.isVisible()
-        finally:
-            await store.close()
-
-    run(steps())
+    try:
+        async with shown(main_window(engine, theme, store=store)) as window:
+            await limit(1)
+            window.chat.composer.set_text("x" * 50_000)
+            window.workspace.drafts.keep()
+            await eventually(lambda: store.has_unsaved)
+            await limit(1 << 20)
+            await eventually(lambda: not store.has_unsaved)
+            await eventually(lambda: not window.chat.problem.isVisible())
+            window.close()
+            assert not window.isVisible()
+    finally:
+        await store.close()

@@ -17,7 +17,7 @@ from app.inspector import inspector_tools
 from engine.scheduling.service import Engine
 from tests.support.looks.capitals import wrong_words
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.chat.messages.answer_view import ReasonLine
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
@@ -45,41 +45,38 @@ def labels(window: MainWindow) -> set[str]:
     return {label for widget in mine for label in labels_of(widget)}
 
 
-def test_every_label_that_a_person_chooses_is_in_title_case(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_every_label_that_a_person_chooses_is_in_title_case(
+    engine: Engine, theme: Theme
 ) -> None:
-    async def play() -> None:
-        tools = inspector_tools(engine, lambda: "")
-        async with shown(main_window(engine, theme, tools=lambda: tools), quits=True) as window:
-            window.start()
-            await eventually(lambda: window.workspace.model.stage == "ready")
-            assert window.workspace.model.info is not None
-            names = {*(one.value for one in DRIVERS), *CopiedLines().titles().values()}
-            names.add(window.workspace.model.info.id)
-            window.workspace.current.stops.add("6")
-            window.workspace.send("Count from 1 to 10, one number per line")
-            await eventually(lambda: not window.workspace.current.session.is_running)
-            for other in ("models", "server", "inspector", "capture", "probe", "tool_servers"):
-                getattr(window.others, f"show_{other}")()
-            for dialog in ("preferences", "shortcuts", "about"):
-                getattr(window.others, f"show_{dialog}")()
-            window.twice.ask()
-            found = labels(window) - names
-            # One of each window and dialog.
-            assert found >= {
-                "Check for Updates",
-                "Copy as curl",
-                "What If",
-                "Captured Answer",
-                "Detect Automatically",
-                "Import from Claude Desktop",
-                "New Conversations",
-                "Keyboard Shortcuts",
-                "About Fullstop",
-                "Answer Side by Side",
-                "&Import Conversations…",
-                "Same as the System",
-            }
-            assert {label: wrong_words(label) for label in found if wrong_words(label)} == {}
-
-    run(play())
+    tools = inspector_tools(engine, lambda: "")
+    async with shown(main_window(engine, theme, tools=lambda: tools), quits=True) as window:
+        window.start()
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        assert window.workspace.model.info is not None
+        names = {*(one.value for one in DRIVERS), *CopiedLines().titles().values()}
+        names.add(window.workspace.model.info.id)
+        window.workspace.current.stops.add("6")
+        window.workspace.send("Count from 1 to 10, one number per line")
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        for other in ("models", "server", "inspector", "capture", "probe", "tool_servers"):
+            getattr(window.others, f"show_{other}")()
+        for dialog in ("preferences", "shortcuts", "about"):
+            getattr(window.others, f"show_{dialog}")()
+        window.twice.ask()
+        found = labels(window) - names
+        # One of each window and dialog.
+        assert found >= {
+            "Check for Updates",
+            "Copy as curl",
+            "What If",
+            "Captured Answer",
+            "Detect Automatically",
+            "Import from Claude Desktop",
+            "New Conversations",
+            "Keyboard Shortcuts",
+            "About Fullstop",
+            "Answer Side by Side",
+            "&Import Conversations…",
+            "Same as the System",
+        }
+        assert {label: wrong_words(label) for label in found if wrong_words(label)} == {}

@@ -1,15 +1,12 @@
 """The Edit menu acts on whatever has the keyboard, as on any desktop."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import pytest
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QAction, QImage
 from PySide6.QtWidgets import QApplication, QMenu
 
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.kit.flow_text import FlowText
 from ui.kit.menus import copy_text
 from ui.kit.theme import Theme
@@ -18,17 +15,11 @@ from ui.window.other_windows import plain
 
 
 @pytest.fixture
-def use(run: RunOnLoop, scripted: ScriptedEngine, theme: Theme) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            async with shown(main_window(scripted, theme), quits=True) as window:  # type: ignore[arg-type]
-                window.activateWindow()
-                await eventually(window.isActiveWindow)
-                await steps(window)
+def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        return main_window(scripted, theme)  # type: ignore[arg-type]
 
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make(), quits=True, is_in_front=True))
 
 
 def entries(window: MainWindow, menu: str) -> dict[str, QAction]:
@@ -39,131 +30,116 @@ def entries(window: MainWindow, menu: str) -> dict[str, QAction]:
     return {plain(action.text()): action for action in found.actions() if action.text()}
 
 
-def test_the_edit_menu_has_what_a_desktop_has(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        edit = entries(window, "Edit")
-        assert list(edit)[:10] == [
-            "Undo", "Redo", "Cut", "Copy", "Paste", "Paste and Match Style", "Delete",
-            "Select All", "Find", "Search Conversations",
-        ]  # fmt: skip
-
-    use(steps)
+async def test_the_edit_menu_has_what_a_desktop_has(window: MainWindow) -> None:
+    edit = entries(window, "Edit")
+    assert list(edit)[:10] == [
+        "Undo", "Redo", "Cut", "Copy", "Paste", "Paste and Match Style", "Delete",
+        "Select All", "Find", "Search Conversations",
+    ]  # fmt: skip
 
 
-def test_its_entries_act_on_the_field_that_has_the_keyboard(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        composer = window.chat.composer
-        composer.input.insertPlainText("one two")
-        edit = entries(window, "Edit")
-        assert not edit["Cut"].isEnabled(), "nothing is selected"
-        edit["Select All"].trigger()
-        edit = entries(window, "Edit")
-        assert edit["Copy"].isEnabled()
-        edit["Cut"].trigger()
-        assert (composer.text, QApplication.clipboard().text()) == ("", "one two")
-        entries(window, "Edit")["Undo Typing"].trigger()
-        assert composer.text == "one two"
-        entries(window, "Edit")["Redo Typing"].trigger()
-        assert composer.text == ""
-        window.sidebar.search_field.setFocus()
-        edit = entries(window, "Edit")
-        edit["Paste"].trigger()
-        assert window.sidebar.search_field.text() == "one two"
-        edit["Select All"].trigger()
-        entries(window, "Edit")["Delete"].trigger()
-        assert window.sidebar.search_field.text() == ""
-
-    use(steps)
+async def test_its_entries_act_on_the_field_that_has_the_keyboard(window: MainWindow) -> None:
+    composer = window.chat.composer
+    composer.input.insertPlainText("one two")
+    edit = entries(window, "Edit")
+    assert not edit["Cut"].isEnabled(), "nothing is selected"
+    edit["Select All"].trigger()
+    edit = entries(window, "Edit")
+    assert edit["Copy"].isEnabled()
+    edit["Cut"].trigger()
+    assert (composer.text, QApplication.clipboard().text()) == ("", "one two")
+    entries(window, "Edit")["Undo Typing"].trigger()
+    assert composer.text == "one two"
+    entries(window, "Edit")["Redo Typing"].trigger()
+    assert composer.text == ""
+    window.sidebar.search_field.setFocus()
+    edit = entries(window, "Edit")
+    edit["Paste"].trigger()
+    assert window.sidebar.search_field.text() == "one two"
+    edit["Select All"].trigger()
+    entries(window, "Edit")["Delete"].trigger()
+    assert window.sidebar.search_field.text() == ""
 
 
-def test_what_is_pasted_without_a_field_is_written_in_the_composer(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.header.stop_panel.setFocus()
-        copy_text("pasted")
-        entries(window, "Edit")["Paste and Match Style"].trigger()
-        assert window.chat.composer.text == "pasted"
-
-    use(steps)
-
-
-def test_entries_are_enabled_where_there_is_something_to_paste_to_quote_or_to_add(
-    use: Use,
+async def test_what_is_pasted_without_a_field_is_written_in_the_composer(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        needing = (
-            "Paste",
-            "Paste and Match Style",
-            "Quote the Selection",
-            "Add Without Generating",
-        )
-
-        def enabled() -> list[str]:
-            found = {**entries(window, "Edit"), **entries(window, "Conversation")}
-            return [words for words in needing if found[words].isEnabled()]
-
-        QApplication.clipboard().clear()
-        assert enabled() == []
-        picture = QMimeData()
-        picture.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
-        QApplication.clipboard().setMimeData(picture)
-        assert enabled() == ["Paste"]
-        window.sidebar.search_field.setFocus()
-        assert enabled() == []
-        copy_text("copied")
-        window.chat.composer.input.insertPlainText("one two")
-        assert enabled() == ["Paste", "Paste and Match Style", "Add Without Generating"]
-        assert window.chat.handling.changes.add("Say it")
-        window.chat.composer.clear()
-        view = window.chat.column.views[-1]
-        await eventually(lambda: any(one.isVisible() for one in view.findChildren(FlowText)))
-        text = next(one for one in view.findChildren(FlowText) if one.isVisible())
-        text.selectAll()
-        assert enabled() == ["Paste", "Paste and Match Style", "Quote the Selection"]
-        for menu in window.menuBar().findChildren(QMenu):
-            menu.aboutToHide.emit()
-        every = {plain(one.text()) for one in window.findChildren(QAction) if one.isEnabled()}
-        assert every >= set(needing), "their keys work while the menus are closed"
-
-    use(steps)
+    window.chat.header.stop_panel.setFocus()
+    copy_text("pasted")
+    entries(window, "Edit")["Paste and Match Style"].trigger()
+    assert window.chat.composer.text == "pasted"
 
 
-def test_both_side_columns_have_a_mark_in_the_view_menu_while_they_are_shown(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        def marked() -> list[str]:
-            view = entries(window, "View")
-            return [one for one in ("Conversations", "Stop Panel") if view[one].isChecked()]
+async def test_entries_are_enabled_where_there_is_something_to_paste_to_quote_or_to_add(
+    window: MainWindow,
+) -> None:
+    needing = (
+        "Paste",
+        "Paste and Match Style",
+        "Quote the Selection",
+        "Add Without Generating",
+    )
 
-        window.resize(1400, 900)
-        await eventually(lambda: marked() == ["Conversations", "Stop Panel"])
-        window.sidebar.hide()
-        assert marked() == ["Stop Panel"]
-        entries(window, "View")["Conversations"].trigger()
-        assert marked() == ["Conversations", "Stop Panel"]
+    def enabled() -> list[str]:
+        found = {**entries(window, "Edit"), **entries(window, "Conversation")}
+        return [words for words in needing if found[words].isEnabled()]
 
-    use(steps)
+    QApplication.clipboard().clear()
+    assert enabled() == []
+    picture = QMimeData()
+    picture.setImageData(QImage(2, 2, QImage.Format.Format_RGB32))
+    QApplication.clipboard().setMimeData(picture)
+    assert enabled() == ["Paste"]
+    window.sidebar.search_field.setFocus()
+    assert enabled() == []
+    copy_text("copied")
+    window.chat.composer.input.insertPlainText("one two")
+    assert enabled() == ["Paste", "Paste and Match Style", "Add Without Generating"]
+    assert window.chat.handling.changes.add("Say it")
+    window.chat.composer.clear()
+    view = window.chat.column.views[-1]
+    await eventually(lambda: any(one.isVisible() for one in view.findChildren(FlowText)))
+    text = next(one for one in view.findChildren(FlowText) if one.isVisible())
+    text.selectAll()
+    assert enabled() == ["Paste", "Paste and Match Style", "Quote the Selection"]
+    for menu in window.menuBar().findChildren(QMenu):
+        menu.aboutToHide.emit()
+    every = {plain(one.text()) for one in window.findChildren(QAction) if one.isEnabled()}
+    assert every >= set(needing), "their keys work while the menus are closed"
 
 
-def test_undo_names_the_change_of_the_stop_list_where_no_field_was_written_in(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.current.stops.ensure("END")
-        window.chat.header.stop_panel.setFocus()
-        edit = entries(window, "Edit")
-        name = next(words for words in edit if words.startswith("Undo "))
-        assert name != "Undo Typing"
-        edit[name].trigger()
-        assert window.workspace.current.stops.entries() == []
+async def test_both_side_columns_have_a_mark_in_the_view_menu_while_they_are_shown(
+    window: MainWindow,
+) -> None:
+    def marked() -> list[str]:
+        view = entries(window, "View")
+        return [one for one in ("Conversations", "Stop Panel") if view[one].isChecked()]
 
-    use(steps)
+    window.resize(1400, 900)
+    await eventually(lambda: marked() == ["Conversations", "Stop Panel"])
+    window.sidebar.hide()
+    assert marked() == ["Stop Panel"]
+    entries(window, "View")["Conversations"].trigger()
+    assert marked() == ["Conversations", "Stop Panel"]
 
 
-def test_no_two_entries_of_a_menu_are_chosen_by_the_same_letter(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        for menu in (window.menuBar(), *window.menuBar().findChildren(QMenu)):
-            if isinstance(menu, QMenu):
-                menu.aboutToShow.emit()
-            words = [action.text().replace("&&", "") for action in menu.actions()]
-            letters = [one.partition("&")[2][:1].casefold() for one in words if "&" in one]
-            twice = {one for one in letters if letters.count(one) > 1}
-            assert not twice, (words, twice)
+async def test_undo_names_the_change_of_the_stop_list_where_no_field_was_written_in(
+    window: MainWindow,
+) -> None:
+    window.workspace.current.stops.ensure("END")
+    window.chat.header.stop_panel.setFocus()
+    edit = entries(window, "Edit")
+    name = next(words for words in edit if words.startswith("Undo "))
+    assert name != "Undo Typing"
+    edit[name].trigger()
+    assert window.workspace.current.stops.entries() == []
 
-    use(steps)
+
+async def test_no_two_entries_of_a_menu_are_chosen_by_the_same_letter(window: MainWindow) -> None:
+    for menu in (window.menuBar(), *window.menuBar().findChildren(QMenu)):
+        if isinstance(menu, QMenu):
+            menu.aboutToShow.emit()
+        words = [action.text().replace("&&", "") for action in menu.actions()]
+        letters = [one.partition("&")[2][:1].casefold() for one in words if "&" in one]
+        twice = {one for one in letters if letters.count(one) > 1}
+        assert not twice, (words, twice)

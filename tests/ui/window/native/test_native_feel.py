@@ -2,9 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -26,8 +24,8 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.session.conversation_session import ConversationSession
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
@@ -38,210 +36,186 @@ _NO_MODIFIER = Qt.KeyboardModifier.NoModifier
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme, qapp: QApplication) -> Use:
-    """Show a window with everything in it, use it, and quit."""
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    """A window with everything in it."""
 
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            async with shown(main_window(engine, theme), quits=True) as window:
-                window.start()
-                await steps(window)
+    def make() -> MainWindow:
+        window = main_window(engine, theme)
+        window.start()
+        return window
 
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make(), quits=True))
 
 
-def test_the_list_of_shortcuts_has_every_shortcut_of_the_window(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        dialog = ShortcutsDialog(window.menuBar(), window)
-        said = {one.accessibleName() for one in dialog.findChildren(QLabel)}
-        wanted = {
-            f"{plain(action.text())}: {keys_of(action)}"
-            for action in window.findChildren(QAction)
-            if action.shortcuts()
-        }
-        assert len(wanted) > 10
-        assert wanted <= said
-        dialog.deleteLater()
-
-    use(steps)
+async def test_the_list_of_shortcuts_has_every_shortcut_of_the_window(window: MainWindow) -> None:
+    dialog = ShortcutsDialog(window.menuBar(), window)
+    said = {one.accessibleName() for one in dialog.findChildren(QLabel)}
+    wanted = {
+        f"{plain(action.text())}: {keys_of(action)}"
+        for action in window.findChildren(QAction)
+        if action.shortcuts()
+    }
+    assert len(wanted) > 10
+    assert wanted <= said
+    dialog.deleteLater()
 
 
-def test_no_two_actions_share_a_shortcut(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        keys = Counter(
-            sequence.toString(QKeySequence.SequenceFormat.PortableText)
-            for action in window.findChildren(QAction)
-            for sequence in action.shortcuts()
-        )
-        assert {key: count for key, count in keys.items() if count > 1} == {}
-
-    use(steps)
+async def test_no_two_actions_share_a_shortcut(window: MainWindow) -> None:
+    keys = Counter(
+        sequence.toString(QKeySequence.SequenceFormat.PortableText)
+        for action in window.findChildren(QAction)
+        for sequence in action.shortcuts()
+    )
+    assert {key: count for key, count in keys.items() if count > 1} == {}
 
 
-def test_closing_hides_the_window_where_it_goes_on_and_quitting_ends_it(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        ended: list[int] = []
-        window.closed.connect(lambda: ended.append(1))
-        window.goes_on_when_closed = lambda: True
-        window.close()
-        assert (window.isVisible(), ended) == (False, [])
-        window.come_forward()
-        assert window.isVisible()
-        window.close()
-        window.quit()
-        assert (window.isVisible(), ended) == (False, [1])
-
-    use(steps)
-
-
-def test_closing_ends_it_where_there_is_nothing_to_go_on_for(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        ended: list[int] = []
-        window.closed.connect(lambda: ended.append(1))
-        window.close()
-        assert ended == [1]
-
-    use(steps)
+async def test_closing_hides_the_window_where_it_goes_on_and_quitting_ends_it(
+    window: MainWindow,
+) -> None:
+    ended: list[int] = []
+    window.closed.connect(lambda: ended.append(1))
+    window.goes_on_when_closed = lambda: True
+    window.close()
+    assert (window.isVisible(), ended) == (False, [])
+    window.come_forward()
+    assert window.isVisible()
+    window.close()
+    window.quit()
+    assert (window.isVisible(), ended) == (False, [1])
 
 
-def test_the_servers_window_opens_from_the_card_and_only_once(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        assert window.others.server is None
-        window.others.show_server()
-        first = window.others.server
-        assert first is not None
-        assert first.isVisible()
-        first.close()
-        window.others.show_server()
-        assert window.others.server is first
-
-    use(steps)
+async def test_closing_ends_it_where_there_is_nothing_to_go_on_for(window: MainWindow) -> None:
+    ended: list[int] = []
+    window.closed.connect(lambda: ended.append(1))
+    window.close()
+    assert ended == [1]
 
 
-def test_size_and_columns_are_restored(use: Use, engine: Engine, theme: Theme) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.stop_panel.hide()
-        window.sidebar.hide()
-        await asyncio.sleep(0.05)  # only then may it become so narrow
-        window.resize(751, 633)
-        layout = window.save_layout()
-        other = main_window(engine, theme)
-        other.restore_layout(layout)
-        other.show()
-        assert other.size() == window.size()
-        assert other.width() < 800
-        assert not other.stop_panel.isVisible()
-        assert not other.sidebar.isVisible()
-        other.restore_layout(b"nonsense")
-        assert other.size() == window.size()
-        other.quit()
-        await other.finish()
-        other.deleteLater()
-
-    use(steps)
+async def test_the_servers_window_opens_from_the_card_and_only_once(window: MainWindow) -> None:
+    assert window.others.server is None
+    window.others.show_server()
+    first = window.others.server
+    assert first is not None
+    assert first.isVisible()
+    first.close()
+    window.others.show_server()
+    assert window.others.server is first
 
 
-def test_a_new_conversation_begins_as_the_preferences_say(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        begin = window.preferences.now.new_conversation
-        changed = type(begin)(system_prompt="Be brief.", max_tokens=33)
-        window.preferences.change(new_conversation=changed)
-        window.workspace.current.conversation.draft = "not unused"
-        window.workspace.new_conversation()
-        assert window.workspace.current.conversation.settings == changed.settings()
-
-    use(steps)
-
-
-def test_entries_that_cannot_be_used_are_disabled(use: Use, demo_model_path: Path) -> None:
-    async def steps(window: MainWindow) -> None:
-        def enabled() -> set[str]:
-            return {plain(a.text()) for a in window.findChildren(QAction) if a.isEnabled()}
-
-        of_answers = {
-            "Export This Conversation",
-            "Edit the Last Question",
-            "Regenerate",
-            "Continue the Answer",
-            "Earlier Version",
-            "Later Version",
-            "Stop the Answer",
-        }
-        assert not enabled() & of_answers
-        window.start(demo_model_path)
-        await eventually(lambda: window.workspace.model.stage == "ready")
-        window.workspace.current.stops.add_sequence("6")
-        window.workspace.send("Count from 1 to 10, one number per line")
-        assert enabled() & of_answers <= {"Stop the Answer", "Export This Conversation"}
-        session = window.workspace.current.session
-        await eventually(lambda: not session.is_running)
-        versions = {"Earlier Version", "Later Version"}
-        assert enabled() & of_answers == of_answers - {"Stop the Answer"} - versions
-        window.workspace.ask(
-            ConversationSession.regenerate, window.workspace.current.conversation.messages[-1]
-        )
-        await eventually(lambda: not session.is_running)
-        assert enabled() & versions == {"Earlier Version"}
-
-    use(steps)
+async def test_size_and_columns_are_restored(
+    window: MainWindow, engine: Engine, theme: Theme
+) -> None:
+    window.stop_panel.hide()
+    window.sidebar.hide()
+    await asyncio.sleep(0.05)  # only then may it become so narrow
+    window.resize(751, 633)
+    layout = window.save_layout()
+    other = main_window(engine, theme)
+    other.restore_layout(layout)
+    other.show()
+    assert other.size() == window.size()
+    assert other.width() < 800
+    assert not other.stop_panel.isVisible()
+    assert not other.sidebar.isVisible()
+    other.restore_layout(b"nonsense")
+    assert other.size() == window.size()
+    other.quit()
+    await other.finish()
+    other.deleteLater()
 
 
-def test_keys_alone_do_the_main_job(
-    use: Use, demo_model_path: Path, qapp: QApplication, qtbot: QtBot
+async def test_a_new_conversation_begins_as_the_preferences_say(window: MainWindow) -> None:
+    begin = window.preferences.now.new_conversation
+    changed = type(begin)(system_prompt="Be brief.", max_tokens=33)
+    window.preferences.change(new_conversation=changed)
+    window.workspace.current.conversation.draft = "not unused"
+    window.workspace.new_conversation()
+    assert window.workspace.current.conversation.settings == changed.settings()
+
+
+async def test_entries_that_cannot_be_used_are_disabled(
+    window: MainWindow, demo_model_path: Path
+) -> None:
+    def enabled() -> set[str]:
+        return {plain(a.text()) for a in window.findChildren(QAction) if a.isEnabled()}
+
+    of_answers = {
+        "Export This Conversation",
+        "Edit the Last Question",
+        "Regenerate",
+        "Continue the Answer",
+        "Earlier Version",
+        "Later Version",
+        "Stop the Answer",
+    }
+    assert not enabled() & of_answers
+    window.start(demo_model_path)
+    await eventually(lambda: window.workspace.model.stage == "ready")
+    window.workspace.current.stops.add_sequence("6")
+    window.workspace.send("Count from 1 to 10, one number per line")
+    assert enabled() & of_answers <= {"Stop the Answer", "Export This Conversation"}
+    session = window.workspace.current.session
+    await eventually(lambda: not session.is_running)
+    versions = {"Earlier Version", "Later Version"}
+    assert enabled() & of_answers == of_answers - {"Stop the Answer"} - versions
+    window.workspace.ask(
+        ConversationSession.regenerate, window.workspace.current.conversation.messages[-1]
+    )
+    await eventually(lambda: not session.is_running)
+    assert enabled() & versions == {"Earlier Version"}
+
+
+async def test_keys_alone_do_the_main_job(
+    window: MainWindow, demo_model_path: Path, qapp: QApplication, qtbot: QtBot
 ) -> None:
     """Write, send, stop, add a stop, send again, and reach the reason."""
 
-    async def steps(window: MainWindow) -> None:
-        def press(key: Qt.Key, modifiers: Qt.KeyboardModifier = _NO_MODIFIER) -> None:
+    def press(key: Qt.Key, modifiers: Qt.KeyboardModifier = _NO_MODIFIER) -> None:
+        target = qapp.focusWidget()
+        assert target is not None
+        qtbot.keyClick(target, key, modifiers)
+
+    def tab_to(says: str) -> None:
+        passed: set[str] = set()
+        for _ in range(120):
             target = qapp.focusWidget()
-            assert target is not None
-            qtbot.keyClick(target, key, modifiers)
+            passed.add("" if target is None else target.accessibleName())
+            if target is not None and says in target.accessibleName():
+                return
+            press(Qt.Key.Key_Tab)
+        raise AssertionError(f"Tab does not reach {says}: {sorted(passed)}")
 
-        def tab_to(says: str) -> None:
-            passed: set[str] = set()
-            for _ in range(120):
-                target = qapp.focusWidget()
-                passed.add("" if target is None else target.accessibleName())
-                if target is not None and says in target.accessibleName():
-                    return
-                press(Qt.Key.Key_Tab)
-            raise AssertionError(f"Tab does not reach {says}: {sorted(passed)}")
-
-        window.activateWindow()
-        window.start(demo_model_path)
-        await eventually(lambda: window.workspace.model.stage == "ready")
-        session = window.workspace.current.session
-        press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
-        assert qapp.focusWidget() is window.chat.composer.input
-        question = "Count from 1 to 100, one number per line"
-        qtbot.keyClicks(window.chat.composer.input, question)
-        press(Qt.Key.Key_Return)
-        await eventually(lambda: session.run is not None and bool(session.run.text))
-        press(Qt.Key.Key_Escape)
-        await eventually(lambda: not session.is_running)
-        stopped = window.workspace.current.shown_run
-        assert stopped is not None
-        assert stopped.finished is not None
-        assert stopped.finished.stop.kind is StopKind.CANCELLED
-        tab_to("New stop sequence")
-        qtbot.keyClicks(qapp.focusWidget(), "6")
-        press(Qt.Key.Key_Return)
-        assert window.workspace.current.conversation.enabled_stops() == ("6",)
-        press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
-        qtbot.keyClicks(window.chat.composer.input, question)
-        press(Qt.Key.Key_Return)
-        await eventually(lambda: window.workspace.current.shown_run is not stopped)
-        await eventually(lambda: not session.is_running)
-        tab_to("Open this run in the Stop Inspector")
-        assert window.stop_panel.verdict.run is window.workspace.current.shown_run
-        ended = window.workspace.current.shown_run
-        assert ended is not None
-        assert ended.finished is not None
-        assert ended.finished.stop.value == "6"
-
-    use(steps)
+    window.activateWindow()
+    window.start(demo_model_path)
+    await eventually(lambda: window.workspace.model.stage == "ready")
+    session = window.workspace.current.session
+    press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+    assert qapp.focusWidget() is window.chat.composer.input
+    question = "Count from 1 to 100, one number per line"
+    qtbot.keyClicks(window.chat.composer.input, question)
+    press(Qt.Key.Key_Return)
+    await eventually(lambda: session.run is not None and bool(session.run.text))
+    press(Qt.Key.Key_Escape)
+    await eventually(lambda: not session.is_running)
+    stopped = window.workspace.current.shown_run
+    assert stopped is not None
+    assert stopped.finished is not None
+    assert stopped.finished.stop.kind is StopKind.CANCELLED
+    tab_to("New stop sequence")
+    qtbot.keyClicks(qapp.focusWidget(), "6")
+    press(Qt.Key.Key_Return)
+    assert window.workspace.current.conversation.enabled_stops() == ("6",)
+    press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClicks(window.chat.composer.input, question)
+    press(Qt.Key.Key_Return)
+    await eventually(lambda: window.workspace.current.shown_run is not stopped)
+    await eventually(lambda: not session.is_running)
+    tab_to("Open this run in the Stop Inspector")
+    assert window.stop_panel.verdict.run is window.workspace.current.shown_run
+    ended = window.workspace.current.shown_run
+    assert ended is not None
+    assert ended.finished is not None
+    assert ended.finished.stop.value == "6"
 
 
 def nameless(top: QWidget) -> list[str]:
@@ -271,58 +245,62 @@ def nameless(top: QWidget) -> list[str]:
     ]
 
 
-def test_every_control_of_every_window_has_a_name_for_screen_readers(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.chat.show_settings()
-        window.others.show_preferences()
-        window.others.show_shortcuts()
-        window.others.show_about()
-        window.others.show_server()
-        window.others.show_inspector()
-        await asyncio.sleep(0.1)
-        tops = [window, *(w for w in QApplication.topLevelWidgets() if w.isVisible())]
-        assert len(tops) > 5
-        assert [one for top in tops for one in nameless(top)] == []
-        for top in tops[1:]:
-            if isinstance(top, QDialog):
-                top.close()
-
-    use(steps)
-
-
-def test_all_text_grows_shrinks_and_comes_back(use: Use, qapp: QApplication) -> None:
-    async def steps(window: MainWindow) -> None:
-        before = {w: w.font().pointSizeF() for w in window.findChildren(QLabel)}
-        usual = qapp.font().pointSizeF()
-        (larger,) = (a for a in window.findChildren(QAction) if a.text() == "&Larger Text")
-        larger.trigger()
-        larger.trigger()
-        assert window.preferences.now.text_percent == 125
-        assert qapp.font().pointSizeF() == pytest.approx(usual * 1.25)
-        for widget, points in before.items():
-            assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
-        window.theme.set_mode("dark")
-        for widget, points in before.items():
-            assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
-        window.theme.set_mode("light")
-        window.preferences.resize_text(0)
-        for widget, points in before.items():
-            assert widget.font().pointSizeF() == pytest.approx(points, abs=0.1)
-        for _ in range(20):
-            window.preferences.resize_text(-1)
-        assert window.preferences.now.text_percent == 70
-        window.preferences.resize_text(0)
-
-    use(steps)
+async def test_every_control_of_every_window_has_a_name_for_screen_readers(
+    window: MainWindow,
+) -> None:
+    window.workspace.current.stops.add("6")
+    await eventually(lambda: window.workspace.model.stage == "ready")
+    window.workspace.send("Count from 1 to 10, one number per line")
+    await eventually(lambda: not window.workspace.current.session.is_running)
+    window.chat.show_settings()
+    window.others.show_preferences()
+    window.others.show_shortcuts()
+    window.others.show_about()
+    window.others.show_server()
+    window.others.show_inspector()
+    await asyncio.sleep(0.1)
+    tops = [window, *(w for w in QApplication.topLevelWidgets() if w.isVisible())]
+    assert len(tops) > 5
+    assert [one for top in tops for one in nameless(top)] == []
+    inspector = window.others.inspector
+    assert inspector is not None
+    for number in range(inspector.tabs.count()):
+        inspector.tabs.setCurrentIndex(number)
+        assert nameless(inspector) == []
+    for top in tops[1:]:
+        if isinstance(top, QDialog):
+            top.close()
 
 
-def test_the_appearance_menu_and_the_preferences_agree(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        (dark,) = (a for a in window.findChildren(QAction) if a.text() == "Dark")
-        dark.trigger()
-        assert window.preferences.now.theme == "dark"
-        assert window.theme.colors.is_dark
-        window.preferences.change(theme="light")
-        assert not dark.isChecked()
+async def test_all_text_grows_shrinks_and_comes_back(
+    window: MainWindow, qapp: QApplication
+) -> None:
+    before = {w: w.font().pointSizeF() for w in window.findChildren(QLabel)}
+    usual = qapp.font().pointSizeF()
+    (larger,) = (a for a in window.findChildren(QAction) if a.text() == "&Larger Text")
+    larger.trigger()
+    larger.trigger()
+    assert window.preferences.now.text_percent == 125
+    assert qapp.font().pointSizeF() == pytest.approx(usual * 1.25)
+    for widget, points in before.items():
+        assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
+    window.theme.set_mode("dark")
+    for widget, points in before.items():
+        assert widget.font().pointSizeF() == pytest.approx(points * 1.25, abs=0.1)
+    window.theme.set_mode("light")
+    window.preferences.resize_text(0)
+    for widget, points in before.items():
+        assert widget.font().pointSizeF() == pytest.approx(points, abs=0.1)
+    for _ in range(20):
+        window.preferences.resize_text(-1)
+    assert window.preferences.now.text_percent == 70
+    window.preferences.resize_text(0)
 
-    use(steps)
+
+async def test_the_appearance_menu_and_the_preferences_agree(window: MainWindow) -> None:
+    (dark,) = (a for a in window.findChildren(QAction) if a.text() == "Dark")
+    dark.trigger()
+    assert window.preferences.now.theme == "dark"
+    assert window.theme.colors.is_dark
+    window.preferences.change(theme="light")
+    assert not dark.isChecked()

@@ -2,7 +2,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QSystemTrayIcon
 
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.server.server_switch import ServerSwitch
 from ui.window.tray import Tray
@@ -26,27 +26,22 @@ def made(theme: Theme, switch: ServerSwitch, done: list[str]) -> Tray:
     )
 
 
-def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(
-    run: RunOnLoop, theme: Theme
-) -> None:
-    async def steps() -> None:
-        switch = ServerSwitch(_Control())
-        tray = made(theme, switch, [])
-        words = [action.text() for action in tray.menu.actions() if action.text()]
-        assert words[:2] == ["Server off", "Turn the Server On"]
-        assert not tray.copy.isEnabled()
-        tray.turn.trigger()
-        await eventually(lambda: switch.stage == "on")
-        assert tray.menu.actions()[0].text() == "Server on: http://127.0.0.1:8642"
-        assert tray.icon.toolTip() == "Fullstop – server on"
-        tray.copy.trigger()
-        assert QGuiApplication.clipboard().text() == "http://127.0.0.1:8642"
-        tray.turn.trigger()
-        await eventually(lambda: switch.stage == "off")
-        assert tray.turn.text() == "Turn the Server On"
-        tray.close()
-
-    run(steps())
+async def test_the_menu_says_how_the_server_is_and_turns_it_on_and_off(theme: Theme) -> None:
+    switch = ServerSwitch(_Control())
+    tray = made(theme, switch, [])
+    words = [action.text() for action in tray.menu.actions() if action.text()]
+    assert words[:2] == ["Server off", "Turn the Server On"]
+    assert not tray.copy.isEnabled()
+    tray.turn.trigger()
+    await eventually(lambda: switch.stage == "on")
+    assert tray.menu.actions()[0].text() == "Server on: http://127.0.0.1:8642"
+    assert tray.icon.toolTip() == "Fullstop – server on"
+    tray.copy.trigger()
+    assert QGuiApplication.clipboard().text() == "http://127.0.0.1:8642"
+    tray.turn.trigger()
+    await eventually(lambda: switch.stage == "off")
+    assert tray.turn.text() == "Turn the Server On"
+    tray.close()
 
 
 def test_its_entries_do_what_they_say(theme: Theme) -> None:

@@ -1,7 +1,6 @@
 """The Window menu, and notifications of answers that end in the background."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtGui import QAction
@@ -10,8 +9,8 @@ from PySide6.QtWidgets import QMenu
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.kept import preferences_state
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, push
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.kit.theme import Theme
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
@@ -27,24 +26,13 @@ def preferences(theme: Theme) -> PreferencesState:
 
 
 @pytest.fixture
-def use(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, preferences: PreferencesState
-) -> Use:
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            window = main_window(scripted, theme, preferences=preferences)  # type: ignore[arg-type]
-            async with shown(window, quits=True):
-                window.activateWindow()
-                await eventually(window.isActiveWindow)
-                try:
-                    await steps(window)
-                finally:
-                    for generation in scripted.generations:
-                        push(generation, [END])
+def window(
+    enter: Enter, scripted: ScriptedEngine, theme: Theme, preferences: PreferencesState
+) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        return main_window(scripted, theme, preferences=preferences)  # type: ignore[arg-type]
 
-        run(whole())
-
-    return use_window
+    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 
 
 def entries(window: MainWindow) -> dict[str, QAction]:
@@ -55,27 +43,24 @@ def entries(window: MainWindow) -> dict[str, QAction]:
     return {plain(action.text()): action for action in found.actions() if action.text()}
 
 
-def test_the_window_menu_lists_the_windows_and_brings_one_forward(use: Use) -> None:
-    async def steps(window: MainWindow) -> None:
-        assert list(entries(window))[-1:] == ["Fullstop"]
-        window.others.show_inspector()
-        inspector = window.others.inspector
-        assert inspector is not None
-        await eventually(inspector.isActiveWindow)
-        listed = entries(window)
-        assert list(listed)[-2:] == ["Fullstop", inspector.windowTitle()]
-        assert listed[inspector.windowTitle()].isChecked()
-        listed["Minimize"].trigger()
-        assert inspector.isMinimized()
-        assert not window.isMinimized()
-        entries(window)[inspector.windowTitle()].trigger()
-        assert not inspector.isMinimized()
-        window.activateWindow()
-        await eventually(window.isActiveWindow)
-        entries(window)["Bring All to Front"].trigger()
-        assert window.isActiveWindow()
-
-    use(steps)
+async def test_the_window_menu_lists_the_windows_and_brings_one_forward(window: MainWindow) -> None:
+    assert list(entries(window))[-1:] == ["Fullstop"]
+    window.others.show_inspector()
+    inspector = window.others.inspector
+    assert inspector is not None
+    await eventually(inspector.isActiveWindow)
+    listed = entries(window)
+    assert list(listed)[-2:] == ["Fullstop", inspector.windowTitle()]
+    assert listed[inspector.windowTitle()].isChecked()
+    listed["Minimize"].trigger()
+    assert inspector.isMinimized()
+    assert not window.isMinimized()
+    entries(window)[inspector.windowTitle()].trigger()
+    assert not inspector.isMinimized()
+    window.activateWindow()
+    await eventually(window.isActiveWindow)
+    entries(window)["Bring All to Front"].trigger()
+    assert window.isActiveWindow()
 
 
 async def answered_in_background(
@@ -92,31 +77,28 @@ async def answered_in_background(
     await eventually(lambda: run.is_over)
 
 
-def test_a_long_answer_in_the_background_is_told_and_a_click_shows_it(
-    use: Use, scripted: ScriptedEngine, preferences: PreferencesState
+async def test_a_long_answer_in_the_background_is_told_and_a_click_shows_it(
+    window: MainWindow, scripted: ScriptedEngine, preferences: PreferencesState
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        told: list[tuple[str, str, Callable[[], None]]] = []
-        window.notices.deliver = lambda *notice: told.append(notice)
-        await answered_in_background(window, scripted, seconds=3600)
-        assert told == [], "whoever sees the window needs no notification"
-        answered = window.workspace.current.conversation
-        window.hide()
-        await eventually(lambda: not window.isActiveWindow())
-        await answered_in_background(window, scripted, seconds=0)
-        assert told == [], "an answer that took a moment is no news"
-        await answered_in_background(window, scripted, seconds=3600)
-        ((title, text, chosen),) = told
-        assert title == answered.title
-        assert text == 'Stopped by "‹/s›" · 12 tokens'
-        window.workspace.new_conversation()
-        chosen()
-        assert window.isVisible()
-        assert window.workspace.current.conversation is answered
-        window.hide()
-        await eventually(lambda: not window.isActiveWindow())
-        preferences.change(tells_of_answers=False)
-        await answered_in_background(window, scripted, seconds=3600)
-        assert len(told) == 1, "who does not want it is not told"
-
-    use(steps)
+    told: list[tuple[str, str, Callable[[], None]]] = []
+    window.notices.deliver = lambda *notice: told.append(notice)
+    await answered_in_background(window, scripted, seconds=3600)
+    assert told == [], "whoever sees the window needs no notification"
+    answered = window.workspace.current.conversation
+    window.hide()
+    await eventually(lambda: not window.isActiveWindow())
+    await answered_in_background(window, scripted, seconds=0)
+    assert told == [], "an answer that took a moment is no news"
+    await answered_in_background(window, scripted, seconds=3600)
+    ((title, text, chosen),) = told
+    assert title == answered.title
+    assert text == 'Stopped by "‹/s›" · 12 tokens'
+    window.workspace.new_conversation()
+    chosen()
+    assert window.isVisible()
+    assert window.workspace.current.conversation is answered
+    window.hide()
+    await eventually(lambda: not window.isActiveWindow())
+    preferences.change(tells_of_answers=False)
+    await answered_in_background(window, scripted, seconds=3600)
+    assert len(told) == 1, "who does not want it is not told"

@@ -6,50 +6,44 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from engine.scheduling.service import Engine
-from tests.ui.driving import RunOnLoop, eventually
-from tests.ui.window.order.four_conversations import NAMES, listed, one, used
+from tests.ui.driving import eventually
+from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.columns.conversation_menu import ImportDialog
 from ui.chat.columns.problem_bar import TransferBar
-from ui.kit.theme import Theme
 from ui.records.conversations import Placement
 from ui.window.main_window import MainWindow
 
 
-def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_without_doubles(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_without_doubles(
+    window: MainWindow, tmp_path: Path
 ) -> None:
     path = tmp_path / "chosen.json"
-
-    async def steps(window: MainWindow) -> None:
-        sidebar, workspace = window.sidebar, window.workspace
-        folder = workspace.conversations.folders.create("Fruit")
-        chosen = [one(window, "Bananas"), one(window, "Dates")]
-        sidebar.ordering.move(chosen, folder)
-        sidebar.ordering.tag(chosen, "ripe")
-        workspace.files.export_to(path, *chosen)
-        await workspace.files.finish()
-        previews: list[Any] = []
-        workspace.files.imports.looked.connect(previews.append)
-        workspace.files.imports.look_into(path)
-        await workspace.files.finish()
-        assert [c.title for c in previews[0].here] == ["Bananas", "Dates"]
-        assert previews[0].new == []
-        workspace.delete(*chosen)
-        workspace.conversations.delete_folder(folder)
-        workspace.files.imports.look_into(path)
-        await workspace.files.finish()
-        workspace.files.imports.take(previews[1], previews[1].new)
-        await workspace.files.finish()
-        await eventually(lambda: listed(window)[0] == "[Fruit]")
-        assert sorted(listed(window)) == sorted(["[Fruit]", *NAMES])
-        assert one(window, "Dates").placement == Placement(folder.id, ("ripe",))
-
-    used(run, engine, theme, steps)
+    sidebar, workspace = window.sidebar, window.workspace
+    folder = workspace.conversations.folders.create("Fruit")
+    chosen = [one(window, "Bananas"), one(window, "Dates")]
+    sidebar.ordering.move(chosen, folder)
+    sidebar.ordering.tag(chosen, "ripe")
+    workspace.files.export_to(path, *chosen)
+    await workspace.files.finish()
+    previews: list[Any] = []
+    workspace.files.imports.looked.connect(previews.append)
+    workspace.files.imports.look_into(path)
+    await workspace.files.finish()
+    assert [c.title for c in previews[0].here] == ["Bananas", "Dates"]
+    assert previews[0].new == []
+    workspace.delete(*chosen)
+    workspace.conversations.delete_folder(folder)
+    workspace.files.imports.look_into(path)
+    await workspace.files.finish()
+    workspace.files.imports.take(previews[1], previews[1].new)
+    await workspace.files.finish()
+    await eventually(lambda: listed(window)[0] == "[Fruit]")
+    assert sorted(listed(window)) == sorted(["[Fruit]", *NAMES])
+    assert one(window, "Dates").placement == Placement(folder.id, ("ripe",))
 
 
-def test_an_import_lists_its_conversations_and_adds_none_twice(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path
+async def test_an_import_lists_its_conversations_and_adds_none_twice(
+    window: MainWindow, tmp_path: Path
 ) -> None:
     nodes = {
         "q": {"id": "q", "parent": None, "message": said_to_chatgpt("user", "Hello?")},
@@ -64,45 +58,42 @@ def test_an_import_lists_its_conversations_and_adds_none_twice(
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps(listed_there))
 
-    async def look(window: MainWindow) -> ImportDialog:
+    async def look() -> ImportDialog:
         window.workspace.files.imports.look_into(path)
         await window.workspace.files.finish()
         return [one for one in window.findChildren(ImportDialog) if one.isVisible()][-1]
 
-    async def steps(window: MainWindow) -> None:
-        before = set(NAMES)
-        dialog = await look(window)
-        assert dialog.words.text() == "conversations.json holds 2 conversations from ChatGPT."
-        assert "conversations[1].mapping: must be an object" in dialog.damage.text()
-        assert dialog.left_out.text() == "Left out: 2 pictures."
-        assert not dialog.copies.isVisible()
-        second = dialog.rows.index(1)
-        dialog.rows.setData(second, Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
-        assert dialog.accept_button.text() == "Import 1 Conversation"
-        dialog.folder.setChecked(True)
-        dialog.accept()
-        await window.workspace.files.finish()
-        assert set(listed(window)) - before == {"[ChatGPT]", "First"}
-        assert [m.said for m in one(window, "First").messages] == ["Hello?", "Hi."]
-        bar = window.statusBar()
-        assert isinstance(bar, TransferBar)
-        assert bar.isVisible()
-        assert bar.words.text() == ("Imported 1 conversation from ChatGPT. Left out: 1 picture.")
-        assert not bar.cancel.isVisible()
-        again = await look(window)
-        assert "1 of them is here already." in again.words.text()
-        assert again.rows.rowCount() == 1
-        again.copies.setChecked(True)
-        assert again.rows.rowCount() == 2
-        again.copies.setChecked(False)
-        again.accept()
-        await window.workspace.files.finish()
-        assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
-        last = await look(window)
-        assert not last.accept_button.isEnabled()
-        last.reject()
-
-    used(run, engine, theme, steps)
+    before = set(NAMES)
+    dialog = await look()
+    assert dialog.words.text() == "conversations.json holds 2 conversations from ChatGPT."
+    assert "conversations[1].mapping: must be an object" in dialog.damage.text()
+    assert dialog.left_out.text() == "Left out: 2 pictures."
+    assert not dialog.copies.isVisible()
+    second = dialog.rows.index(1)
+    dialog.rows.setData(second, Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
+    assert dialog.accept_button.text() == "Import 1 Conversation"
+    dialog.folder.setChecked(True)
+    dialog.accept()
+    await window.workspace.files.finish()
+    assert set(listed(window)) - before == {"[ChatGPT]", "First"}
+    assert [m.said for m in one(window, "First").messages] == ["Hello?", "Hi."]
+    bar = window.statusBar()
+    assert isinstance(bar, TransferBar)
+    assert bar.isVisible()
+    assert bar.words.text() == ("Imported 1 conversation from ChatGPT. Left out: 1 picture.")
+    assert not bar.cancel.isVisible()
+    again = await look()
+    assert "1 of them is here already." in again.words.text()
+    assert again.rows.rowCount() == 1
+    again.copies.setChecked(True)
+    assert again.rows.rowCount() == 2
+    again.copies.setChecked(False)
+    again.accept()
+    await window.workspace.files.finish()
+    assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
+    last = await look()
+    assert not last.accept_button.isEnabled()
+    last.reject()
 
 
 def said_to_chatgpt(role: str, text: str) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QMenu
 
-from engine.scheduling.service import Engine
-from tests.ui.driving import RunOnLoop, eventually
-from tests.ui.window.order.four_conversations import NAMES, listed, one, used
+from tests.ui.driving import eventually
+from tests.ui.window.order.four_conversations import NAMES, listed, one
 from ui.chat.columns.sidebar import FolderDialog
-from ui.kit.theme import Theme
 from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
 from ui.window.main_window import MainWindow
 
@@ -40,211 +38,184 @@ def entry(menu: QMenu, *path: str) -> None:
     next(a for a in menu.actions() if a.text().replace("&", "") == path[-1]).trigger()
 
 
-def test_several_are_chosen_with_keys_and_deleted_and_restored_in_one_step(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_several_are_chosen_with_keys_and_deleted_and_restored_in_one_step(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        control, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
-        opened = window.workspace.current.conversation
-        assert opened.title == "Apples"
-        click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
-        click(window, "Dates", control)
-        assert [c.title for c in window.sidebar.list.chosen()] == ["Bananas", "Dates"]
-        assert window.workspace.current.conversation.title == "Bananas"
-        click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
-        click(window, "Dates", shift)
-        assert [c.title for c in window.sidebar.chosen()] == ["Bananas", "Cherries", "Dates"]
-        window.sidebar.delete_current()
-        assert listed(window) == ["Apples"]
-        assert window.workspace.current.conversation.title == "Apples"
-        assert window.sidebar.undo_bar.isVisible()
-        window.sidebar.undo_bar.button.click()
-        assert listed(window) == list(NAMES)
-        assert not window.sidebar.undo_bar.isVisible()
-
-    used(run, engine, theme, steps)
+    control, shift = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+    opened = window.workspace.current.conversation
+    assert opened.title == "Apples"
+    click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
+    click(window, "Dates", control)
+    assert [c.title for c in window.sidebar.list.chosen()] == ["Bananas", "Dates"]
+    assert window.workspace.current.conversation.title == "Bananas"
+    click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
+    click(window, "Dates", shift)
+    assert [c.title for c in window.sidebar.chosen()] == ["Bananas", "Cherries", "Dates"]
+    window.sidebar.delete_current()
+    assert listed(window) == ["Apples"]
+    assert window.workspace.current.conversation.title == "Apples"
+    assert window.sidebar.undo_bar.isVisible()
+    window.sidebar.undo_bar.button.click()
+    assert listed(window) == list(NAMES)
+    assert not window.sidebar.undo_bar.isVisible()
 
 
-def test_conversations_are_dragged_into_a_folder_and_out_of_it(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: MainWindow) -> None:
+    sidebar, conversations = window.sidebar, window.workspace.conversations
+    conversations.folders.create("Fruit")
+    assert listed(window) == ["[Fruit]", *NAMES]
+    chosen = [one(window, "Bananas"), one(window, "Dates")]
+    head = sidebar.list.visualRect(sidebar.rows.index(0)).center()
+    drop(window, sidebar.rows.carried(chosen), head)
+    assert listed(window) == ["[Fruit]", "Bananas", "Dates", "Apples", "Cherries"]
+    conversations.undo_last()
+    assert listed(window) == ["[Fruit]", *NAMES]
+    drop(window, sidebar.rows.carried(chosen), head)
+    # A conversation of the folder takes what is dropped on it into the folder, too.
+    inside = sidebar.list.visualRect(sidebar.rows.index(1)).center()
+    drop(window, sidebar.rows.carried([one(window, "Apples")]), inside)
+    assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Dates", "Cherries"]
+    below = QPoint(20, sidebar.list.viewport().height() - 2)
+    drop(window, sidebar.rows.carried(chosen), below)
+    assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
+    assert conversations.tags() == []
+    sidebar.list.setFocus()
+    sidebar.list.setCurrentIndex(sidebar.rows.index(0))
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Left)
+    assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Dates"]
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Right)
+    assert len(listed(window)) == 5
+    QTest.keyClick(sidebar.list, Qt.Key.Key_Delete)
+    assert listed(window) == list(NAMES)
+    conversations.undo_last()
+    assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
+
+
+async def test_the_menu_moves_tags_and_archives_what_is_chosen(window: MainWindow) -> None:
+    sidebar, conversations = window.sidebar, window.workspace.conversations
+    conversations.folders.create("Fruit")
+    menu = QMenu(window)
+    chosen = [one(window, "Bananas"), one(window, "Cherries")]
+
+    def do(*path: str) -> None:
+        menu.clear()
+        sidebar.ordering.fill(menu, chosen)
+        entry(menu, *path)
+
+    do("Move to Folder", "Fruit")
+    assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
+    sidebar.ordering.tag(chosen[:1], "ripe", "yellow")
+    sidebar.ordering.tag([one(window, "Dates")], "ripe")
+    assert [b.text() for b in sidebar.tags.buttons()] == ["#ripe", "#yellow"]
+    sidebar.tags.buttons()[0].click()
+    assert listed(window) == ["[Fruit]", "Bananas", "Dates"]
+    do("Tags", "#yellow")
+    assert one(window, "Cherries").placement.tags == ("yellow",)
+    do("Tags", "#yellow")
+    assert not any("yellow" in c.placement.tags for c in chosen)
+    conversations.undo_last()
+    assert all("yellow" in c.placement.tags for c in chosen)
+    sidebar.tags.buttons()[0].click()
+    do("Archive")
+    assert listed(window) == ["[Fruit]", "Apples", "Dates"]
+    sidebar.rows.show_archive(True)
+    assert sidebar.archive.isVisible()
+    assert listed(window) == ["[Fruit]", "Bananas", "Cherries"]
+    do("Unarchive")
+    sidebar.archive.leave.click()
+    assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
+    (hit,) = await window.workspace.store.search("rip yel")
+    assert (hit.title, hit.role) == ("Bananas", "tag")
+    menu.deleteLater()
+
+
+async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        sidebar, conversations = window.sidebar, window.workspace.conversations
-        conversations.folders.create("Fruit")
-        assert listed(window) == ["[Fruit]", *NAMES]
-        chosen = [one(window, "Bananas"), one(window, "Dates")]
-        head = sidebar.list.visualRect(sidebar.rows.index(0)).center()
-        drop(window, sidebar.rows.carried(chosen), head)
-        assert listed(window) == ["[Fruit]", "Bananas", "Dates", "Apples", "Cherries"]
-        conversations.undo_last()
-        assert listed(window) == ["[Fruit]", *NAMES]
-        drop(window, sidebar.rows.carried(chosen), head)
-        # A conversation of the folder takes what is dropped on it into the folder, too.
-        inside = sidebar.list.visualRect(sidebar.rows.index(1)).center()
-        drop(window, sidebar.rows.carried([one(window, "Apples")]), inside)
-        assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Dates", "Cherries"]
-        below = QPoint(20, sidebar.list.viewport().height() - 2)
-        drop(window, sidebar.rows.carried(chosen), below)
-        assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
-        assert conversations.tags() == []
-        sidebar.list.setFocus()
-        sidebar.list.setCurrentIndex(sidebar.rows.index(0))
-        QTest.keyClick(sidebar.list, Qt.Key.Key_Left)
-        assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Dates"]
-        QTest.keyClick(sidebar.list, Qt.Key.Key_Right)
-        assert len(listed(window)) == 5
-        QTest.keyClick(sidebar.list, Qt.Key.Key_Delete)
-        assert listed(window) == list(NAMES)
-        conversations.undo_last()
-        assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
-
-    used(run, engine, theme, steps)
+    window.workspace.conversations.pin(one(window, "Cherries"), True)
+    found = {}
+    for order in ListOrder:
+        window.preferences.change(list_order=order.value)
+        found[order] = listed(window)
+    assert found == {
+        ListOrder.RECENT: ["Cherries", "Apples", "Bananas", "Dates"],
+        ListOrder.CREATED: ["Cherries", "Dates", "Bananas", "Apples"],
+        ListOrder.OLDEST: ["Cherries", "Apples", "Bananas", "Dates"],
+        ListOrder.TITLE: ["Cherries", "Apples", "Bananas", "Dates"],
+    }
+    window.workspace.conversations.rename(one(window, "Apples"), "Zucchini")
+    assert listed(window) == ["Cherries", "Bananas", "Dates", "Zucchini"]
+    assert window.sidebar.list.currentIndex().row() == 3, "the open one stays marked"
 
 
-def test_the_menu_moves_tags_and_archives_what_is_chosen(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        sidebar, conversations = window.sidebar, window.workspace.conversations
-        conversations.folders.create("Fruit")
-        menu = QMenu(window)
-        chosen = [one(window, "Bananas"), one(window, "Cherries")]
+    folders = window.workspace.conversations.folders
+    folder = ConversationFolder("Work")
+    folders.keep(folder)
+    # One without the settings that the folder is about to get.
+    window.workspace.new_conversation(folder)
+    window.sidebar.edit_folder(folder)
+    (dialog,) = window.findChildren(FolderDialog)
+    dialog.name.setText("Office")
+    dialog.prompt.setPlainText("Be formal.")
+    dialog.editor.input.setText("\\n")
+    QTest.keyClick(dialog.editor.input, Qt.Key.Key_Return)
+    assert dialog.isVisible(), "Return adds, and does not save yet"
+    dialog.editor.input.setText("END")
+    dialog.accept()
+    assert folders.all() == [
+        replace(
+            folder,
+            name="Office",
+            system_prompt="Be formal.",
+            stops=(StopEntry.of("\n"), StopEntry.of("END")),
+        )
+    ]
+    window.workspace.new_conversation(folders.all()[0])
+    made = window.workspace.current.conversation
+    window.workspace.new_conversation(folders.all()[0])
+    assert window.workspace.current.conversation is made, "it is not used yet"
+    assert made.settings.system_prompt == "Be formal."
+    assert made.placement == Placement(folder.id)
+    assert window.workspace.current.stops.entries() == [StopEntry.of("\n"), StopEntry.of("END")]
+    source = window.stop_panel.source
+    assert source.isVisible()
+    assert source.text() == "From the folder “Office”"
+    window.workspace.current.stops.add("MORE")
+    assert source.text() == "From the folder “Office”, changed here"
+    window.workspace.new_conversation()
+    assert window.workspace.current.conversation is not made
+    assert window.workspace.current.conversation.stops == []
+    assert not source.isVisible()
 
-        def do(*path: str) -> None:
-            menu.clear()
-            sidebar.ordering.fill(menu, chosen)
-            entry(menu, *path)
 
-        do("Move to Folder", "Fruit")
-        assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
-        sidebar.ordering.tag(chosen[:1], "ripe", "yellow")
-        sidebar.ordering.tag([one(window, "Dates")], "ripe")
-        assert [b.text() for b in sidebar.tags.buttons()] == ["#ripe", "#yellow"]
-        sidebar.tags.buttons()[0].click()
-        assert listed(window) == ["[Fruit]", "Bananas", "Dates"]
-        do("Tags", "#yellow")
-        assert one(window, "Cherries").placement.tags == ("yellow",)
-        do("Tags", "#yellow")
-        assert not any("yellow" in c.placement.tags for c in chosen)
-        conversations.undo_last()
-        assert all("yellow" in c.placement.tags for c in chosen)
-        sidebar.tags.buttons()[0].click()
-        do("Archive")
-        assert listed(window) == ["[Fruit]", "Apples", "Dates"]
-        sidebar.rows.show_archive(True)
-        assert sidebar.archive.isVisible()
-        assert listed(window) == ["[Fruit]", "Bananas", "Cherries"]
-        do("Unarchive")
-        sidebar.archive.leave.click()
-        assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
-        (hit,) = await window.workspace.store.search("rip yel")
-        assert (hit.title, hit.role) == ("Bananas", "tag")
-        menu.deleteLater()
-
-    used(run, engine, theme, steps)
-
-
-def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_the_keyboard_stays_in_the_hits_of_a_search_until_one_is_chosen(
+    window: MainWindow,
 ) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.conversations.pin(one(window, "Cherries"), True)
-        found = {}
-        for order in ListOrder:
-            window.preferences.change(list_order=order.value)
-            found[order] = listed(window)
-        assert found == {
-            ListOrder.RECENT: ["Cherries", "Apples", "Bananas", "Dates"],
-            ListOrder.CREATED: ["Cherries", "Dates", "Bananas", "Apples"],
-            ListOrder.OLDEST: ["Cherries", "Apples", "Bananas", "Dates"],
-            ListOrder.TITLE: ["Cherries", "Apples", "Bananas", "Dates"],
-        }
-        window.workspace.conversations.rename(one(window, "Apples"), "Zucchini")
-        assert listed(window) == ["Cherries", "Bananas", "Dates", "Zucchini"]
-        assert window.sidebar.list.currentIndex().row() == 3, "the open one stays marked"
-
-    used(run, engine, theme, steps)
+    sidebar, field = window.sidebar, window.sidebar.search_field
+    one(window, "Bananas").draft = "not to be sent"
+    window.activateWindow()
+    await eventually(window.isActiveWindow)
+    field.setFocus()
+    QTest.keyClicks(field, "Bananas")
+    await eventually(lambda: sidebar.results.list.model().rowCount() > 0)
+    QTest.keyClick(field, Qt.Key.Key_Down)
+    await eventually(lambda: window.workspace.current.conversation is one(window, "Bananas"))
+    assert sidebar.results.list.hasFocus()
+    QTest.keyClick(sidebar.results.list, Qt.Key.Key_Return)
+    assert window.chat.composer.input.hasFocus(), "whoever has chosen writes there"
+    assert not window.workspace.current.is_running
 
 
-def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_says_so(
-    run: RunOnLoop, engine: Engine, theme: Theme
-) -> None:
-    async def steps(window: MainWindow) -> None:
-        folders = window.workspace.conversations.folders
-        folder = ConversationFolder("Work")
-        folders.keep(folder)
-        # One without the settings that the folder is about to get.
-        window.workspace.new_conversation(folder)
-        window.sidebar.edit_folder(folder)
-        (dialog,) = window.findChildren(FolderDialog)
-        dialog.name.setText("Office")
-        dialog.prompt.setPlainText("Be formal.")
-        dialog.editor.input.setText("\\n")
-        QTest.keyClick(dialog.editor.input, Qt.Key.Key_Return)
-        assert dialog.isVisible(), "Return adds, and does not save yet"
-        dialog.editor.input.setText("END")
-        dialog.accept()
-        assert folders.all() == [
-            replace(
-                folder,
-                name="Office",
-                system_prompt="Be formal.",
-                stops=(StopEntry.of("\n"), StopEntry.of("END")),
-            )
-        ]
-        window.workspace.new_conversation(folders.all()[0])
-        made = window.workspace.current.conversation
-        window.workspace.new_conversation(folders.all()[0])
-        assert window.workspace.current.conversation is made, "it is not used yet"
-        assert made.settings.system_prompt == "Be formal."
-        assert made.placement == Placement(folder.id)
-        assert window.workspace.current.stops.entries() == [StopEntry.of("\n"), StopEntry.of("END")]
-        source = window.stop_panel.source
-        assert source.isVisible()
-        assert source.text() == "From the folder “Office”"
-        window.workspace.current.stops.add("MORE")
-        assert source.text() == "From the folder “Office”, changed here"
-        window.workspace.new_conversation()
-        assert window.workspace.current.conversation is not made
-        assert window.workspace.current.conversation.stops == []
-        assert not source.isVisible()
-
-    used(run, engine, theme, steps)
-
-
-def test_the_keyboard_stays_in_the_hits_of_a_search_until_one_is_chosen(
-    run: RunOnLoop, engine: Engine, theme: Theme
-) -> None:
-    async def steps(window: MainWindow) -> None:
-        sidebar, field = window.sidebar, window.sidebar.search_field
-        one(window, "Bananas").draft = "not to be sent"
-        window.activateWindow()
-        await eventually(window.isActiveWindow)
-        field.setFocus()
-        QTest.keyClicks(field, "Bananas")
-        await eventually(lambda: sidebar.results.list.model().rowCount() > 0)
-        QTest.keyClick(field, Qt.Key.Key_Down)
-        await eventually(lambda: window.workspace.current.conversation is one(window, "Bananas"))
-        assert sidebar.results.list.hasFocus()
-        QTest.keyClick(sidebar.results.list, Qt.Key.Key_Return)
-        assert window.chat.composer.input.hasFocus(), "whoever has chosen writes there"
-        assert not window.workspace.current.is_running
-
-    used(run, engine, theme, steps)
-
-
-def test_a_conversation_made_with_ctrl_held_is_the_chosen_one(
-    run: RunOnLoop, engine: Engine, theme: Theme
-) -> None:
-    async def steps(window: MainWindow) -> None:
-        window.workspace.open(one(window, "Bananas"))
-        field = window.chat.composer.input
-        QTest.keyPress(field, Qt.Key.Key_Control, Qt.KeyboardModifier.ControlModifier)
-        window.workspace.new_conversation()
-        made = window.workspace.current.conversation
-        chosen = window.sidebar.list.chosen()
-        QTest.keyRelease(field, Qt.Key.Key_Control, Qt.KeyboardModifier.NoModifier)
-        assert not made.has_messages
-        assert chosen == [made]
-
-    used(run, engine, theme, steps)
+async def test_a_conversation_made_with_ctrl_held_is_the_chosen_one(window: MainWindow) -> None:
+    window.workspace.open(one(window, "Bananas"))
+    field = window.chat.composer.input
+    QTest.keyPress(field, Qt.Key.Key_Control, Qt.KeyboardModifier.ControlModifier)
+    window.workspace.new_conversation()
+    made = window.workspace.current.conversation
+    chosen = window.sidebar.list.chosen()
+    QTest.keyRelease(field, Qt.Key.Key_Control, Qt.KeyboardModifier.NoModifier)
+    assert not made.has_messages
+    assert chosen == [made]
