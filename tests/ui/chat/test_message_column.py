@@ -337,6 +337,7 @@ async def test_rendered_text_follows_the_size_of_text(
     await settled(column)
     assert points() == pytest.approx(2 * before)
     assert answer.text_view.height() > 1.6 * height
+    theme.set_text_size(100)
     await settled(column)
     assert points() == pytest.approx(before)
 
