@@ -21,7 +21,8 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
     left_padding: Any
     offset: Any
-    # Whether the order matters after all: of keys that an index scores equally, it takes the first.
+    # Whether the order matters after all: a window is a range of places in some models, and of keys
+    # that an index scores equally, the first are taken.
     is_ordered = False
 
     # Whether no row has padding, and the paddings for which that was checked.
@@ -34,8 +35,9 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
     def make_mask(self, N: int, return_array: bool = False, **options: Any) -> Any:  # noqa: N803
         """Return the mask for the next ``N`` tokens of each row; None where it hides nothing."""
-        is_plain = N == 1 and not return_array and options.get("window_size") is None
-        if is_plain and self._needs_no_mask():
+        if options.get("window_size") is not None:
+            self.is_ordered = True
+        elif N == 1 and not return_array and self._needs_no_mask():
             return None
         return super().make_mask(N, return_array, **options)
 
@@ -105,12 +107,13 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
     places = mx.array(
         [[*range(end - most, end - len(row)), *row] for row in sources],
     )[:, None, :, None]
-    moving = []
-    for part in parts:
-        if part.is_ordered:
+    if any(part.is_ordered for part in parts):
+        for part in parts:
             part.prepare(right_padding=list(more))
             part.finalize()
-            continue
+        return
+    moving = []
+    for part in parts:
         part.note_moves(sources, counts)
         part.offset = part.offset - removed
         part.left_padding = part.left_padding + removed

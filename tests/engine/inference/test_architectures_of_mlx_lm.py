@@ -26,6 +26,7 @@ _FAMILIES = (
     "deepseek_v3",
     "gpt_oss",
     "gemma4_text",
+    "mistral3",
     "qwen3_next",
     "kimi_linear",
     "lfm2",
