@@ -745,6 +745,8 @@ class LoadedModel:
         """
         if (scheduler := self._scheduler) is not None:
             scheduler.refuse_all(why)
+        if self._load_at_hand is not None:  # it hangs: the thread may never say how it ended
+            refuse(self._load_at_hand, why)
         for command in self._take_postponed():
             refuse(command, why)
 
