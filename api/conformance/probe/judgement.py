@@ -248,10 +248,10 @@ def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
         return ""
     shown = _ways(result)
     for other in earlier:
-        if other.cause or _BINDING.index(other.level) > _BINDING.index(result.level):
-            continue
         if _hides(other) and not result.code.startswith(_UNHIDDEN):
             return other.code
+        if other.cause or _BINDING.index(other.level) > _BINDING.index(result.level):
+            continue
         if other.outcome is CheckOutcome.FAILED and shown <= _ways(other):
             return other.code
     return ""
@@ -259,7 +259,7 @@ def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
 
 def _hides(result: CheckResult) -> bool:
     """Return whether a fault makes later answers useless as evidence."""
-    return any(fault.code in _HIDING for fault in result.faults)
+    return not result.cause and any(fault.code in _HIDING for fault in result.faults)
 
 
 def _ways(result: CheckResult) -> set[tuple[str, str]]:

@@ -149,6 +149,7 @@ def all_checks(usable: Sequence[Baseline]) -> list[Check]:
     """Return the checks in the order in which they run, for the answers that a server gave."""
     return [
         *stop_checks(plan(usable)),
+        *REASON_CHECKS,
         *ISOLATION_CHECKS,
         *REQUEST_CHECKS,
         *LIMIT_CHECKS,
@@ -160,7 +161,6 @@ def all_checks(usable: Sequence[Baseline]) -> list[Check]:
         *LATE_CHECKS,
         *USAGE_CHECKS,
         *PACE_CHECKS,
-        *REASON_CHECKS,
         *FORM_CHECKS,
         *FRAMING_CHECKS,
         *EMPTY_CHECKS,
@@ -331,9 +331,14 @@ class ProbeRun:
         case = case_of(check.code)
         if unanswered or (case.may_harm and len(client.exchanges) > before):
             blamed = unanswered[0] if unanswered else client.exchanges[-1]
-            if not await self._lives(setting, blamed):
+            harm = len(self._harm)
+            lives = await self._lives(setting, blamed)
+            if len(self._harm) > harm:
+                # One finding says it: what this check saw follows from it.
                 seen = undecided(f"The server stopped answering: {self._harm[-1].sentence}")
-                self._note(check.code, replace(seen, cause=_HEALTH), before)
+                seen = replace(seen, cause=_HEALTH)
+            if not lives:
+                self._note(check.code, seen, before)
                 raise _ServerGone(f"the server no longer answers after {case.title!r}")
         return self._note(check.code, seen, before)
 

@@ -52,8 +52,9 @@ def test_failures_of_one_kind_are_shown_under_the_first_and_still_count() -> Non
     assert under["stop.among_others"] is CheckOutcome.FAILED
     assert under["choices.stop"] is CheckOutcome.UNDECIDED
     assert len(under) > 15
-    counted = {one.code for one in report.failed}
+    counted = {one.code for one in (*report.failed, *report.remarks)}
     assert counted > {one.code for one in report.results if one.cause and one.faults} != set()
+    assert {one.level for one in report.remarks} == {Level.OPINION}
 
 
 def test_stops_that_are_lost_now_and_then_are_found_though_a_second_look_is_right() -> None:

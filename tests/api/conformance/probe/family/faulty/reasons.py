@@ -16,7 +16,7 @@ class NamesTheFirstStop(Faulty):
     # The one is an opinion, the other is not.
     finds: ClassVar = {
         "stop.overlapping": {"wrong_sequence"},
-        "stop.among_others": {"wrong_sequence"},
+        "stop.nested": {"wrong_sequence"},
     }
     dialects: ClassVar = (*NAMING, *OPENAI)
 

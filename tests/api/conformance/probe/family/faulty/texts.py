@@ -10,16 +10,17 @@ from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
-from tests.api.conformance.probe.family.faulty.fault import OPENAI, Faulty
+from tests.api.conformance.probe.family.faulty.fault import ALL, OPENAI, Faulty
 from tests.api.conformance.probe.family.talk import Query, Said, pieces
 
 _TURNS = 400
 
 
 class IgnoresStops(Faulty):
-    """Ignores stops."""
+    """Ignores stops; Responses has none anyway."""
 
     finds: ClassVar = {"stop.one_character": {"stop_ignored"}}
+    dialects: ClassVar = tuple(one for one in ALL if one is not WireDialect.RESPONSES)
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         return replace(said, text=full, ending="natural", matched=None, tokens=len(pieces(full)))
