@@ -79,12 +79,12 @@ class LosesStopsOfLongAnswers(Faulty):
 
 
 class LosesStopsOfShortAnswers(Faulty):
-    """Looks for stops once it has 20 characters."""
+    """Looks for stops once it has 12 characters."""
 
     finds: ClassVar = {"stops.short": {"stop_ignored"}}
 
     def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
-        return super().stop_in(text, query) if len(text) >= 20 else None
+        return super().stop_in(text, query) if len(text) >= 12 else None
 
 
 class LosesStopsNowAndThen(_LosesStops):
@@ -206,7 +206,8 @@ class CallsCallsEnds(Faulty):
 
     def called(self, query: Query) -> Said:
         said = super().called(query)
-        return replace(said, ending="natural") if query.is_streamed else said
+        is_wrong = query.is_streamed and said.call is not None
+        return replace(said, ending="natural") if is_wrong else said
 
 
 class EndsCallsWithoutAReason(Faulty):

@@ -139,7 +139,9 @@ class WorksForNobody(Faulty):
 class FailsOnMistakes(Faulty):
     """Answers with 500 if the client made a mistake."""
 
-    finds: ClassVar = {"stops.empty": {"server_error"}}
+    finds: ClassVar = {"stops.empty": {"server_error"}, "errors.json": {"server_error"}}
+    # Here the vendor states what the first of them breaks only in part.
+    dialects: ClassVar = (WireDialect.MESSAGES, *OPENAI, WireDialect.RESPONSES, WireDialect.OLLAMA)
 
     def refusal(self, message: str, status: int = 400) -> web.Response:
         return super().refusal(message, 500)
