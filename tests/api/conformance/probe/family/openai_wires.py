@@ -193,11 +193,12 @@ class ResponsesWire:
 
     def read(self, body: dict[str, Any]) -> Query:
         """Return the request."""
-        if not isinstance(body.get("input"), str):
-            raise Refused("input: must be a string")
+        asked = body.get("input")
+        if not isinstance(asked, str | list):
+            raise Refused("input: must be a string or a list")
         effort = (body.get("reasoning") or {}).get("effort")
         return Query(
-            prompt=body["input"],
+            prompt=asked if isinstance(asked, str) else last_message(asked),
             stops=stops_of(body.get("stop")),
             limit=whole_number(body.get("max_output_tokens"), "max_output_tokens"),
             is_streamed=bool(body.get("stream")),
