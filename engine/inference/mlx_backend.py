@@ -50,6 +50,7 @@ from engine.output.channels import Beginning, continues_text
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families import PLAIN, Family, family_of
 from engine.output.tool_calls.call_text import CallParser
+from engine.output.tool_calls.calls import own_parser
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import EmbeddingRequest, GenerationRequest, Vector
 from engine.values.tokens import TokenStats
@@ -74,11 +75,12 @@ class MlxBackend:
         draft: DraftModel | None = None,
     ) -> None:
         longest = max(map(len, vocabulary.raw or ()), default=None)
-        self.info = replace(info, longest_token_bytes=longest)
         self.vocabulary = vocabulary
         self._tokenizer = tokenizer
         self._defaults = sampling.sampling_defaults(info.path)
-        self.family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
+        self.family = family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
+        can_call = info.can_call_tools or bool(family.call_style)
+        self.info = replace(info, longest_token_bytes=longest, can_call_tools=can_call)
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._constraints.compiler.learn_if_large()
         self._budgets = ThinkingBudgets(tokenizer, vocabulary)
@@ -195,7 +197,8 @@ class MlxBackend:
 
     def call_parser(self, request: GenerationRequest) -> CallParser:
         """Return the parser of this model's tool calls."""
-        return call_parser(self._tokenizer.tool_parser, request.tools)
+        parse = self._tokenizer.tool_parser or own_parser(self.family.call_style)
+        return call_parser(parse, request.tools)
 
     # -- the batch -------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class Family(Protocol):
 
     @property
     def call_style(self) -> str:
-        """mlx-lm's name of the format of tool calls; empty where it has none."""
+        """The name of the format of tool calls; empty where the model has none that is known."""
         ...
 
     @property
@@ -293,6 +293,9 @@ _TOKEN_ID = re.compile(r"[0-9]{1,18}")
 JSON_CALLS = "json_tools"
 """mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
 
+DEEPSEEK = "deepseek"
+"""Our name of the calls of DeepSeek V3, V3.1 and R1."""
+
 
 @dataclass(frozen=True, slots=True)
 class TagFamily:
@@ -404,15 +407,35 @@ class TagFamily:
         }
 
 
+# The tags of calls that mlx-lm has no parser for, by the name of their format.
+_OWN_CALLS = {DEEPSEEK: ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")}
+
+
+def _own_calls(tokenizer: Any) -> str:
+    """Return our name of the format of a model's calls; empty where there is none."""
+    vocabulary = tokenizer.get_vocab()
+    return next(
+        (style for style, (start, end) in _OWN_CALLS.items() if {start, end} <= vocabulary.keys()),
+        "",
+    )
+
+
 def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:
     """Return the tags of a loaded model."""
     ids: dict[int, str] = {}
     parts: dict[int, str] = {}
+    tool_start, tool_end = tokenizer.tool_call_start or None, tokenizer.tool_call_end
+    start_tokens, end_tokens = tokenizer.tool_call_start_tokens, tokenizer.tool_call_end_tokens
+    if not call_style and (call_style := _own_calls(tokenizer)):
+        tool_start, tool_end = _OWN_CALLS[call_style]
+        start_tokens, end_tokens = (
+            tokenizer.encode(tag, add_special_tokens=False) for tag in (tool_start, tool_end)
+        )
     pairs = (
         (tokenizer.think_start, tokenizer.think_start_tokens),
         (tokenizer.think_end, tokenizer.think_end_tokens),
-        (tokenizer.tool_call_start, tokenizer.tool_call_start_tokens),
-        (tokenizer.tool_call_end, tokenizer.tool_call_end_tokens),
+        (tool_start, start_tokens),
+        (tool_end, end_tokens),
     )
     for tag, tokens in pairs:
         if tag and tokens is not None and len(tokens) == 1:
@@ -422,8 +445,8 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamil
     return TagFamily(
         think_start=tokenizer.think_start,
         think_end=tokenizer.think_end,
-        tool_start=tokenizer.tool_call_start or None,
-        tool_end=tokenizer.tool_call_end,
+        tool_start=tool_start,
+        tool_end=tool_end,
         tags=ids,
         parts=parts,
         call_style=call_style,
@@ -684,7 +707,8 @@ def family_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> Family
     Args:
         tokenizer: mlx-lm's tokenizer wrapper.
         vocabulary: The model's token ids.
-        call_style: mlx-lm's name for the format of its tool calls; empty where it has none.
+        call_style: mlx-lm's name for the format of its tool calls; empty where it has none. A
+            format that only we know is found here.
     """
     return headers_of(vocabulary) or tags_of(tokenizer, vocabulary, call_style)
 

@@ -210,6 +210,19 @@ class CallWriter:
         """
         self._owed = text
 
+    def calls(self) -> list[dict[str, str]]:
+        """Return the calls, where all are complete and no part was taken; else ``ValueError``."""
+        if not self._owed:
+            raise ValueError("the call is not complete")
+        self.write(self._owed)
+        calls: list[dict[str, str]] = []
+        for part in self.take_parts():
+            if isinstance(part, CallStart):
+                calls.append({"name": part.name, "arguments": ""})
+            else:
+                calls[-1]["arguments"] += part
+        return calls
+
     def take_parts(self) -> list[CallPart]:
         """Return the parts found since this was last called."""
         self._join()
@@ -224,6 +237,22 @@ class CallWriter:
 
 Format = Callable[[ArrivingText, CallWriter], Waiting[None]]
 """Reads the calls of one text."""
+
+
+def whole_calls(read: Format, raw: str) -> list[dict[str, str]]:
+    """Return the calls of a whole text: a format that only we know has no other parser.
+
+    Raises ``ValueError`` for a text that leaves the format or ends inside a call.
+    """
+    text, out = ArrivingText(), CallWriter()
+    text.append(raw)
+    try:
+        next(read(text, out))
+    except StopIteration:
+        pass
+    except IrregularCall:
+        raise ValueError("the text is not a call in the model's format") from None
+    return out.calls()
 
 
 class CallReader:

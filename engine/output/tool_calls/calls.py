@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from engine.output.families import JSON_CALLS
+from engine.output.families import DEEPSEEK, JSON_CALLS
 from engine.output.tool_calls.call_text import (
     CallParser,
     CallPart,
@@ -12,9 +12,10 @@ from engine.output.tool_calls.call_text import (
     Format,
     NewReader,
     arguments_text,
+    whole_calls,
 )
 from engine.output.tool_calls.gemma_calls import function_gemma, gemma4
-from engine.output.tool_calls.json_calls import json_calls, kimi_k2, mistral, named_call
+from engine.output.tool_calls.json_calls import deepseek, json_calls, kimi_k2, mistral, named_call
 from engine.output.tool_calls.pythonic_calls import pythonic
 from engine.output.tool_calls.tagged_calls import (
     glm47,
@@ -53,20 +54,30 @@ _CONVERTING: dict[str, Callable[[CallParser], Format]] = {
     "pythonic": pythonic,
     "qwen3_coder": qwen3_coder,
 }
+# Formats that mlx-lm has no parser for.
+_OWN: dict[str, Format] = {
+    DEEPSEEK: deepseek,
+}
 
-STYLES = frozenset({*_FORMATS, *_CONVERTING})
-"""mlx-lm's names of the styles whose calls can be read while they are written."""
+STYLES = frozenset({*_FORMATS, *_CONVERTING, *_OWN})
+"""The names of the styles whose calls can be read while they are written."""
+
+
+def own_parser(call_style: str) -> Callable[[str, object], list[dict[str, str]]] | None:
+    """Return the parser of a format that mlx-lm does not know, which is called as mlx-lm's are."""
+    read = _OWN.get(call_style)
+    return None if read is None else lambda raw, tools: whole_calls(read, raw)
 
 
 def readers(call_style: str, parse: CallParser) -> NewReader:
     """Return a function that makes a reader for each call of one answer.
 
     Args:
-        call_style: mlx-lm's name of the format of the model's calls.
+        call_style: The name of the format of the model's calls.
         parse: The parser of its calls.
     """
     converting = _CONVERTING.get(call_style)
-    style = converting(parse) if converting is not None else _FORMATS.get(call_style)
+    style = converting(parse) if converting is not None else {**_FORMATS, **_OWN}.get(call_style)
 
     def new_reader(name: str | None) -> CallReader | None:
         read = style if name is None else named_call(name)

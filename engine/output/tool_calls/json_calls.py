@@ -17,6 +17,7 @@ from engine.output.tool_calls.call_text import (
 )
 
 _KIMI_HEAD = re.compile(r"\s*(?:functions\.)?(.+?):\d+\s*", re.DOTALL)
+_DEEPSEEK_NAME = re.compile(r"[^\s<>{}`\"]+")
 _MISTRAL_HEAD = re.compile(r"([\w-]+)\s*$")
 
 
@@ -183,3 +184,30 @@ def mistral(text: ArrivingText, out: CallWriter) -> Waiting[None]:
         yield from text.skip_space()
         yield from json_object(text, Rewritten(out.write))
         out.owe("}")
+
+
+def deepseek(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    """Read DeepSeek's section of calls.
+
+    Each is ``<｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>``. Before V3.1 the name was
+    followed by a line end and the arguments were in a fence, with ``function`` before the
+    separator.
+    """
+    while True:
+        yield from text.skip_past("<｜tool▁call▁begin｜>")
+        name = yield from text.until("<｜tool▁sep｜>")
+        if (yield from text.skip_space()) != "{":
+            name = yield from text.until("\n")
+            yield from text.skip_space()
+            yield from text.expect("```json")
+        name = name.strip()
+        if not _DEEPSEEK_NAME.fullmatch(name):
+            raise IrregularCall
+        out.start(name)
+        yield from text.skip_space()
+        yield from json_object(text, Rewritten(out.write))
+        out.owe("}")
+        if (yield from text.skip_space()) == "`":
+            yield from text.expect("```")
+            yield from text.skip_space()
+        yield from text.expect("<｜tool▁call▁end｜>")

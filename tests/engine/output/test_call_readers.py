@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.inference.text import call_parser
 from engine.output.tool_calls.call_text import arguments_text
-from engine.output.tool_calls.calls import STYLES, OpenCalls, readers
+from engine.output.tool_calls.calls import STYLES, OpenCalls, own_parser, readers
 from engine.values.chat import Tool
 from engine.values.events import (
     Event,
@@ -32,6 +32,8 @@ PLAIN = st.text("ab \n,:=\"'é🚀(){}[]\\<>&/null", max_size=12)
 
 
 def parser_of(style: str) -> Any:
+    if own := own_parser(style):
+        return call_parser(own, TOOLS)
     module = importlib.import_module(f"mlx_lm.tool_parsers.{style}")
     return call_parser(module.parse_tool_call, TOOLS)
 
@@ -172,6 +174,17 @@ def _kimi2(calls: Any) -> str:
     )
 
 
+def _deepseek(calls: Any) -> str:
+    def write(name: str, given: Any) -> str:
+        if len(given) == 2:  # V3.1
+            return f"{name}<｜tool▁sep｜>{json.dumps(given)}"
+        return f"function<｜tool▁sep｜>{name}\n```json\n{json.dumps(given)}\n```"
+
+    return "\n".join(
+        f"<｜tool▁call▁begin｜>{write(name, given)}<｜tool▁call▁end｜>" for name, given in calls
+    )
+
+
 def _mistral(calls: Any) -> str:
     if len(calls) == 2:
         return _json([*calls])
@@ -209,6 +222,7 @@ def _gemma4(calls: Any) -> str:
 
 
 WRITERS: dict[str, Callable[[Any], str]] = {
+    "deepseek": _deepseek,
     "function_gemma": _gemma,
     "gemma4": _gemma4,
     "glm47": _pairs("arg"),
@@ -305,7 +319,7 @@ def test_text_that_only_begins_like_a_nested_value_is_what_the_parser_makes_of_i
     assert same(check(events), expected(style, raw))
 
 
-def test_every_style_of_mlx_lm_has_a_reader() -> None:
+def test_every_style_has_a_writer_here() -> None:
     assert set(WRITERS) == STYLES
 
 

@@ -128,6 +128,10 @@ def tool_template(marker: str) -> str:
     return TEMPLATE + "{# " + marker + " #}"
 
 
+DEEPSEEK_TAGS = [
+    "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+    "<｜tool▁calls▁end｜>",
+]  # fmt: skip
 FORMATS = {
     "json": (
         ["<tool_call>", "</tool_call>"],
@@ -154,7 +158,24 @@ FORMATS = {
         "[TOOL_CALLS]",
         ["[TOOL_CALLS]", "add", "[ARGS]", '{"a": 1, "b": "x"}'],
     ),
-}
+    "deepseek": (
+        DEEPSEEK_TAGS,
+        "",
+        [
+            "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "function", "<｜tool▁sep｜>", "add",
+            "\n```json\n", '{"a": 1, "b": "x"}', "\n```", "<｜tool▁call▁end｜>",
+            "<｜tool▁calls▁end｜>",
+        ],
+    ),
+    "deepseek-short": (
+        DEEPSEEK_TAGS,
+        "",
+        [
+            "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "add", "<｜tool▁sep｜>",
+            '{"a": 1, "b": "x"}', "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>",
+        ],
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("style", FORMATS)

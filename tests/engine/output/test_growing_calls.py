@@ -141,6 +141,28 @@ def test_the_next_call_under_one_tag_completes_the_one_before(tmp_path: Path) ->
     ]  # fmt: skip
 
 
+def test_each_call_of_a_deepseek_section_grows_and_the_section_ends_them(tmp_path: Path) -> None:
+    first = ["function", "<｜tool▁sep｜>", "add", "\n```json\n", '{"a"', ": 1}", "\n```"]
+    second = ["sub", "<｜tool▁sep｜>", '{"b": "x', 'y"}']
+    begin, end = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
+    section = [begin, *first, end, "\n", begin, *second, end]
+    script = ["Well. ", "<｜tool▁calls▁begin｜>", *section, "<｜tool▁calls▁end｜>", END]
+    play = Play(tmp_path, script, style="deepseek")
+    assert play.all == [
+        "text Well. ", "start add", '{"a"', ": 1", "}", "start sub", '{"b": "x', 'y"',
+        'call add {"a": 1}', "}", 'call sub {"b": "xy"}',
+    ]  # fmt: skip
+
+
+def test_a_damaged_deepseek_section_is_text(tmp_path: Path) -> None:
+    section = ["<｜tool▁call▁begin｜>", "add", "<｜tool▁sep｜>", '{"a": 1, oops}']
+    script = ["<｜tool▁calls▁begin｜>", *section, "<｜tool▁calls▁end｜>", END]
+    play = Play(tmp_path, script, style="deepseek")
+    assert play.all[-2:] == ["abandoned", f"text {''.join(section)}"]
+    assert play.stop is not None
+    assert play.stop.kind is StopKind.EOS
+
+
 def test_arguments_that_come_before_the_name_wait_for_it(tmp_path: Path) -> None:
     script = [OPEN, '{"arguments": {"a": 1}', ', "name": "add"', "}", CLOSE, END]
     assert Play(tmp_path, script).told == [
