@@ -151,6 +151,29 @@ class RunningServer:
         abilities = shown.get("capabilities") if isinstance(shown, dict) else None
         return "tools" in abilities if isinstance(abilities, list) else None
 
+    def loaded(self) -> list[dict[str, Any]]:
+        """Return the models in its memory, as ``GET /api/ps`` describes them.
+
+        Raises:
+            CommandError: It does not say.
+        """
+        try:
+            listed = _asked(f"{self.url}/api/ps", self.key)
+            return [dict(model) for model in listed["models"]]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise CommandError(f"{self.url} does not say what it has loaded: {error}") from error
+
+    def unload(self, model: str) -> None:
+        """Unload a model once its answers have ended.
+
+        Raises:
+            CommandError: It refuses.
+        """
+        try:
+            _asked(f"{self.url}/api/generate", self.key, {"model": model, "keep_alive": 0})
+        except (OSError, ValueError) as error:
+            raise CommandError(f"{self.url} does not unload {model}: {error}") from error
+
 
 class KeyRefused(Exception):
     """A server requires an API key that is not known here."""
@@ -212,6 +235,21 @@ def refused_key_words(url: str, refused: KeyRefused) -> str:
     )
 
 
+def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:
+    """Yield the servers that run on this computer: the window's, and that of ``serve``.
+
+    Raises:
+        CommandError: One requires a key that is not known here.
+    """
+    for url in server_addresses(settings):
+        try:
+            server = running_server(url, known_keys(settings))
+        except KeyRefused as refused:
+            raise CommandError(refused_key_words(url, refused)) from None
+        if server is not None:
+            yield server
+
+
 def required_server(server: RunningServer | None, url: str) -> RunningServer:
     """Return the server at an address; raise ``CommandError`` if there is none."""
     if server is None:
@@ -258,7 +296,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         """Treat a redirect as an error."""
 
 
-def _asked(url: str, key: str, body: dict[str, str] | None = None) -> Any:
+def _asked(url: str, key: str, body: dict[str, Any] | None = None) -> Any:
     """Return the JSON that a server answers with."""
     data = None if body is None else json.dumps(body).encode()
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}

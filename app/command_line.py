@@ -7,10 +7,10 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from app import __version__, exits, paths
-from app.exits import CommandError
+from app.exits import CommandError, did_you_mean
 from app.settings import probe_options
 from app.settings.options import COMMANDS, LOCAL_MODEL, WINDOW, Command
 from app.settings.serve import ServeOptions
@@ -34,6 +34,9 @@ _VERBATIM_MARK = "="
 _FLAGS = {"scope": "stop-scope"}
 _MIN_TOKENS = Declaration(least=0, most=2**31 - 1)
 
+_PROGRAM = "fullstop"
+_MOST_SHOWN_CHARS = 60
+
 _DESCRIPTION = """\
 Chat with MLX language models, serve them to other apps, and see why a model stopped.
 Without a command: the window, or a chat in the terminal where there is no display."""
@@ -47,10 +50,50 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
+class _OneLineParser(argparse.ArgumentParser):
+    """A parser that answers a wrong word in one line, with the word that may be meant."""
+
+    def error(self, message: str) -> NoReturn:
+        said = message.removeprefix("argument ").rstrip(".")
+        raise CommandError(f"{said}. {self._hint()}", exits.USAGE)
+
+    def options(self) -> list[str]:
+        return [option for action in self._actions for option in action.option_strings]
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Raise ``CommandError`` for words that the parser does not know."""
+        word = words[0].partition("=")[0]
+        if not word.startswith("-"):
+            raise CommandError(f"{_short(words[0])} is too much. {self._hint()}", exits.USAGE)
+        near = did_you_mean(word, self.options())
+        raise CommandError(f"{self._has_no()} option {word}.{near} {self._hint()}", exits.USAGE)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the nearest choice, where argparse lists all of them."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            said = f"{self._has_no()} command {_short(value)}."
+            if " " in value and self.prog == _PROGRAM:
+                said += " To ask a question: fullstop ask PROMPT."
+        else:
+            where = action.option_strings[0] if action.option_strings else action.metavar
+            said = f"{where}: {_short(value)} is none of {', '.join(choices)}."
+        raise CommandError(f"{said}{did_you_mean(value, choices)} {self._hint()}", exits.USAGE)
+
+    def _has_no(self) -> str:
+        command = self.prog.removeprefix(_PROGRAM).strip()
+        return f"{command} has no" if command else "there is no"
+
+    def _hint(self) -> str:
+        return f"{self.prog} --help shows what it takes."
+
+
+def parser() -> _OneLineParser:
     """Return the parser; its result has the chosen command as ``command``."""
-    root = argparse.ArgumentParser(
-        prog="fullstop",
+    root = _OneLineParser(
+        prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -64,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
     )
     assert WINDOW.options is not None
     _add_options(root, WINDOW.options, WINDOW_PREFIX)
-    root.set_defaults(command=WINDOW)
+    root.set_defaults(command=WINDOW, grammar=root)
     _add_commands(root.add_subparsers(title="commands", metavar="COMMAND"), COMMANDS)
     return root
 
@@ -75,7 +118,12 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     if words[:1] == ["launch"] and "--" in words:
         place = words.index("--")
         ours, for_agent = list(words[:place]), list(words[place + 1 :])
-    given = parser().parse_args(_marked(ours))
+    root, first = parser(), "".join(ours[:1]).partition("=")[0]
+    if len(first) > 2 and first.startswith("-") and first not in root.options():
+        root.refuse(ours)  # the next word is perhaps its value, and no command
+    given, unknown = root.parse_known_args(_marked(ours))
+    if unknown:
+        given.grammar.refuse(unknown)
     if for_agent:
         given.arguments = [*getattr(given, "arguments", ()), *for_agent]
     return given
@@ -126,7 +174,7 @@ def _add_commands(place: Any, commands: Sequence[Command], *, is_inner: bool = F
             _add_serve(added)
         else:
             _add_options(added, command.options)
-        added.set_defaults(**{"action" if is_inner else "command": command})
+        added.set_defaults(grammar=added, **{"action" if is_inner else "command": command})
         if command.actions:
             names = ",".join(action.name for action in command.actions)
             inner = added.add_subparsers(title="commands", metavar=f"{{{names}}}")
@@ -283,6 +331,10 @@ def _marked(words: list[str]) -> list[str]:
             word = name if value is None else f"{name}={_VERBATIM_MARK}{value}"
         marked.append(word)
     return marked
+
+
+def _short(word: str) -> str:
+    return f"“{word if len(word) <= _MOST_SHOWN_CHARS else f'{word[:_MOST_SHOWN_CHARS]}…'}”"
 
 
 def _absolute(typed: str) -> Path:

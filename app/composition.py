@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from app import exits, paths
-from app.exits import CommandError
+from app.exits import CommandError, did_you_mean
 from app.settings.serve import ServeOptions
 from engine import (
     DiskCache,
@@ -21,6 +21,7 @@ from engine import (
     EngineError,
     Limits,
     Loader,
+    ModelInfo,
     ModelLoadFailed,
     OfferedModel,
     Offering,
@@ -92,8 +93,8 @@ def end_if_stuck(exit_code: int) -> None:
         os._exit(exit_code)
 
 
-async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
-    """Load a model.
+async def load(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
+    """Load a model, and return what is known of it.
 
     Args:
         engine: The engine that loads it.
@@ -104,7 +105,7 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
         CommandError: It cannot be loaded; the message says why and gives a remedy.
     """
     try:
-        await engine.load(folder, draft=draft)
+        return await engine.load(folder, draft=draft)
     except DraftLoadFailed as error:
         raise CommandError(
             f"{plain_cause(str(error))}. --draft-model takes the folder of an MLX model, or the "
@@ -112,13 +113,23 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> None:
             "model is used."
         ) from error
     except ModelLoadFailed as error:
-        raise CommandError(
-            f"the model cannot be loaded: {plain_cause(str(error))}. --model takes the folder of "
-            "an MLX model (config.json, *.safetensors, tokenizer.json), or the name of a "
-            "downloaded model (fullstop models lists them); without --model the demo model is used."
-        ) from error
+        raise CommandError(_not_loaded(folder, error)) from error
     except EngineError as error:
         raise CommandError(plain_cause(str(error))) from error
+
+
+def _not_loaded(folder: Path, error: ModelLoadFailed) -> str:
+    if not folder.exists():
+        near = did_you_mean(str(folder), paths.model_names())
+        return (
+            f"there is no model {folder} on this computer.{near} fullstop models lists those that "
+            "are; fullstop pull OWNER/NAME downloads one."
+        )
+    return (
+        f"the model cannot be loaded: {plain_cause(str(error))}. --model takes the folder of an "
+        "MLX model (config.json, *.safetensors, tokenizer.json), or the name of a downloaded model "
+        "(fullstop models lists them); without --model the demo model is used."
+    )
 
 
 # The models that requests may name: those on this computer that can be loaded, each with one id.

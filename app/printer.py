@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from api.terminal_text import harmless, on_one_line
@@ -25,6 +26,20 @@ def columns_of(stream: TextIO) -> int:
     except (OSError, ValueError):  # it is none, or no file at all
         found = 0
     return found or shutil.get_terminal_size().columns
+
+
+_MOST_CELL_CHARS = 80
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return columns of text, as wide as their widest cell."""
+    shown = [head, *([on_one_line(cell, _MOST_CELL_CHARS) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in shown) for at in range(len(head))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    )
+    return "".join(f"{line}\n" for line in lines)
 
 
 # Prints streamed text to a terminal safely, with a status line.

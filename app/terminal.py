@@ -1,4 +1,4 @@
-"""What commands show in a terminal: streamed answers, a chat, downloads, a server's status."""
+"""What commands show in a terminal: files, streamed answers, downloads, a server's status."""
 
 import asyncio
 import contextlib
@@ -7,37 +7,25 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from app import exits
-from app.composition import load, open_engine
+from app.exits import CommandError
 from app.printer import Printer, columns_of, takes_controls
 from app.process import Interrupts
-from app.settings.options import AnswerOptions, ChatOptions
 from engine import (
     Answer,
     Engine,
-    EngineError,
     EngineStatus,
     Finished,
     GenerationRequest,
-    InvalidRequest,
-    Limits,
-    Message,
     ModelInfo,
-    StopKind,
     TextDelta,
     ThinkingDelta,
     TraceLevel,
-    checked_strings,
     counted,
-    escaped,
-    figures,
-    quoted,
-    sentence,
     size_in_words,
 )
 from engine.library.downloads import download
@@ -45,11 +33,10 @@ from engine.library.hub import DownloadCancelled, DownloadProgress
 from engine.recording.replay import Recording
 from engine.recording.run_trace import Recorder
 from ui.models.model_words import download_words, percent
-from ui.words import failure_words, unescaped
+from ui.records.attachments import Attachment, AttachmentRefused
+from ui.records.documents import FileReader
 
 if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
-
     from api.transport.config import ServerConfig
     from api.transport.metrics import Metrics
 
@@ -135,6 +122,33 @@ async def answer(
     if keep is not None:
         keep(recorder.recording())
     return Answer("".join(text), "".join(thinking), (), finished)
+
+
+# Files that go with a question, read as the window reads attached files.
+
+
+def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Attachment, ...]:
+    """Read text, PDF and Word files; remarks on how they were read go to standard error.
+
+    Raises:
+        CommandError: One cannot be read; the message says which, why, and what to do instead.
+    """
+    said = Printer() if printer is None else printer
+    files = []
+    for path in paths:
+        reader = FileReader(Path(path).expanduser())
+        said.status(f"reading {reader.name} …")
+        try:
+            file = reader.read()
+        except AttachmentRefused as error:
+            raise CommandError(str(error)) from error
+        finally:
+            reader.close()
+            said.status("")
+        if file.remark:
+            said.remark(f"{file.title}: {file.remark}")
+        files.append(file)
+    return tuple(files)
 
 
 # Downloads a model in the terminal, with a progress bar; Ctrl-C keeps the partial download.
@@ -293,212 +307,3 @@ def _model_words(model: ModelInfo | None) -> str:
     draft = "" if model.draft is None else f", draft {model.draft.id}"
     context = counted(model.context_length, "token")
     return f"{model.id} (context {context}, {size_in_words(model.weights_bytes)}{draft})"
-
-
-# The state of a conversation in the terminal, and its slash commands.
-
-HELP = """\
-/stop add S        end answers before S, taken as typed; in double quotes \\n, \\t … are read
-/stop remove N     remove stop number N
-/stop list         show the stops
-/system S          set the system prompt; nothing after it removes it
-/thinking on|off   let the model reason before it answers
-/new               forget the conversation, keep the settings
-/help              show this
-/quit              leave (also Ctrl-D)
-Ctrl-C ends an answer. A message that begins with a slash is typed with two."""
-
-
-class ChatSession:
-    """A conversation: its turns, and how the next answer is generated."""
-
-    def __init__(self, options: AnswerOptions) -> None:
-        self.has_ended = False
-        self._options = options
-        self._turns: tuple[Message, ...] = ()
-
-    @property
-    def options(self) -> AnswerOptions:
-        """How the next answer is generated."""
-        return self._options
-
-    @property
-    def turns(self) -> tuple[Message, ...]:
-        return self._turns
-
-    def question(self, line: str) -> str | None:
-        """Return the question in a typed line; None if it is a command or blank."""
-        if not line.strip():
-            return None
-        if line.startswith("/"):
-            return line[1:] if line.startswith("//") else None
-        return line
-
-    def request(self, question: str) -> GenerationRequest:
-        """Return the request that answers a question after the turns so far."""
-        return self._options.request((*self._turns, Message("user", question)))
-
-    def record(self, question: str, answer: Answer) -> None:
-        """Keep a turn as the person saw it; failed and empty turns are dropped."""
-        if answer.finished.stop.kind is StopKind.ERROR or not (answer.text or answer.thinking):
-            return
-        said = Message("assistant", answer.text, thinking=answer.thinking)
-        self._turns = (*self._turns, Message("user", question), said)
-
-    def obey(self, line: str) -> str:
-        """Carry out a slash command and return what to tell the person, possibly nothing."""
-        if not line.strip():
-            return ""
-        word, _, rest = line.partition(" ")
-        commands: dict[str, Callable[[str], str]] = {
-            "/stop": self._stop,
-            "/system": self._system,
-            "/thinking": self._thinking,
-            "/new": self._new,
-            "/help": lambda _: HELP,
-            "/quit": self._quit,
-        }
-        command = commands.get(word.strip())
-        return command(rest) if command else f"{word} is not a command; /help lists the commands"
-
-    def _stop(self, rest: str) -> str:
-        action, _, value = rest.partition(" ")
-        stops = self._options.stops
-        match action.strip():
-            case "add":
-                return self._add_stop(value)
-            case "remove":
-                return self._remove_stop(value)
-            case "" | "list":
-                # As they are typed: what is listed here can be added again.
-                typed = (escaped(stop).replace('"', '\\"') for stop in stops)
-                lines = [f'{number}. "{stop}"' for number, stop in enumerate(typed, 1)]
-                return "\n".join(lines) if lines else "no stops; /stop add S adds one"
-            case unknown:
-                return f"/stop {unknown} is not a command; use add, remove or list"
-
-    def _add_stop(self, value: str) -> str:
-        try:
-            if len(value) >= 2 and value[0] == value[-1] == '"':
-                value = unescaped(value[1:-1])
-            stops = checked_strings([*self._options.stops, value], "stop")
-        except InvalidRequest as error:
-            return f"not added: {error.reason}"
-        except ValueError as error:
-            return f"not added: {error}"
-        self._set(stops=stops)
-        return f"answers end before {quoted(value)}"
-
-    def _remove_stop(self, value: str) -> str:
-        stops = self._options.stops
-        if not value.strip().isdecimal() or not 1 <= int(value) <= len(stops):
-            return f"/stop remove takes the number of a stop; there are {len(stops)} (/stop list)"
-        index = int(value) - 1
-        self._set(stops=stops[:index] + stops[index + 1 :])
-        return f"removed {quoted(stops[index])}"
-
-    def _system(self, rest: str) -> str:
-        self._talk(system_prompt=rest)
-        return "system prompt set" if rest else "system prompt removed"
-
-    def _thinking(self, rest: str) -> str:
-        match rest.strip():
-            case "":
-                self._talk(is_thinking=not self._options.conversation.is_thinking)
-            case "on" | "off" as state:
-                self._talk(is_thinking=state == "on")
-            case unknown:
-                return f"/thinking takes on or off, not {unknown}"
-        return f"thinking is {'on' if self._options.conversation.is_thinking else 'off'}"
-
-    def _new(self, _rest: str) -> str:
-        forgotten = counted(len(self._turns), "turn")
-        self._turns = ()
-        return f"a new conversation ({forgotten} forgotten)"
-
-    def _quit(self, _rest: str) -> str:
-        self.has_ended = True
-        return ""
-
-    def _talk(self, **changes: Any) -> None:
-        self._set(conversation=dataclasses.replace(self._options.conversation, **changes))
-
-    def _set(self, **changes: object) -> None:
-        self._options = dataclasses.replace(self._options, **changes)  # type: ignore[arg-type]
-
-
-# A conversation in the terminal, for machines without a display: same engine, same reasons.
-#
-# Main thread, on one event loop for the whole conversation.
-
-_PROMPT = "you> "
-
-
-class _Interrupted(Exception):
-    """Ctrl-C was typed as a key. Not ``KeyboardInterrupt``, which asyncio treats specially."""
-
-
-def chat(options: ChatOptions) -> int:
-    """Chat until the person leaves; return the exit code.
-
-    Raises:
-        CommandError: The model cannot be loaded.
-    """
-    return asyncio.run(_chat(options))
-
-
-async def _chat(options: ChatOptions) -> int:
-    printer = Printer()
-    async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        printer.status(f"loading {options.model.name} …")
-        try:
-            await load(engine, options.model, options.draft)
-        finally:
-            printer.status("")
-        printer.remark(f"{options.model.name} is ready. /help lists commands, Ctrl-D ends.")
-        with Interrupts() as interrupts:
-            await _converse(engine, ChatSession(options.answer), printer, interrupts)
-    return exits.OK
-
-
-async def _converse(
-    engine: Engine, session: ChatSession, printer: Printer, interrupts: Interrupts
-) -> None:
-    from prompt_toolkit import PromptSession  # needed for a chat alone
-
-    prompt: PromptSession[str] = PromptSession(interrupt_exception=_Interrupted)
-    while not session.has_ended:
-        try:
-            line = await _read(prompt, interrupts)
-        except EOFError:
-            return
-        if line is None:
-            printer.remark("Ctrl-D or /quit leaves")
-            continue
-        question = session.question(line)
-        if question is None:
-            if told := session.obey(line):
-                printer.remark(told)
-            continue
-        try:
-            given = await answer(engine, session.request(question), printer, interrupts)
-        except EngineError as error:
-            printer.remark(f"not answered: {failure_words(error)}")
-            continue
-        session.record(question, given)
-        printer.end_line()
-        printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
-
-
-async def _read(prompt: "PromptSession[str]", interrupts: Interrupts) -> str | None:
-    """Return the line that the person types; None after Ctrl-C."""
-    # While a line is edited, Ctrl-C is a key; just before and after that, it is a signal.
-    reading = asyncio.ensure_future(prompt.prompt_async(_PROMPT, handle_sigint=False))
-    with interrupts.calling(reading.cancel):
-        await asyncio.wait([reading])
-    if reading.cancelled():
-        return None
-    try:
-        return reading.result()
-    except _Interrupted:
-        return None

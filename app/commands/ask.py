@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from app.composition import load, open_engine
 from app.exits import CommandError
 from app.printer import Printer
 from app.process import Interrupts
-from app.settings.options import AskOptions
-from app.terminal import AnswerSink, Discard, answer
+from app.settings.options import AskOptions, ModelOptions, RunOptions
+from app.terminal import AnswerSink, Discard, answer, files_at
 from engine import (
     Answer,
     EngineError,
@@ -35,6 +36,7 @@ from engine.files.causes import os_cause
 from engine.files.safe_files import write_whole
 from engine.recording.replay import Recording
 from engine.recording.saved_run import to_json
+from ui.records.attachments import with_attachments
 
 _MOST_CHARS = 16_000_000
 _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
@@ -42,12 +44,23 @@ _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAIL
 
 def run(options: AskOptions) -> int:
     """Answer the prompt and return the exit code."""
-    prompt = whole_prompt(options.prompt)
+    prompt = with_attachments(whole_prompt(options.prompt), files_at(options.files))
     if options.saved_run is not None and not options.saved_run.parent.is_dir():
         raise CommandError(
             f"--save-run: there is no folder {options.saved_run.parent}", exits.USAGE
         )
     return asyncio.run(_ask(options, prompt))
+
+
+def run_model(options: RunOptions) -> int:
+    """Answer the prompt or what is piped in; chat without either. Return the exit code."""
+    prompt = " ".join(options.prompt)
+    of_model = {one.name: getattr(options, one.name) for one in fields(ModelOptions)}
+    if not prompt and sys.stdin is not None and sys.stdin.isatty():
+        from app.terminal_chat import chat
+
+        return chat(ModelOptions(**of_model), options.files)
+    return run(AskOptions(**of_model, prompt=prompt or "-", files=options.files))
 
 
 def as_json(given: Answer) -> dict[str, Any]:

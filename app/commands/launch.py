@@ -24,6 +24,7 @@ from app.agent_servers import (
     refused_key_words,
     required_server,
     running_server,
+    running_servers,
     server_addresses,
 )
 from app.agents import AGENTS, NO_KEY, AgentProgram, Target, lacks, lines, with_folder
@@ -75,13 +76,11 @@ def _running(options: LaunchOptions, settings: ServeOptions) -> RunningServer | 
     if options.url is not None:
         url = options.url.rstrip("/").removesuffix("/v1")
         return required_server(_server_at(url, settings), url)
-    for url in server_addresses(settings):
-        server = _server_at(url, settings)
-        if server is None or not server.models:
-            continue
+    for server in running_servers(settings):
         if server.model(options.model) is not None:
             return server
-        _tell(f"the server at {url} does not serve {options.model}")
+        if server.models:
+            _tell(f"the server at {server.url} does not serve {options.model}")
     return None
 
 

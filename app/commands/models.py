@@ -4,7 +4,7 @@ Results go to standard output, everything else to standard error. Main thread; l
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -12,14 +12,15 @@ from typing import Any
 
 from api.terminal_text import harmless_json, on_one_line
 from app import exits, paths
-from app.exits import CommandError
-from app.printer import Printer
+from app.exits import CommandError, did_you_mean
+from app.printer import Printer, table
 from app.settings.options import (
     DownloadOptions,
     ListOptions,
     ModelsOptions,
     RemoveOptions,
     SearchOptions,
+    ShowOptions,
 )
 from app.terminal import fetch
 from engine import EngineError, counted, size_in_words
@@ -50,7 +51,6 @@ from ui.models.model_words import ORIGINS, fit_words
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}
 _HUB_HEAD = ("NAME", "SIZE", "BITS", "FITS", "DOWNLOADS", "UPDATED", "LICENSE", "NOTES")
 _LOCAL_HEAD = ("NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES")
-_MOST_CELL_CHARS = 80
 
 
 def show(options: ModelsOptions) -> int:
@@ -75,7 +75,30 @@ def show(options: ModelsOptions) -> int:
         )
         for one in found
     ]
-    return _printed(_table(_LOCAL_HEAD, rows))
+    return _printed(table(_LOCAL_HEAD, rows))
+
+
+def describe(options: ShowOptions) -> int:
+    """Describe one model; return the exit code."""
+    found, now = _model_named(options.name), memory()
+    if options.is_json:
+        return _printed(_local_values(found, now))
+    needed = None if found.is_partial else _need_of(found)
+    fit = _fit(needed, now)
+    facts = (
+        ("name", found.name),
+        ("folder", str(found.folder)),
+        ("from", ORIGINS[found.origin]),
+        ("architecture", found.architecture),
+        ("size", size_in_words(found.size_bytes) if found.size_bytes else ""),
+        ("bits", _bits(found.bits)),
+        ("context", counted(found.context_length, "token") if found.context_length else ""),
+        ("fits", "" if found.is_partial else _FITS[fit]),
+        ("memory", fit_words(needed, fit, now) if needed and fit else ""),
+        ("problem", found.problem),
+    )
+    lines = (f"{name:<12}  {on_one_line(words)}\n" for name, words in facts if words)
+    return _printed("".join(lines))
 
 
 def search(options: SearchOptions) -> int:
@@ -100,7 +123,7 @@ def search(options: SearchOptions) -> int:
     if not models:
         printer.remark(f"no MLX model on the hub has a name with “{on_one_line(words)}”")
         return exits.OK
-    code = _printed(_table(_HUB_HEAD, [_hub_row(model, now, here) for model in models]))
+    code = _printed(table(_HUB_HEAD, [_hub_row(model, now, here) for model in models]))
     if result.has_more:
         printer.remark("there are more: add a word, or raise --limit")
     return code
@@ -139,15 +162,8 @@ def download(options: DownloadOptions) -> int:
 
 def remove(options: RemoveOptions) -> int:
     """Delete a model after asking; return the exit code."""
-    name = options.name
-    found = models_named(paths.local_models(), name)
-    if not found:
-        raise CommandError(f"there is no model {name} on this computer; fullstop models lists them")
-    if len(found) > 1:
-        several = ", ".join(f"{one.name} ({ORIGINS[one.origin]}, {one.folder})" for one in found)
-        raise CommandError(f"{name} names {counted(len(found), 'model')}: {several}", exits.USAGE)
     try:
-        removal = removal_of(found[0])
+        removal = removal_of(_model_named(options.name))
         if not options.is_sure and not _confirmed(removal):
             Printer().remark("nothing was removed")
             return exits.FAILURE
@@ -158,6 +174,20 @@ def remove(options: RemoveOptions) -> int:
         values = asdict(removal)
         return _printed({**values, "folder": str(removal.folder)})
     return _printed(f"{removal.name} is removed; {size_in_words(removal.freed_bytes)} are free\n")
+
+
+def _model_named(name: str) -> FoundModel:
+    models = paths.local_models()
+    found = models_named(models, name)
+    if not found:
+        near = did_you_mean(name, (model.name for model in models))
+        raise CommandError(
+            f"there is no model {name} on this computer.{near} fullstop models lists them."
+        )
+    if len(found) > 1:
+        several = ", ".join(f"{one.name} ({ORIGINS[one.origin]}, {one.folder})" for one in found)
+        raise CommandError(f"{name} names {counted(len(found), 'model')}: {several}", exits.USAGE)
+    return found[0]
 
 
 def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) -> int:
@@ -188,7 +218,7 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
         (*_hub_row(one, now, here)[:-1], own.purpose)
         for one, own in zip(models, chosen, strict=True)
     ]
-    code = _printed(_table((*_HUB_HEAD[:-1], "GOOD FOR"), rows))
+    code = _printed(table((*_HUB_HEAD[:-1], "GOOD FOR"), rows))
     if problem:
         printer.remark(f"sizes are those of {WRITTEN_ON}: {problem}")
     best = next((model for model in models if model.fit(now) is Fit.FITS), models[0])
@@ -253,17 +283,6 @@ def _hub_row(model: HubModel, now: Memory, here: set[str]) -> tuple[str, ...]:
 
 def _bits(bits: int | None) -> str:
     return "" if bits is None else str(bits)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return columns of text, as wide as their widest cell."""
-    shown = [head, *([on_one_line(cell, _MOST_CELL_CHARS) for cell in row] for row in rows)]
-    widths = [max(len(row[at]) for row in shown) for at in range(len(head))]
-    lines = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in shown
-    )
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _printed(shown: str | dict[str, Any]) -> int:

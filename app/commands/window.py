@@ -31,6 +31,6 @@ def run(options: ChatOptions) -> int:
             exits.USAGE,
         )
     print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)
-    from app.terminal import chat
+    from app.terminal_chat import chat
 
     return chat(options)

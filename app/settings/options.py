@@ -4,7 +4,7 @@ The parser, help, completion and the table of the options' page are made from ``
 values; knows neither argparse nor the work of any command.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +18,7 @@ LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
 
 # The same as in ``engine.library.hub_models``; a test compares them.
-USUAL_RESULTS, MOST_RESULTS = 20, 200
+USUAL_RESULTS, MAX_RESULTS = 20, 200
 
 # The same as in ``app.agents``; a test compares them.
 AGENTS = ("claude", "codex", "opencode", "aider", "goose", "qwen")
@@ -107,7 +107,19 @@ class ChatOptions(ModelOptions, OpenedRun):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompt:
+class Files:
+    """Files that go with the first question."""
+
+    files: tuple[str, ...] = declare(
+        (),
+        option="--file",
+        metavar="FILE",
+        help="a text, PDF or Word file that comes before the prompt; repeatable",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt(Files):
     """What is asked."""
 
     prompt: str = declare(
@@ -130,6 +142,37 @@ class AskOptions(ModelOptions, Prompt):
         metavar="FILE",
         help="save the run, so that fullstop replay can try other stops on it",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ModelOptions, Files):
+    """A chat with a model in the terminal, or one answer if there is a prompt."""
+
+    model: Path = declare(
+        Path(),
+        option=LOCAL_MODEL,
+        metavar=LOCAL_MODEL,
+        help="the model, by folder or name, as fullstop ls lists it",
+    )
+    prompt: tuple[str, ...] = declare(
+        (),
+        option="PROMPT",
+        help="what to answer; without it, and with nothing piped in, a chat begins",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedOptions:
+    """The models that running servers have loaded."""
+
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadOptions:
+    """A model that running servers shall unload."""
+
+    model: str = declare("", option=LOCAL_MODEL, help="its name, as fullstop ps lists it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +243,14 @@ class ListOptions(ModelsOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class ShowOptions:
+    """A model on this computer, to be described."""
+
+    name: str = declare("", option=LOCAL_MODEL, help="its name, as fullstop models lists it")
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchOptions:
     """A search of the hub; suggestions if there are no words."""
 
@@ -211,9 +262,9 @@ class SearchOptions:
     limit: int = declare(
         USUAL_RESULTS,
         least=1,
-        most=MOST_RESULTS,
+        most=MAX_RESULTS,
         metavar="N",
-        help=f"show N models at most (default {USUAL_RESULTS}, most {MOST_RESULTS})",
+        help=f"show N models at most (default {USUAL_RESULTS}, most {MAX_RESULTS})",
     )
     is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
 
@@ -257,6 +308,7 @@ class Command:
         actions: The commands below it.
         description: The first sentence of its own help.
         examples: The end of its own help.
+        alias_of: The command that this is another name for; empty for none.
     """
 
     name: str
@@ -266,6 +318,7 @@ class Command:
     actions: tuple["Command", ...] = ()
     description: str = ""
     examples: str = ""
+    alias_of: str = ""
 
 
 _ASK_EXAMPLES = r"""examples:
@@ -273,6 +326,7 @@ _ASK_EXAMPLES = r"""examples:
   fullstop ask "Count from 1 to 10, one number per line" --stop '3\n4' --escapes
   fullstop ask "Output the whole alphabet from A to Z, then immediately output END" \
       --stop END --json
+  fullstop ask "What does it say about fees?" --file contract.pdf
   git diff | fullstop ask - --system "Describe this change." --model ~/models/some-mlx-model
 
 The answer goes to standard output; thinking and the reason go to standard error.
@@ -293,6 +347,23 @@ Every option may also be a variable of the environment (--max-rows is FULLSTOP_M
 of the settings file (max_rows = 8). The command line takes precedence over the environment, and the
 environment over the file.
 exit codes: 0 ended by Ctrl-C or SIGTERM, 1 failed, 2 wrong usage
+"""
+
+_RUN_EXAMPLES = """\
+examples:
+  fullstop run demo-model
+  fullstop run demo-model "Count from 1 to 10"
+  fullstop run demo-model --file report.pdf
+  fullstop run mlx-community/Qwen3-4B-Instruct-2507-4bit "Summarise" < report.txt
+
+As ollama run, but a model that is not on this computer is not downloaded: fullstop pull does that.
+Inside a chat, /help lists what can be typed.
+exit codes: 0 answered or left, 1 failed, 2 wrong usage, 130 cancelled with Ctrl-C
+"""
+
+_LOADED_NOTE = """\
+The window's own models are listed while its server is on.
+exit codes: 0 done, 1 no server runs, or it refuses, 2 wrong usage
 """
 
 _LAUNCH_EXAMPLES = """\
@@ -349,6 +420,44 @@ examples:
   fullstop completion fish > ~/.config/fish/completions/fullstop.fish
 """
 
+_LIST = Command(
+    name="list",
+    help="list the models on this computer",
+    work="app.commands.models:show",
+    options=ListOptions,
+)
+_SHOW = Command(
+    name="show",
+    help="describe a model on this computer: its size, context, folder, and whether it fits",
+    work="app.commands.models:describe",
+    options=ShowOptions,
+)
+_DOWNLOAD = Command(
+    name="download",
+    help="download a model, or resume a partial download, and verify it",
+    work="app.commands.models:download",
+    options=DownloadOptions,
+)
+_REMOVE = Command(
+    name="remove",
+    help="delete a downloaded model from this computer",
+    work="app.commands.models:remove",
+    options=RemoveOptions,
+)
+
+
+def _alias(name: str, action: Command) -> Command:
+    """Return an action of ``models`` under the name that Ollama gives it."""
+    meant = f"models {action.name}"
+    return replace(
+        action,
+        name=name,
+        help=f"the same as {meant}",
+        description=f"{action.help[:1].upper()}{action.help[1:]}.",
+        alias_of=meant,
+    )
+
+
 COMMANDS = (
     Command(
         name="ask",
@@ -356,6 +465,13 @@ COMMANDS = (
         work="app.commands.ask:run",
         options=AskOptions,
         examples=_ASK_EXAMPLES,
+    ),
+    Command(
+        name="run",
+        help="chat with a model in the terminal, or answer one prompt",
+        work="app.commands.ask:run_model",
+        options=RunOptions,
+        examples=_RUN_EXAMPLES,
     ),
     Command(
         name="serve",
@@ -379,31 +495,35 @@ COMMANDS = (
         options=ModelsOptions,
         examples=_MODELS_EXAMPLES,
         actions=(
-            Command(
-                name="list",
-                help="list the models on this computer",
-                work="app.commands.models:show",
-                options=ListOptions,
-            ),
+            _LIST,
+            _SHOW,
             Command(
                 name="search",
                 help="search the Hugging Face hub for MLX models",
                 work="app.commands.models:search",
                 options=SearchOptions,
             ),
-            Command(
-                name="download",
-                help="download a model, or resume a partial download, and verify it",
-                work="app.commands.models:download",
-                options=DownloadOptions,
-            ),
-            Command(
-                name="remove",
-                help="delete a downloaded model from this computer",
-                work="app.commands.models:remove",
-                options=RemoveOptions,
-            ),
+            _DOWNLOAD,
+            _REMOVE,
         ),
+    ),
+    _alias("ls", _LIST),
+    _alias("show", _SHOW),
+    _alias("pull", _DOWNLOAD),
+    _alias("rm", _REMOVE),
+    Command(
+        name="ps",
+        help="list the models that running servers have loaded",
+        work="app.commands.loaded:show",
+        options=LoadedOptions,
+        examples=_LOADED_NOTE,
+    ),
+    Command(
+        name="stop",
+        help="unload a model from the servers that run here, once its answers have ended",
+        work="app.commands.loaded:unload",
+        options=UnloadOptions,
+        examples=_LOADED_NOTE,
     ),
     Command(
         name="replay",

@@ -1,11 +1,16 @@
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from app import __version__, exits
+from app import __version__, exits, paths, terminal_chat
 from app.cli import main
 from app.commands import ask, serve, window
-from app.settings.options import AskOptions, ChatOptions
+from app.settings.options import COMMANDS, AskOptions, ChatOptions, ModelOptions
 from app.settings.serve import ServeOptions
 
 REPOSITORY = Path(__file__).parents[2]
@@ -130,6 +135,114 @@ def test_wrong_usage_is_named_on_standard_error(
     assert captured.out == ""
     assert named in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["aks", "hi"], "there is no command “aks”. Did you mean ask?"),
+        (["models", "serch"], "models has no command “serch”. Did you mean search?"),
+        (["ask", "hi", "--stpo", "x"], "ask has no option --stpo. Did you mean --stop?"),
+        (["ask", "hi", "--max-token=3"], "has no option --max-token. Did you mean --max-tokens?"),
+        (["--modle", "x"], "there is no option --modle. Did you mean --model?"),
+        (["serve", "--prot", "1"], "serve has no option --prot. Did you mean --port?"),
+        (["launch", "cluade"], "AGENT: “cluade” is none of claude"),
+        (["launch", "cluade"], "Did you mean claude?"),
+        (["models", "remove", "demo-modle"], "Did you mean demo-model?"),
+        (["show", "demo"], "fullstop models lists them"),
+        (["run", "demo-modle", "hi"], "Did you mean demo-model?"),
+        (["ask", "hi", "--model", "demo-modle"], "Did you mean demo-model?"),
+        (["What is a stop?"], "To ask a question: fullstop ask PROMPT."),
+        (["ask", "hi", "there"], "“there” is too much"),
+        (["rm"], "the following arguments are required: MODEL"),
+    ],
+)
+def test_a_typo_is_answered_in_one_line_with_the_nearest_word(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) in (1, 2)
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_typo_says_where_help_is(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["models", "list", "--jsn"])
+    assert capsys.readouterr().err == (
+        "fullstop: models list has no option --jsn. Did you mean --json? "
+        "fullstop models list --help shows what it takes.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("ls", "list"), ("show", "show"), ("pull", "download"), ("rm", "remove")],
+)
+def test_names_that_hands_know_mean_actions_of_models(name: str, meant: str) -> None:
+    alias = next(one for one in COMMANDS if one.name == name)
+    models = next(one for one in COMMANDS if one.name == "models")
+    action = next(one for one in models.actions if one.name == meant)
+    assert (alias.work, alias.options) == (action.work, action.options)
+    assert alias.alias_of == f"models {meant}"
+
+
+def test_ls_lists_models(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", "--names"]) == 0
+    assert "demo-model" in capsys.readouterr().out.splitlines()
+
+
+def test_show_describes_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "demo-model"]) == 0
+    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert shown["name"] == "demo-model"
+    assert shown["context"].endswith("tokens")
+    assert main(["show", "demo-model", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == "demo-model"
+
+
+@pytest.fixture
+def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
+    """Lets standard input be a pipe that has given everything."""
+    with ExitStack() as stack:
+
+        def pipe(content: bytes) -> None:
+            reading, writing = os.pipe()
+            os.write(writing, content)
+            os.close(writing)
+            opened = stack.enter_context(os.fdopen(reading, encoding="utf-8"))
+            monkeypatch.setattr(sys, "stdin", opened)
+
+        yield pipe
+
+
+def test_run_with_a_prompt_answers_it_once(asked: list[AskOptions]) -> None:
+    main(["run", "demo-model", "Count", "to 3", "--stop", "2", "--max-tokens", "9"])
+    assert asked[0].prompt == "Count to 3"
+    assert asked[0].model == paths.demo_model()
+    assert asked[0].answer.stops == ("2",)
+    assert asked[0].answer.conversation.max_tokens == 9
+
+
+def test_run_with_a_pipe_alone_answers_what_is_piped(
+    asked: list[AskOptions], piped: Callable[[bytes], None]
+) -> None:
+    piped(b"Count to 3")
+    main(["run", "demo-model", "--file", "a.txt"])
+    assert (asked[0].prompt, asked[0].files) == ("-", ("a.txt",))
+
+
+def test_run_in_a_terminal_without_a_prompt_chats(monkeypatch: pytest.MonkeyPatch) -> None:
+    chats: list[tuple[ModelOptions, tuple[str, ...]]] = []
+    monkeypatch.setattr(terminal_chat, "chat", lambda *given: chats.append(given) or 0)
+    parent, terminal = os.openpty()
+    with os.fdopen(terminal, encoding="utf-8") as opened:
+        monkeypatch.setattr(sys, "stdin", opened)
+        main(["run", "demo-model", "--file", "a.txt", "--stop", "x"])
+    os.close(parent)
+    [(options, files)] = chats
+    assert options.model == paths.demo_model()
+    assert (options.answer.stops, files) == (("x",), ("a.txt",))
 
 
 def test_serve_listens_only_on_this_computer_by_default(served: list[ServeOptions]) -> None:

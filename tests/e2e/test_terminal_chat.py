@@ -1,3 +1,4 @@
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +56,54 @@ def test_a_conversation_shows_answers_reasons_and_obeys_commands(
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
+
+
+def test_a_file_a_setting_and_a_saved_conversation_reach_the_model(
+    chat: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("hello there")
+    child = chat()
+    child.sendline(f"/file {tmp_path / 'a.txt'}")
+    child.expect("a.txt goes with the next question")
+    child.expect(READY)
+    child.sendline("/set max_tokens 2")
+    child.expect("max_tokens is 2")
+    child.expect(READY)
+    child.sendline(COUNT)
+    child.expect("2 tokens]")
+    child.expect(READY)
+    child.sendline(f"/save {tmp_path / 'kept'}")
+    child.expect("saved as .*kept.json")
+    child.expect(READY)
+    child.sendline("/new")
+    child.expect(READY)
+    child.sendline(f"/load {tmp_path / 'kept'}")
+    child.expect("hello there")
+    child.expect("is loaded: 2 messages")
+    child.expect(READY)
+    child.sendline("/quit")
+    child.expect(pexpect.EOF)
+
+
+def test_the_model_is_changed_within_a_conversation(
+    chat: Callable[..., Any], demo_model_path: Path, tmp_path: Path
+) -> None:
+    other, broken = tmp_path / "other-model", tmp_path / "broken-model"
+    shutil.copytree(demo_model_path, other)
+    broken.mkdir()
+    child = chat()
+    child.sendline(COUNT)
+    child.expect("9\r\n10")
+    child.expect(READY)
+    child.sendline(f"/model {broken}")
+    child.expect("not loaded: the model cannot be loaded")
+    child.expect(READY)
+    child.sendline(f"/model {other}")
+    child.expect("other-model answers from here on")
+    child.expect(READY)
+    child.sendline(COUNT)
+    child.expect("9\r\n10")
+    child.expect(READY)
 
 
 def test_ctrl_c_cancels_the_answer_and_the_chat_goes_on(chat: Callable[..., Any]) -> None:

@@ -18,6 +18,7 @@ from typing import Literal, get_args, get_origin
 from api.conformance.probe.report_files import catalogue_as_table, references_as_table
 from api.server.routes import ROUTES
 from app.command_line import parser
+from app.settings.options import COMMANDS
 from app.settings.settings_file import Settings
 from tests.support.house import helper_processes, rooms, threads
 from tests.support.parameter_lists import PARAMETERS
@@ -147,13 +148,16 @@ def shortcuts() -> str:
     return table(("menu", "what it does", "keys"), rows)
 
 
+# The actions of ``models`` have its options, and other names have those of what they mean.
+_WITHOUT_LIST = {"models", *(one.name for one in COMMANDS if one.alias_of)}
+
 # What each list is made of; a list that keeps words of the page is given the list as it was.
 LISTS: dict[str, Callable[[str], str]] = {
     "routes": lambda _: routes(),
     **{
         f"options of {command}": lambda _, command=command: options(command)  # type: ignore[misc]
         for command in commands()
-        if command != "models"  # its actions have the options
+        if command not in _WITHOUT_LIST
     },
     **PARAMETERS,
     "settings": lambda _: settings(),

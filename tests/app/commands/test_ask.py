@@ -1,4 +1,4 @@
-"""The prompt of ``fullstop ask``: from the command line, from standard input, or from both."""
+"""The prompt of ``fullstop ask``: from the command line, standard input, files, or all of them."""
 
 import os
 import sys
@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import main
+from app.commands import ask
 from app.commands.ask import whole_prompt
 from app.exits import CommandError
+from app.settings.options import AskOptions
+from tests.support.outside.documents import pdf, word
 
 Piped = Callable[[bytes], None]
 
@@ -69,3 +73,68 @@ def test_what_is_not_text_is_refused_in_words(piped: Piped) -> None:
     piped(b"\xff\xfe")
     with pytest.raises(CommandError, match="standard input is not UTF-8"):
         whole_prompt("Summarise")
+
+
+@pytest.fixture
+def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What ``ask`` would send to the model."""
+    sent: list[str] = []
+
+    async def answered(_options: AskOptions, prompt: str) -> int:
+        sent.append(prompt)
+        return 0
+
+    monkeypatch.setattr(ask, "_ask", answered)
+    monkeypatch.setattr(sys, "stdin", None)
+    return sent
+
+
+def test_files_come_before_the_prompt_as_attached_files_do(
+    prompts: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("Sales rose.")
+    (tmp_path / "b.md").write_text("```\ncode\n```\n")
+    assert main(["ask", "Why?", "--file", f"{tmp_path}/a.txt", "--file", f"{tmp_path}/b.md"]) == 0
+    a, b = "a.txt:\n```\nSales rose.\n```", "b.md:\n````\n```\ncode\n```\n````"
+    assert prompts == [f"{a}\n\n{b}\n\nWhy?"]
+
+
+def test_a_file_comes_before_what_is_piped(
+    prompts: list[str], piped: Piped, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("Sales rose.")
+    piped(b"They fell.")
+    main(["ask", "Why?", "--file", str(tmp_path / "a.txt")])
+    assert prompts == ["a.txt:\n```\nSales rose.\n```\n\nThey fell.\n\nWhy?"]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "reason"),
+    [
+        (b"\x89PNG\r\n\x1a\n", "a.png", "is an image"),
+        (b"", "a.txt", "is empty"),
+        (b"%PDF-1.4 nonsense", "a.pdf", "is damaged"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_nothing_is_asked(
+    prompts: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes,
+    name: str,
+    reason: str,
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert main(["ask", "Why?", "--file", str(tmp_path / name)]) == 1
+    assert f"{name} {reason}" in capsys.readouterr().err
+    assert prompts == []
+
+
+def test_a_pdf_and_a_word_document_are_read(prompts: list[str], tmp_path: Path) -> None:
+    files = pdf(tmp_path / "a.pdf", ["Sales rose."]), word(tmp_path / "b.docx")
+    assert main(["ask", "Why?", "--file", str(files[0]), "--file", str(files[1])]) == 0
+    [sent] = prompts
+    assert "a.pdf (page 1 of 1):" in sent
+    assert "Sales rose." in sent
+    assert "b.docx:\n```\n" in sent
+    assert "Count the stops." in sent

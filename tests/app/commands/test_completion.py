@@ -25,8 +25,10 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_commands_and_subcommands_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
     assert completed(capsys, "mod") == ["models"]
-    assert completed(capsys, "models", "") == ["list", "search", "download", "remove"]
+    assert completed(capsys, "models", "") == ["list", "show", "search", "download", "remove"]
     assert completed(capsys, "completion", "z") == ["zsh"]
+    assert completed(capsys, "p") == ["pull", "ps", "probe"]
+    assert completed(capsys, "r") == ["run", "rm", "replay"]
 
 
 def test_options_of_the_command_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +52,9 @@ def test_names_of_models_are_completed_where_a_model_is_expected(
 ) -> None:
     assert completed(capsys, "models", "remove", "") == ["demo-model"]
     assert completed(capsys, "models", "remove", "demo-model", "") == []
+    for command in ("run", "show", "rm", "stop"):
+        assert completed(capsys, command, "de") == ["demo-model"]
+    assert completed(capsys, "run", "demo-model", "--fi") == ["--file"]
     offered = completed(capsys, "models", "download", "mlx-community/Qwen3-0")
     assert offered == ["mlx-community/Qwen3-0.6B-4bit"]
 

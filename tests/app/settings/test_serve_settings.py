@@ -219,7 +219,7 @@ def test_a_number_beyond_its_bounds_names_the_option_and_the_bounds(
     words: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", *words]) == 2
-    assert f"argument {words[0]}: {reason}" in capsys.readouterr().err
+    assert f"{words[0]}: {reason}" in capsys.readouterr().err
 
 
 def test_every_example_of_a_setting_is_a_valid_line_of_the_file(tmp_path: Path) -> None:

@@ -1,12 +1,18 @@
+import json
+from pathlib import Path
+
 import pytest
 
+from app import paths
 from app.settings.options import AnswerOptions
-from app.terminal import HELP, ChatSession
+from app.terminal_chat import HELP, ChatSession
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message
 from engine.values.events import Finished, Timing, Usage
+from engine.values.request import GenerationRequest
 from ui.preferences.preferences import NewConversation
+from ui.records.exchange.archive import conversations_json
 
 
 @pytest.fixture
@@ -16,6 +22,20 @@ def session() -> ChatSession:
 
 def answer(text: str, kind: StopKind = StopKind.EOS) -> Answer:
     return Answer(text, "", (), Finished(StopInfo(kind), Usage(), Timing()))
+
+
+def request(session: ChatSession, question: str) -> GenerationRequest:
+    asked, made = session.ask(question)
+    session.withdraw(asked)
+    return made
+
+
+def record(session: ChatSession, question: str, given: Answer) -> None:
+    session.record(*session.ask(question), given)
+
+
+def turns(session: ChatSession) -> tuple[tuple[str, str], ...]:
+    return tuple((one.role, one.text) for one in session.conversation.messages)
 
 
 def test_a_plain_line_is_a_question(session: ChatSession) -> None:
@@ -32,36 +52,36 @@ def test_two_slashes_begin_a_message_with_one_slash(session: ChatSession) -> Non
 
 
 def test_a_request_contains_the_system_prompt_the_turns_and_the_stops(session: ChatSession) -> None:
-    session.record("one", answer("1"))
-    request = session.request("two")
-    assert [(m.role, m.content) for m in request.messages] == [
+    record(session, "one", answer("1"))
+    made = request(session, "two")
+    assert [(m.role, m.content) for m in made.messages] == [
         ("system", "Be brief."),
         ("user", "one"),
         ("assistant", "1"),
         ("user", "two"),
     ]
-    assert request.stops.strings == ("END",)
+    assert made.stops.strings == ("END",)
 
 
 @pytest.mark.parametrize("given", [answer("half", StopKind.ERROR), answer("", StopKind.CANCELLED)])
 def test_a_failed_or_empty_answer_leaves_no_turn(session: ChatSession, given: Answer) -> None:
-    session.record("one", given)
-    assert session.turns == ()
+    record(session, "one", given)
+    assert turns(session) == ()
 
 
 def test_a_cancelled_answer_is_kept_as_it_was_shown(session: ChatSession) -> None:
-    session.record("one", answer("1 2", StopKind.CANCELLED))
-    assert session.turns == (Message("user", "one"), Message("assistant", "1 2"))
+    record(session, "one", answer("1 2", StopKind.CANCELLED))
+    assert turns(session) == (("user", "one"), ("assistant", "1 2"))
 
 
 def test_a_stop_is_added_exactly_as_typed(session: ChatSession) -> None:
     session.obey(r"/stop add  a\n ")
-    assert session.options.stops == ("END", " a\\n ")
+    assert session.stops == ("END", " a\\n ")
 
 
 def test_a_stop_in_quotes_is_read_with_escapes(session: ChatSession) -> None:
     session.obey(r'/stop add "\n\nUser:"')
-    assert session.options.stops == ("END", "\n\nUser:")
+    assert session.stops == ("END", "\n\nUser:")
 
 
 def test_the_list_shows_stops_in_a_form_that_can_be_typed(session: ChatSession) -> None:
@@ -72,13 +92,13 @@ def test_the_list_shows_stops_in_a_form_that_can_be_typed(session: ChatSession) 
 def test_a_stop_is_removed_by_its_number(session: ChatSession) -> None:
     session.obey("/stop add 6")
     assert session.obey("/stop remove 1") == 'removed "END"'
-    assert session.options.stops == ("6",)
+    assert session.stops == ("6",)
 
 
 @pytest.mark.parametrize("number", ["0", "2", "x", "", "²"])
 def test_a_number_without_a_stop_is_explained(session: ChatSession, number: str) -> None:
     assert "takes the number of a stop" in session.obey(f"/stop remove {number}")
-    assert session.options.stops == ("END",)
+    assert session.stops == ("END",)
 
 
 @pytest.mark.parametrize(
@@ -95,29 +115,29 @@ def test_an_invalid_stop_is_refused_with_the_reason(
     told = session.obey(line)
     assert told.startswith("not added")
     assert reason in told
-    assert session.options.stops == ("END",)
+    assert session.stops == ("END",)
 
 
 def test_thinking_is_switched(session: ChatSession) -> None:
     assert session.obey("/thinking on") == "thinking is on"
-    assert session.request("x").thinking is True
+    assert session.conversation.settings.is_thinking
     assert session.obey("/thinking") == "thinking is off"
     assert "on or off" in session.obey("/thinking maybe")
-    assert session.request("x").thinking is False
+    assert not session.conversation.settings.is_thinking
 
 
 def test_the_system_prompt_is_set_and_removed(session: ChatSession) -> None:
     session.obey("/system Say yes.")
-    assert session.request("x").messages[0] == Message("system", "Say yes.")
+    assert request(session, "x").messages[0] == Message("system", "Say yes.")
     session.obey("/system")
-    assert session.request("x").messages[0].role == "user"
+    assert request(session, "x").messages[0].role == "user"
 
 
 def test_a_new_conversation_keeps_the_settings(session: ChatSession) -> None:
-    session.record("one", answer("1"))
+    record(session, "one", answer("1"))
     session.obey("/new")
-    assert session.turns == ()
-    assert session.options.stops == ("END",)
+    assert turns(session) == ()
+    assert session.stops == ("END",)
 
 
 def test_quit_ends_the_chat(session: ChatSession) -> None:
@@ -133,5 +153,179 @@ def test_an_unknown_command_is_named(session: ChatSession, line: str) -> None:
 
 def test_every_command_of_the_help_works(session: ChatSession) -> None:
     words = {line.split()[0] for line in HELP.splitlines() if line.startswith("/")}
-    assert len(words) >= 6
-    assert all("no command" not in session.obey(word) for word in words)
+    assert len(words) >= 11
+    assert all("is not a command" not in session.obey(word) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("line", "nearest"),
+    [
+        ("/stopp add x", "/stop?"),
+        ("/mdoel", "/model?"),
+        ("/byee", "/bye?"),
+        ("/stop lsit", "list?"),
+        ("/set temprature 1", "temperature?"),
+        ("/model demo-modle", "demo-model?"),
+    ],
+)
+def test_a_misspelt_word_suggests_the_nearest(
+    session: ChatSession, line: str, nearest: str
+) -> None:
+    assert f"Did you mean {nearest}" in session.obey(line)
+
+
+@pytest.mark.parametrize("word", ["/bye", "/exit"])
+def test_names_of_other_chats_leave_it(session: ChatSession, word: str) -> None:
+    session.obey(word)
+    assert session.has_ended
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("/set temperature 0.5", 0.5),
+        ("/set top_k 40", 40),
+        ("/set top-p 0.9", 0.9),
+        ("/set seed 7", 7),
+        ("/set parameter max_tokens 12", 12),
+        ("/set thinking_budget 100", 100),
+    ],
+)
+def test_a_setting_is_changed_shown_and_set_back(
+    session: ChatSession, line: str, value: float
+) -> None:
+    name = line.split()[-2].replace("-", "_")
+    assert session.obey(line) == f"{name} is {value:g}"
+    made = request(session, "x")
+    given = getattr(made, name, None) or getattr(made.sampling, name, None)
+    assert given == value or session.conversation.settings.thinking_budget == value
+    assert f"{name:<20}{value:g}" in session.obey("/set").splitlines()
+    session.obey(f"/set {name} default")
+    assert getattr(session.conversation.settings, name) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("/set temperature hot", "takes a number"),
+        ("/set temperature nan", "is from 0 to 2"),
+        ("/set temperature 3", "is from 0 to 2"),
+        ("/set top_k 1.5", "takes a whole number"),
+        ("/set max_tokens 0", "is from 1"),
+    ],
+)
+def test_a_value_out_of_its_range_changes_nothing(
+    session: ChatSession, line: str, reason: str
+) -> None:
+    before = session.conversation.settings
+    assert reason in session.obey(line)
+    assert session.conversation.settings == before
+
+
+def test_set_knows_stop_system_and_thinking(session: ChatSession) -> None:
+    session.obey("/set stop 6")
+    session.obey("/set system Say no.")
+    session.obey("/set thinking on")
+    assert session.stops == ("END", "6")
+    assert session.conversation.settings.system_prompt == "Say no."
+    assert session.conversation.settings.is_thinking
+
+
+def test_a_file_goes_with_the_next_question_alone(session: ChatSession, tmp_path: Path) -> None:
+    (tmp_path / "a report.txt").write_text("Sales rose.")
+    assert "goes with the next question" in session.obey(f"/file {tmp_path / 'a report.txt'}")
+    assert "a report.txt" in session.obey("/file")
+    sent = request(session, "Why?").messages[-1].content
+    assert sent == "a report.txt:\n```\nSales rose.\n```\n\nWhy?"
+    record(session, "Why?", answer("1"))
+    assert session.conversation.title == "Why?"
+    assert request(session, "And?").messages[-1].content == "And?"
+
+
+def test_a_file_stays_for_the_next_question_if_none_was_answered(
+    session: ChatSession, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("Sales rose.")
+    session.obey(f"/file {tmp_path / 'a.txt'}")
+    record(session, "Why?", answer("", StopKind.ERROR))
+    assert "Sales rose." in request(session, "Why?").messages[-1].content
+
+
+def test_a_file_that_cannot_be_read_is_explained(session: ChatSession, tmp_path: Path) -> None:
+    assert "nothing.txt" in session.obey(f"/file {tmp_path / 'nothing.txt'}")
+    assert "is a folder" in session.obey(f"/file {tmp_path}")
+    assert session.conversation.attachments == ()
+
+
+def test_a_saved_conversation_goes_on_with_its_settings_stops_and_reasons(
+    session: ChatSession, tmp_path: Path
+) -> None:
+    session.obey("/set top_p 0.5")
+    ended = Finished(StopInfo(StopKind.STOP_STRING, "END"), Usage(), Timing())
+    record(session, "one", Answer("1", "", (), ended))
+    assert session.obey(f"/save {tmp_path / 'kept'}") == f"saved as {tmp_path / 'kept.json'}"
+    later = ChatSession(AnswerOptions())
+    told = later.obey(f"/load {tmp_path / 'kept'}")
+    assert told.splitlines() == ["you> one", "1", "“one” is loaded: 2 messages and 1 stop"]
+    assert turns(later) == (("user", "one"), ("assistant", "1"))
+    run = later.conversation.messages[-1].run
+    assert run is not None
+    assert run.finished is not None
+    assert run.finished.stop == ended.stop
+    made = request(later, "two")
+    assert made.stops.strings == ("END",)
+    assert made.sampling.top_p == 0.5
+    assert made.messages[0].content == "Be brief."
+
+
+def test_saving_again_needs_no_name_and_replaces_no_other_file(
+    session: ChatSession, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("mine")
+    assert "not saved" in session.obey(f"/save {tmp_path / 'a.json'}")  # nothing is there yet
+    record(session, "one", answer("1"))
+    assert "exists already" in session.obey(f"/save {other}")
+    assert other.read_text() == "mine"
+    session.obey(f"/save {tmp_path / 'a.json'}")
+    record(session, "two", answer("2"))
+    assert "saved as" in session.obey("/save")
+    assert len(json.loads((tmp_path / "a.json").read_text())["conversations"]) == 1
+    session.obey("/new")
+    assert "takes the name" in session.obey("/save")
+
+
+def test_one_of_several_saved_conversations_is_taken_by_its_number(
+    session: ChatSession, tmp_path: Path
+) -> None:
+    several = []
+    for question in ("first", "second"):
+        session.obey("/new")
+        record(session, question, answer("1"))
+        several.append(session.conversation)
+    file = tmp_path / "all.json"
+    file.write_text(conversations_json(several))
+    assert session.obey(f"/load {file}").splitlines()[1:] == ["1. first", "2. second"]
+    assert "“first” is loaded" in session.obey(f"/load {file} 1")
+    assert "takes one of 2" in session.obey(f"/load {file} 3")
+    assert turns(session)[0] == ("user", "first")
+    # Saving it would drop the others from their file.
+    assert "exists already" in session.obey(f"/save {file}")
+
+
+def test_what_is_no_saved_conversation_is_refused_and_nothing_is_lost(
+    session: ChatSession, tmp_path: Path
+) -> None:
+    record(session, "one", answer("1"))
+    for content in (b"{}", b"hello", b"\xff"):
+        (tmp_path / "x.json").write_bytes(content)
+        assert "not loaded" in session.obey(f"/load {tmp_path / 'x.json'}")
+    assert "not loaded" in session.obey(f"/load {tmp_path / 'none.json'}")
+    assert len(turns(session)) == 2
+
+
+def test_another_model_is_wanted_by_its_name(session: ChatSession) -> None:
+    assert "demo-model" in session.obey("/model")
+    assert session.wanted is None
+    assert session.obey("/model demo-model") == ""
+    assert session.wanted == paths.demo_model()

@@ -1,0 +1,81 @@
+"""``fullstop ps`` and ``fullstop stop``: the models that servers on this computer have loaded.
+
+Asks the servers; loads no model itself. Main thread.
+"""
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from api.terminal_text import harmless_json
+from app import exits
+from app.agent_servers import RunningServer, running_servers
+from app.exits import CommandError, did_you_mean
+from app.printer import table
+from app.settings.options import LoadedOptions, UnloadOptions
+from app.settings.serve import resolve_serve_options
+from engine import size_in_words
+
+_HEAD = ("NAME", "SIZE", "CONTEXT", "UNTIL", "SERVER")
+_FOR_EVER_YEARS = 50
+_TAG = ":latest"
+
+
+def show(options: LoadedOptions) -> int:
+    """List the loaded models of all servers; return the exit code."""
+    loaded = [(server, model) for server in _servers() for model in server.loaded()]
+    if options.is_json:
+        print(harmless_json({"models": [{**model, "server": one.url} for one, model in loaded]}))
+        return exits.OK
+    rows = [
+        (
+            _name(model),
+            size_in_words(model.get("size", 0)),
+            f"{model.get('context_length') or 0:,}",
+            _until(model.get("expires_at")),
+            server.url,
+        )
+        for server, model in loaded
+    ]
+    print(table(_HEAD, rows), end="")
+    return exits.OK
+
+
+def unload(options: UnloadOptions) -> int:
+    """Unload a model from every server that has loaded it; return the exit code."""
+    loaded = [(one, _name(model)) for one in _servers() for model in one.loaded()]
+    typed = options.model.removesuffix(_TAG)
+    meant = [(one, name) for one, name in loaded if typed in (name, name.rpartition("/")[2])]
+    if not meant:
+        near = did_you_mean(options.model, (name for _, name in loaded))
+        raise CommandError(
+            f"no server has loaded {options.model}.{near} fullstop ps lists what is loaded."
+        )
+    for server, name in meant:
+        server.unload(name)
+        print(f"{name} is unloaded from {server.url} once its answers have ended")
+    return exits.OK
+
+
+def _servers() -> Sequence[RunningServer]:
+    found = tuple(running_servers(resolve_serve_options({}, os.environ)))
+    if not found:
+        raise CommandError("no Fullstop server runs on this computer; fullstop serve starts one")
+    return found
+
+
+def _name(model: dict[str, Any]) -> str:
+    """Return a model's own name: Ollama's API adds a tag, which models here do not have."""
+    return str(model.get("name")).removesuffix(_TAG)
+
+
+def _until(expires_at: Any) -> str:
+    """Return when a model is unloaded, in this computer's time."""
+    try:
+        when = datetime.fromisoformat(expires_at).astimezone()
+    except (TypeError, ValueError):
+        return ""
+    if when.year - datetime.now().year > _FOR_EVER_YEARS:
+        return "for ever"
+    return when.strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,532 @@
+"""A conversation in the terminal: the same engine, conversations and reasons as in the window.
+
+Main thread, on one event loop for the whole conversation.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app import exits, paths
+from app.composition import load, open_engine
+from app.exits import CommandError, did_you_mean
+from app.printer import Printer
+from app.process import Interrupts
+from app.settings.options import AnswerOptions, ModelOptions
+from app.terminal import answer, files_at
+from engine import (
+    SAMPLING_OPTIONS,
+    Answer,
+    Engine,
+    EngineError,
+    GenerationRequest,
+    InvalidRequest,
+    Limits,
+    ModelInfo,
+    StopKind,
+    checked_strings,
+    counted,
+    escaped,
+    figures,
+    quoted,
+    sentence,
+)
+from engine.files.causes import os_cause
+from engine.files.json_fields import DamagedFile
+from engine.files.safe_files import read_bounded, write_whole
+from engine.library.models import model_name
+from ui.preferences.preferences import NewConversation, declared
+from ui.records.attachments import attached_chars, with_attachments
+from ui.records.conversations import (
+    UNTITLED,
+    ChosenModel,
+    Conversation,
+    StopEntry,
+    title_of,
+)
+from ui.records.exchange.archive import conversations_from_json, conversations_json
+from ui.records.messages import ConversationMessage
+from ui.records.requests import new_run, request_for
+from ui.records.runs import NO_CHANGE
+from ui.words import failure_words, unescaped
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import Completer
+
+HELP = """\
+/stop add S        end answers before S, taken as typed; in double quotes \\n, \\t … are read
+/stop remove N     remove stop number N
+/stop list         show the stops
+/set               show the settings of the next answer
+/set NAME VALUE    change one, as in /set temperature 0.5; default takes the model's own
+/system S          set the system prompt; nothing after it removes it
+/thinking on|off   let the model reason before it answers
+/model             list the models on this computer
+/model NAME        go on with another model
+/file FILE         add a text, PDF or Word file to the next question
+/save FILE         save the conversation; the window imports such files, too
+/load FILE         go on with a saved conversation, with its settings and stops
+/new               forget the conversation, keep the settings
+/help              show this (also /?)
+/quit              leave (also /bye, Ctrl-D)
+Ctrl-C ends an answer. A message that begins with a slash is typed with two."""
+
+_OTHER_NAMES = {"/bye": "/quit", "/exit": "/quit", "/clear": "/new", "/?": "/help"}
+_MOST_SAVED_BYTES = 100_000_000
+
+# Numbers that ``/set`` takes: the smallest and the greatest value, and whether they are whole.
+_NUMBERS = {
+    **{one.name: (one.least, one.most, one.is_whole) for one in SAMPLING_OPTIONS},
+    **{
+        one.name: (one.setting.least, one.setting.most, one.kind == int | None)
+        for one in declared(NewConversation)
+        if one.setting.least is not None and one.setting.most is not None
+    },
+}
+_SETTINGS = (*_NUMBERS, "thinking", "system")
+_UNSET = ("default", "none")
+
+
+class ChatSession:
+    """A conversation, and the slash commands that change it.
+
+    Attributes:
+        conversation: Its messages, stops and settings.
+        model: The loaded model; None before it is loaded.
+        wanted: The folder of a model that the person chose and that is to be loaded.
+    """
+
+    def __init__(self, options: AnswerOptions, model: ModelInfo | None = None) -> None:
+        self.has_ended = False
+        self.model = model
+        self.wanted: Path | None = None
+        self.conversation = Conversation(
+            settings=replace(
+                options.conversation.settings(),
+                seed=options.seed,
+                stop_options=options.stop_options,
+            ),
+            stops=map(StopEntry.of, options.stops),
+        )
+        self._file: Path | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return self.conversation.enabled_stops()
+
+    def question(self, line: str) -> str | None:
+        """Return the question in a typed line; None if it is a command or blank."""
+        if not line.strip():
+            return None
+        if line.startswith("/"):
+            return line[1:] if line.startswith("//") else None
+        return line
+
+    def ask(self, question: str) -> tuple[ConversationMessage, GenerationRequest]:
+        """Add a question with its files, and return it with the request that answers it."""
+        files = self.conversation.attachments
+        message = ConversationMessage(
+            "user",
+            with_attachments(question, files),
+            attached_chars=attached_chars(question, files),
+        )
+        self.conversation.add(message)
+        return message, request_for(self.conversation, self.model, message)
+
+    def withdraw(self, question: ConversationMessage) -> None:
+        """Remove a question that was not answered; its files go with the next one."""
+        self.conversation.tree.remove(question)
+
+    def record(
+        self, question: ConversationMessage, request: GenerationRequest, given: Answer
+    ) -> None:
+        """Keep a turn as the person saw it; failed and empty turns are dropped."""
+        if given.finished.stop.kind is StopKind.ERROR or not (given.text or given.thinking):
+            self.withdraw(question)
+            return
+        run = new_run(request, self.model, None, NO_CHANGE)
+        run.text, run.thinking = given.text, given.thinking
+        run.apply(given.finished)
+        self.conversation.add(ConversationMessage("assistant", given.text, run))
+        self.conversation.attachments = ()
+        if self.conversation.title == UNTITLED:
+            self.conversation.title = title_of(question.typed)
+
+    def obey(self, line: str) -> str:
+        """Carry out a slash command and return what to tell the person, possibly nothing."""
+        if not line.strip():
+            return ""
+        word, _, rest = line.partition(" ")
+        commands: dict[str, Callable[[str], str]] = {
+            "/stop": self._stop,
+            "/set": self._set,
+            "/system": self._system,
+            "/thinking": self._thinking,
+            "/model": self._model,
+            "/file": self._file_added,
+            "/save": self._save,
+            "/load": self._load,
+            "/new": self._new,
+            "/help": lambda _: HELP,
+            "/quit": self._quit,
+        }
+        typed = word.strip()
+        command = commands.get(_OTHER_NAMES.get(typed, typed))
+        if command is None:
+            near = did_you_mean(typed, (*commands, *_OTHER_NAMES))
+            return f"{typed} is not a command.{near} /help lists the commands."
+        try:
+            return command(rest)
+        except CommandError as error:
+            return str(error)
+
+    # -- stops and settings ----------------------------------------------------------------------
+
+    def _stop(self, rest: str) -> str:
+        action, _, value = rest.partition(" ")
+        match action.strip():
+            case "add":
+                return self._add_stop(value)
+            case "remove":
+                return self._remove_stop(value)
+            case "" | "list":
+                # As they are typed: what is listed here can be added again.
+                typed = (escaped(stop).replace('"', '\\"') for stop in self.stops)
+                lines = [f'{number}. "{stop}"' for number, stop in enumerate(typed, 1)]
+                return "\n".join(lines) if lines else "no stops; /stop add S adds one"
+            case unknown:
+                near = did_you_mean(unknown, ("add", "remove", "list"))
+                return f"/stop {unknown} is not a command; use add, remove or list.{near}"
+
+    def _add_stop(self, value: str) -> str:
+        try:
+            if len(value) >= 2 and value[0] == value[-1] == '"':
+                value = unescaped(value[1:-1])
+            checked_strings([*self.stops, value], "stop")
+        except InvalidRequest as error:
+            return f"not added: {error.reason}"
+        except ValueError as error:
+            return f"not added: {error}"
+        if value not in self.stops:
+            self.conversation.stops.append(StopEntry.of(value))
+        return f"answers end before {quoted(value)}"
+
+    def _remove_stop(self, value: str) -> str:
+        stops = self.stops
+        if not value.strip().isdecimal() or not 1 <= int(value) <= len(stops):
+            return f"/stop remove takes the number of a stop; there are {len(stops)} (/stop list)"
+        gone = stops[int(value) - 1]
+        kept = [entry for entry in self.conversation.stops if entry.stop.text != gone]
+        self.conversation.stops = kept
+        return f"removed {quoted(gone)}"
+
+    def _set(self, rest: str) -> str:
+        # Ollama's chat has the word between.
+        name, _, value = rest.strip().removeprefix("parameter ").strip().partition(" ")
+        name, value = name.replace("-", "_"), value.strip()
+        if not name:
+            return "\n".join(f"{one:<20}{self._shown(one)}" for one in _SETTINGS)
+        if name == "stop":
+            return self._add_stop(value)
+        if name not in _SETTINGS:
+            near = did_you_mean(name, _SETTINGS)
+            return f"there is no setting {name}.{near} /set lists the settings."
+        if not value:
+            return f"{name} is {self._shown(name)}"
+        if name == "thinking":
+            return self._thinking(value)
+        if name == "system":
+            return self._system("" if value in _UNSET else value)
+        self._change(**{name: None if value in _UNSET else _number(name, value)})
+        return f"{name} is {self._shown(name)}"
+
+    def _shown(self, name: str) -> str:
+        settings = self.conversation.settings
+        if name == "thinking":
+            return "on" if settings.is_thinking else "off"
+        if name == "system":
+            return quoted(settings.system_prompt) if settings.system_prompt else "none"
+        value = getattr(settings, name)
+        if value is None:
+            return "no limit" if "max" in name or "budget" in name else "default"
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def _system(self, rest: str) -> str:
+        self._change(system_prompt=rest)
+        return "system prompt set" if rest else "system prompt removed"
+
+    def _thinking(self, rest: str) -> str:
+        match rest.strip():
+            case "":
+                self._change(is_thinking=not self.conversation.settings.is_thinking)
+            case "on" | "off" as state:
+                self._change(is_thinking=state == "on")
+            case unknown:
+                return f"/thinking takes on or off, not {unknown}"
+        cannot = self.model is not None and not self.model.can_think
+        note = f", which {self.model.id} cannot do" if cannot and self.model else ""
+        return f"thinking is {self._shown('thinking')}{note}"
+
+    def _change(self, **changes: Any) -> None:
+        self.conversation.settings = replace(self.conversation.settings, **changes)
+
+    # -- models and files ------------------------------------------------------------------------
+
+    def _model(self, rest: str) -> str:
+        name, names = rest.strip(), paths.model_names()
+        if not name:
+            present = self.model.id if self.model else ""
+            marks = ("*" if one in (present, present.rpartition("/")[2]) else " " for one in names)
+            return "\n".join(f"{mark} {one}" for mark, one in zip(marks, names, strict=True))
+        folder = paths.model_folder(name)
+        if not folder.exists():
+            near = did_you_mean(name, names)
+            return f"there is no model {name} on this computer.{near} /model lists them."
+        self.wanted = folder
+        return ""
+
+    def attach(self, files: Iterable[str], printer: Printer | None = None) -> None:
+        """Add files to the next question.
+
+        Raises:
+            CommandError: One cannot be read; none is added.
+        """
+        added = files_at(files, printer)
+        self.conversation.attachments = (*self.conversation.attachments, *added)
+
+    def _file_added(self, rest: str) -> str:
+        if not rest.strip():
+            titles = [file.title for file in self.conversation.attachments]
+            return "\n".join(titles) if titles else "/file takes the path of a file"
+        self.attach([rest.strip()])
+        return f"{self.conversation.attachments[-1].title} goes with the next question"
+
+    def _save(self, rest: str) -> str:
+        typed = rest.strip()
+        if not typed and self._file is None:
+            return "/save takes the name of a file"
+        file = _saved_file(typed) if typed else self._file
+        assert file is not None
+        if not self.conversation.has_messages:
+            return "not saved: there is no answer yet"
+        if file != self._file and file.exists():
+            return f"not saved: {file} exists already; take another name"
+        if self.model is not None and self.conversation.model is None:
+            self.conversation.model = ChosenModel(self.model.id)
+        try:
+            write_whole(file, conversations_json([self.conversation]))
+        except OSError as error:
+            return f"not saved: {os_cause(error)}"
+        self._file = file
+        return f"saved as {file}"
+
+    def _load(self, rest: str) -> str:
+        typed, number = rest.strip(), 1
+        if not typed:
+            return "/load takes the name of a file"
+        file = _saved_file(typed)
+        head, _, last = typed.rpartition(" ")
+        if head and last.isdecimal() and not file.exists():
+            file, number = _saved_file(head), int(last)
+        try:
+            data = read_bounded(file, _MOST_SAVED_BYTES)
+            found = conversations_from_json(data.decode("utf-8-sig"))
+        except OSError as error:
+            return f"not loaded: {file}: {os_cause(error)}"
+        except (DamagedFile, UnicodeDecodeError) as error:
+            return f"not loaded: {file} holds no conversations of Fullstop ({error})"
+        if not 1 <= number <= len(found) or (len(found) > 1 and not last.isdecimal()):
+            lines = [f"{n}. {one.title}" for n, one in enumerate(found, 1)]
+            return "\n".join([f"/load FILE N takes one of {len(found)}:", *lines])
+        self.conversation = found[number - 1]
+        self._file = file if len(found) == 1 else None
+        return "\n".join([*self._last_words(), *self._loaded_words()])
+
+    def _last_words(self) -> list[str]:
+        """Return the last question and its answer, so that the person sees where it goes on."""
+        last = self.conversation.messages[-2:]
+        return [f"{_PROMPT if one.role == 'user' else ''}{one.text}" for one in last]
+
+    def _loaded_words(self) -> list[str]:
+        conversation = self.conversation
+        counts = (
+            f"{counted(len(conversation.messages), 'message')} and "
+            f"{counted(len(self.stops), 'stop')}"
+        )
+        lines = [f"“{conversation.title}” is loaded: {counts}"]
+        chosen, present = conversation.model, self.model
+        if chosen is not None and present is not None and chosen.name != present.id:
+            lines.append(f"it was with {chosen.name}; /model {chosen.name} goes on with that")
+        return lines
+
+    def _new(self, _rest: str) -> str:
+        old = self.conversation
+        forgotten = counted(sum(one.role == "user" for one in old.messages), "turn")
+        self.conversation = Conversation(settings=old.settings, stops=old.stops)
+        self._file = None
+        return f"a new conversation ({forgotten} forgotten)"
+
+    def _quit(self, _rest: str) -> str:
+        self.has_ended = True
+        return ""
+
+
+def _number(name: str, typed: str) -> float:
+    """Return the value of a numeric setting; raise ``CommandError`` if it is out of its range."""
+    least, most, is_whole = _NUMBERS[name]
+    try:
+        value = int(typed) if is_whole else float(typed)
+    except ValueError:
+        kind = "a whole number" if is_whole else "a number"
+        raise CommandError(f"{name} takes {kind} or default, not {typed}") from None
+    if not least <= value <= most:
+        raise CommandError(f"{name} is from {least:.17g} to {most:.17g}, not {typed}")
+    return value
+
+
+def _saved_file(typed: str) -> Path:
+    file = Path(typed).expanduser().absolute()
+    return file if file.suffix else file.with_suffix(".json")
+
+
+_PROMPT = "you> "
+
+
+class _Interrupted(Exception):
+    """Ctrl-C was typed as a key. Not ``KeyboardInterrupt``, which asyncio treats specially."""
+
+
+def chat(options: ModelOptions, files: Iterable[str] = ()) -> int:
+    """Chat until the person leaves; return the exit code.
+
+    Args:
+        options: The model, and how it answers.
+        files: Go with the first question.
+
+    Raises:
+        CommandError: The model cannot be loaded, or a file cannot be read.
+    """
+    return asyncio.run(_chat(options, files))
+
+
+async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
+    printer = Printer()
+    session = ChatSession(options.answer)
+    session.attach(files, printer)
+    async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
+        session.model = await _loaded(engine, options.model, printer, options.draft)
+        printer.remark(f"{model_name(options.model)} is ready. /help lists commands, Ctrl-D ends.")
+        for file in session.conversation.attachments:
+            printer.remark(f"{file.title} goes with the first question")
+        with Interrupts() as interrupts:
+            await _converse(engine, session, printer, interrupts)
+    return exits.OK
+
+
+async def _loaded(
+    engine: Engine, folder: Path, printer: Printer, draft: Path | None = None
+) -> ModelInfo:
+    printer.status(f"loading {model_name(folder)} …")
+    try:
+        return await load(engine, folder, draft)
+    finally:
+        printer.status("")
+
+
+async def _converse(
+    engine: Engine, session: ChatSession, printer: Printer, interrupts: Interrupts
+) -> None:
+    from prompt_toolkit import PromptSession  # needed for a chat alone
+
+    prompt: PromptSession[str] = PromptSession(
+        interrupt_exception=_Interrupted,
+        completer=_completer(),
+        complete_while_typing=False,
+    )
+    while not session.has_ended:
+        try:
+            line = await _read(prompt, interrupts)
+        except EOFError:
+            return
+        if line is None:
+            printer.remark("Ctrl-D or /quit leaves")
+            continue
+        question = session.question(line)
+        if question is not None:
+            await _answer(engine, session, question, printer, interrupts)
+        elif told := await asyncio.to_thread(session.obey, line):
+            printer.remark(told)
+        if session.wanted is not None:
+            await _change_model(engine, session, printer, interrupts)
+
+
+async def _answer(
+    engine: Engine, session: ChatSession, question: str, printer: Printer, interrupts: Interrupts
+) -> None:
+    asked, request = session.ask(question)
+    try:
+        given = await answer(engine, request, printer, interrupts)
+    except EngineError as error:
+        session.withdraw(asked)
+        printer.remark(f"not answered: {failure_words(error)}")
+        return
+    session.record(asked, request, given)
+    printer.end_line()
+    printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
+
+
+async def _change_model(
+    engine: Engine, session: ChatSession, printer: Printer, interrupts: Interrupts
+) -> None:
+    """Load the model that the person chose; the present one stays if that fails or is cancelled."""
+    assert session.wanted is not None
+    folder, session.wanted = session.wanted, None
+    loading = asyncio.ensure_future(_loaded(engine, folder, printer))
+    with interrupts.calling(loading.cancel):
+        await asyncio.wait([loading])
+    if loading.cancelled():
+        printer.remark("not loaded: cancelled")
+        return
+    try:
+        session.model = loading.result()
+    except CommandError as error:
+        printer.remark(f"not loaded: {error}")
+        return
+    session.conversation.model = ChosenModel.of(folder)
+    printer.remark(f"{session.model.id} answers from here on")
+
+
+def _completer() -> "Completer":
+    """Return what completes slash commands with Tab."""
+    from prompt_toolkit.completion import NestedCompleter, PathCompleter, WordCompleter
+
+    every = PathCompleter(expanduser=True)
+    names = WordCompleter(paths.model_names, sentence=True)
+    below: dict[str, Any] = {
+        "/stop": {"add": None, "remove": None, "list": None},
+        "/set": dict.fromkeys(_SETTINGS),
+        "/thinking": {"on": None, "off": None},
+        "/model": names,
+        "/file": every,
+        "/save": every,
+        "/load": every,
+    }
+    words = [line.split()[0] for line in HELP.splitlines() if line.startswith("/")]
+    return NestedCompleter.from_nested_dict(dict.fromkeys(words) | below)
+
+
+async def _read(prompt: "PromptSession[str]", interrupts: Interrupts) -> str | None:
+    """Return the line that the person types; None after Ctrl-C."""
+    # While a line is edited, Ctrl-C is a key; just before and after that, it is a signal.
+    reading = asyncio.ensure_future(prompt.prompt_async(_PROMPT, handle_sigint=False))
+    with interrupts.calling(reading.cancel):
+        await asyncio.wait([reading])
+    if reading.cancelled():
+        return None
+    try:
+        return reading.result()
+    except _Interrupted:
+        return None
