@@ -119,16 +119,11 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> Model
 
 
 def _not_loaded(folder: Path, error: ModelLoadFailed) -> str:
-    if not folder.exists():
-        near = did_you_mean(str(folder), paths.model_names())
-        return (
-            f"there is no model {folder} on this computer.{near} fullstop models lists those that "
-            "are; fullstop pull OWNER/NAME downloads one."
-        )
+    near = "" if folder.exists() else did_you_mean(str(folder), paths.model_names())
     return (
-        f"the model cannot be loaded: {plain_cause(str(error))}. --model takes the folder of an "
-        "MLX model (config.json, *.safetensors, tokenizer.json), or the name of a downloaded model "
-        "(fullstop models lists them); without --model the demo model is used."
+        f"the model cannot be loaded: {plain_cause(str(error))}.{near} --model takes the folder of "
+        "an MLX model (config.json, *.safetensors, tokenizer.json), or the name of a downloaded "
+        "model (fullstop models lists them); without --model the demo model is used."
     )
 
 
