@@ -18,6 +18,7 @@ import mlx.core as mx
 from engine.errors import InvalidRequest
 from engine.grammar.compilation import is_panic
 from engine.grammar.form_compiler import Constraints
+from engine.grammar.grammars import may_call
 from engine.grammar.masks import Form, TokenConstraint
 from engine.inference import sampling
 from engine.inference.backend import Prompt
@@ -133,6 +134,8 @@ class MlxBackend:
         form.
         """
         family = self._constraints.family_of(request, prompt.tokens, thinks=prompt.thinks)
+        if family.needs_tools and (request.continues_message or not may_call(request)):
+            family = family.narrowed(thinks=True, calls=False)
         # The answer to a raw prompt is the text that was generated, its tags included.
         return family if request.prompt is None else PLAIN
 

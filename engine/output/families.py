@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from engine.files.json_fields import Fields
+from engine.output.bare_calls import JSON_OBJECT, SEPARATORS, BareCalls, CallEnd
 from engine.output.channels import (
     Beginning,
     Part,
@@ -87,6 +88,11 @@ class Family(Protocol):
     @property
     def call_style(self) -> str:
         """The name of the format of tool calls; empty where the model has none that is known."""
+        ...
+
+    @property
+    def needs_tools(self) -> bool:
+        """Whether text is a call only where tools were offered, because a call can look like it."""
         ...
 
     @property
@@ -278,6 +284,117 @@ class TagSplitter:
         return fork
 
 
+class BareCallSplitter(TagSplitter):
+    """Channels of a model whose calls need no tag: an answer that begins like one is a call.
+
+    Such a call ends with its last bracket; another may follow. Text is held back as long as it may
+    become the beginning of a call.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[int, str],
+        parts: Mapping[int, str],
+        edges: Mapping[Channel, Mapping[str, Channel]],
+        starts_in: Channel,
+        calls: BareCalls,
+    ) -> None:
+        super().__init__(ids, parts, edges, starts_in)
+        self.closes_calls = True
+        self._calls = calls
+        self._scans_tags = self.scans_text
+        self._begun: str | None = None
+        self._end: CallEnd | None = None
+        self._follow(starts_in)
+
+    def _follow(self, channel: Channel) -> None:
+        """Note that a channel begins."""
+        self._begun = "" if channel is Channel.TEXT else None
+        by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
+        self._end = CallEnd() if channel is Channel.TOOL and not by_tag else None
+        self.scans_text = True
+
+    @property
+    def held(self) -> str:
+        """The text that is held back because it could become a tag or a call."""
+        return (self._begun or "") + super().held
+
+    def feed(self, piece: str) -> Iterator[Part]:
+        """Take text; yield the parts in order."""
+        for part in super().feed(piece):
+            if isinstance(part, Switch):
+                yield self._take_begun()
+                self._follow(part.to)
+                yield part
+            elif self._end is not None:
+                yield from self._go_on(part, self._end)
+            elif self._begun is not None:
+                yield from self._begin(part)
+            else:
+                yield part
+
+    def _begin(self, text: str) -> Iterator[Part]:
+        text = self._take_begun() + text
+        if self._calls.whole.match(text):
+            shown = text.lstrip(SEPARATORS)
+            yield self._enter(Channel.TOOL, visible=len(text) - len(shown))
+            self._end = CallEnd()
+            yield from self._go_on(shown, self._end)
+        elif self._calls.begun.fullmatch(text):
+            self._begun = text
+        else:
+            self.scans_text = self._scans_tags
+            yield text
+
+    def _go_on(self, text: str, end: CallEnd) -> Iterator[Part]:
+        place = end.feed(text)
+        if place < 0:
+            yield text
+            return
+        yield text[:place]
+        self._follow(Channel.TEXT)
+        yield self._enter(Channel.TEXT)
+        yield from self._begin(text[place:])
+
+    def _take_begun(self) -> str:
+        begun, self._begun = self._begun or "", None
+        return begun
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take one of ``tags``; yield the parts that follow from it."""
+        opening = self.opens(token_id)
+        separators = 0
+        if opening is not None and not (self._begun or "").strip(SEPARATORS):
+            separators = len(self._take_begun())
+        for part in super().take_tag(token_id):
+            if isinstance(part, Switch):
+                self._follow(part.to)
+                part = replace(part, visible=separators)
+            yield part
+
+    def preview(self, piece: str) -> str | None:
+        """Return the text that would come out if this piece were the last; None if it would
+        complete a tag or a call.
+        """
+        if self._end is not None and copy.copy(self._end).feed(piece) >= 0:
+            return None
+        text = super().preview(piece)
+        if text is None or self._begun is None:
+            return text
+        text = self._begun + text
+        return None if self._calls.whole.match(text) else text
+
+    def finish(self) -> str:
+        """Return the text that was held back; it can no longer become a tag or a call."""
+        return self._take_begun() + super().finish()
+
+    def fork(self) -> TagSplitter:
+        """Return an independent copy in the same state."""
+        fork = super().fork()
+        vars(fork).update(_end=copy.copy(self._end))
+        return fork
+
+
 def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
     """Return the spellings of a tag, with its special tokens as letters or as placeholders."""
     spellings = {tag}
@@ -296,6 +413,12 @@ JSON_CALLS = "json_tools"
 DEEPSEEK = "deepseek"
 """Our name of the calls of DeepSeek V3, V3.1 and R1."""
 
+LLAMA = "llama"
+"""Our name of the calls of Llama 3.1 to 3.3: ``{"name": …, "parameters": …}`` and nothing else."""
+
+# Styles whose calls need no tag.
+_BARE_CALLS = {LLAMA: JSON_OBJECT}
+
 
 @dataclass(frozen=True, slots=True)
 class TagFamily:
@@ -312,6 +435,11 @@ class TagFamily:
     has_headers = False
     answer_frame = OutputFrame()
     reasoning_frame = None
+
+    @property
+    def needs_tools(self) -> bool:
+        """Whether text is a call only where tools were offered, because a call can look like it."""
+        return self.call_style in _BARE_CALLS
 
     @property
     def think_start_id(self) -> int | None:
@@ -343,6 +471,9 @@ class TagFamily:
     def splitter(self, beginning: Beginning) -> TagSplitter:
         """Return a fresh splitter for an answer that begins there."""
         edges = {channel: self._edges(channel) for channel in Channel}
+        bare = _BARE_CALLS.get(self.call_style) if self.tool_start else None
+        if bare is not None:
+            return BareCallSplitter(self.tags, self.parts, edges, beginning.channel, bare)
         return TagSplitter(self.tags, self.parts, edges, beginning.channel)
 
     def _edges(self, channel: Channel) -> dict[str, Channel]:
@@ -350,7 +481,9 @@ class TagFamily:
         if channel is Channel.TOOL:
             if self.tool_end:
                 return {self.tool_end: Channel.TEXT}
-            return {self.tool_start: Channel.TOOL} if self.tool_start else {}
+            if self.tool_start and not self.needs_tools:
+                return {self.tool_start: Channel.TOOL}
+            return {}
         edges: dict[str, Channel] = {}
         if self.tool_start:
             edges[self.tool_start] = Channel.TOOL
@@ -408,16 +541,20 @@ class TagFamily:
 
 
 # The tags of calls that mlx-lm has no parser for, by the name of their format.
-_OWN_CALLS = {DEEPSEEK: ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")}
+_OWN_CALLS: dict[str, tuple[str, str | None]] = {
+    DEEPSEEK: ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
+    LLAMA: ("<|python_tag|>", None),
+}
+_LLAMA_FORMAT = '{"name": function name, "parameters": '
 
 
 def _own_calls(tokenizer: Any) -> str:
     """Return our name of the format of a model's calls; empty where there is none."""
     vocabulary = tokenizer.get_vocab()
-    return next(
-        (style for style, (start, end) in _OWN_CALLS.items() if {start, end} <= vocabulary.keys()),
-        "",
-    )
+    if all(tag in vocabulary for tag in _OWN_CALLS[DEEPSEEK]):
+        return DEEPSEEK
+    # Llama 3.1's template asks for it in these words. Derived models have the tokens only.
+    return LLAMA if _LLAMA_FORMAT in str(tokenizer.chat_template) else ""
 
 
 def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:
@@ -429,7 +566,8 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamil
     if not call_style and (call_style := _own_calls(tokenizer)):
         tool_start, tool_end = _OWN_CALLS[call_style]
         start_tokens, end_tokens = (
-            tokenizer.encode(tag, add_special_tokens=False) for tag in (tool_start, tool_end)
+            tokenizer.encode(tag, add_special_tokens=False) if tag else None
+            for tag in (tool_start, tool_end)
         )
     pairs = (
         (tokenizer.think_start, tokenizer.think_start_tokens),
@@ -494,6 +632,7 @@ class HeaderFamily:
     markers: Mapping[str, int]
 
     has_headers = True
+    needs_tools = False
     think_start = None
     think_end = None
     think_start_id = None

