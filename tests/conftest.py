@@ -187,6 +187,19 @@ def no_engine_thread_dies(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Take back how a command that ran in this process has set up logging."""
+    root = logging.getLogger()
+    loggers = [root, *(logging.getLogger(name) for name in ("app", "engine", "api", "ui"))]
+    handlers, levels = root.handlers[:], [logger.level for logger in loggers]
+    yield
+    root.handlers[:] = handlers
+    for logger, level in zip(loggers, levels, strict=True):
+        if logger.level != level:
+            logger.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
 def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Take back what a test has shown, and told the engine that all tests share."""
     gc.disable()

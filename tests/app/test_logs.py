@@ -4,23 +4,10 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from app.process import log_as_json_lines, log_to_standard_error
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    ours = [logging.getLogger(name) for name in ("app", "engine", "api", "ui")]
-    before = root.handlers[:], root.level, [one.level for one in ours]
-    yield
-    root.handlers[:], level, levels = before
-    root.setLevel(level)
-    for one, its_level in zip(ours, levels, strict=True):
-        one.setLevel(its_level)
 
 
 def test_a_record_is_one_object_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ def _reused(usage: Usage | None) -> str:
         place = "on disk" if usage.disk_tokens else "in memory"
         words = f"; the first {usage.cached_tokens:,} came from the cache {place}."
     if usage.cache_miss is not None:
-        amount = "No more" if usage.cached_tokens else "Nothing"
+        amount = "Nothing more" if usage.cached_tokens else "Nothing"
         words += f" {amount} came from the cache: {_MISSES[usage.cache_miss]}."
     return words
 

@@ -83,7 +83,7 @@ def test_a_process_that_keeps_much_of_a_grammar_is_replaced_and_learns_the_vocab
     helper: GrammarHelper, demo: ModelTokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert helper.refusal(demo, GOOD) is None
-    monkeypatch.setattr(helper, "_most_kept_bytes", 1)
+    monkeypatch.setattr(helper, "_max_kept_bytes", 1)
     assert helper.refusal(demo, GOOD) is None
     assert helper.pid is None
     assert helper.refusal(demo, GOOD) is None

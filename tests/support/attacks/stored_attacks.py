@@ -110,7 +110,7 @@ class _CannedHub(Hub):
         params: Mapping[str, Any] | None = None,
         *,
         repository: str = "",
-        most_bytes: int = 0,
+        max_bytes: int = 0,
     ) -> HubReply:
         kind = "config" if "resolve" in path else "list" if path == "/api/models" else "model"
         try:

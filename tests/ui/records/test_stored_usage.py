@@ -12,7 +12,7 @@ from ui.records.runs import Run, RunState
 
 
 def stored(usage: Usage) -> dict[str, object]:
-    run = Run(stops=(), state=RunState.FINISHED)
+    run = Run(state=RunState.FINISHED)
     run.finished = Finished(StopInfo(StopKind.EOS), usage, Timing())
     values: dict[str, object] = json.loads(json.dumps(run_values(run)))
     return values
