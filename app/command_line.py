@@ -249,7 +249,8 @@ def _add_option(
         types: dict[Any, Any] = {int: whole_number(said), float: _number(said), str: text}
         reading = {"type": types.get(kind, path), "metavar": said.metavar or None}
     if get_origin(one.kind) is tuple:
-        reading |= {"type": text, "nargs": "*"} if is_place else {"type": text, "action": "append"}
+        places = {"nargs": "*", "default": argparse.SUPPRESS}  # or argparse calls it required
+        reading |= {"type": text} | places if is_place else {"type": text, "action": "append"}
     if get_origin(one.kind) is Literal:
         reading = {"choices": get_args(one.kind)}
     if is_place:

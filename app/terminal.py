@@ -136,7 +136,10 @@ def files_at(paths: Iterable[str], printer: Printer | None = None) -> tuple[Atta
     said = Printer() if printer is None else printer
     files = []
     for path in paths:
-        reader = FileReader(Path(path).expanduser())
+        place = Path(path).expanduser()
+        if not place.exists():
+            raise CommandError(f"there is no file {place}")
+        reader = FileReader(place)
         said.status(f"reading {reader.name} …")
         try:
             file = reader.read()

@@ -4,6 +4,7 @@ Main thread, on one event loop for the whole conversation.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,7 @@ HELP = """\
 Ctrl-C ends an answer. A message that begins with a slash is typed with two."""
 
 _OTHER_NAMES = {"/bye": "/quit", "/exit": "/quit", "/clear": "/new", "/?": "/help"}
+_WITH_FILES = ("/file", "/save", "/load")
 _MOST_SAVED_BYTES = 100_000_000
 
 # Numbers that ``/set`` takes: the smallest and the greatest value, and whether they are whole.
@@ -152,6 +154,7 @@ class ChatSession:
         run.apply(given.finished)
         self.conversation.add(ConversationMessage("assistant", given.text, run))
         self.conversation.attachments = ()
+        self.conversation.updated_at = self.conversation.messages[-1].created_at
         if self.conversation.title == UNTITLED:
             self.conversation.title = title_of(question.typed)
 
@@ -443,7 +446,7 @@ async def _converse(
 
     prompt: PromptSession[str] = PromptSession(
         interrupt_exception=_Interrupted,
-        completer=_completer(),
+        completer=completer(),
         complete_while_typing=False,
     )
     while not session.has_ended:
@@ -499,23 +502,37 @@ async def _change_model(
     printer.remark(f"{session.model.id} answers from here on")
 
 
-def _completer() -> "Completer":
-    """Return what completes slash commands with Tab."""
-    from prompt_toolkit.completion import NestedCompleter, PathCompleter, WordCompleter
+def completer() -> "Completer":
+    """Return what completes slash commands with Tab, and what comes after them."""
+    from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+    from prompt_toolkit.document import Document
 
-    every = PathCompleter(expanduser=True)
-    names = WordCompleter(paths.model_names, sentence=True)
-    below: dict[str, Any] = {
-        "/stop": {"add": None, "remove": None, "list": None},
-        "/set": dict.fromkeys(_SETTINGS),
-        "/thinking": {"on": None, "off": None},
-        "/model": names,
-        "/file": every,
-        "/save": every,
-        "/load": every,
+    words = list(dict.fromkeys(re.findall(r"^/\w+", HELP, re.MULTILINE)))
+    files = PathCompleter(expanduser=True)
+    below: dict[str, Callable[[], Iterable[str]]] = {
+        "/stop": lambda: ("add", "remove", "list"),
+        "/set": lambda: _SETTINGS,
+        "/thinking": lambda: ("on", "off"),
+        "/model": paths.model_names,
     }
-    words = [line.split()[0] for line in HELP.splitlines() if line.startswith("/")]
-    return NestedCompleter.from_nested_dict(dict.fromkeys(words) | below)
+
+    class Commands(Completer):
+        def get_completions(
+            self, document: Document, complete_event: CompleteEvent
+        ) -> Iterable[Completion]:
+            word, has_more, rest = document.text_before_cursor.partition(" ")
+            if has_more and word in _WITH_FILES:
+                yield from files.get_completions(Document(rest), complete_event)
+                return
+            if not word.startswith("/"):
+                return
+            begun = rest if has_more else word
+            known = (below[word]() if word in below else ()) if has_more else words
+            for one in known:
+                if one.startswith(begun):
+                    yield Completion(one, -len(begun))
+
+    return Commands()
 
 
 async def _read(prompt: "PromptSession[str]", interrupts: Interrupts) -> str | None:

@@ -154,7 +154,8 @@ def test_wrong_usage_is_named_on_standard_error(
         (["ask", "hi", "--model", "demo-modle"], "Did you mean demo-model?"),
         (["What is a stop?"], "To ask a question: fullstop ask PROMPT."),
         (["ask", "hi", "there"], "“there” is too much"),
-        (["rm"], "the following arguments are required: MODEL"),
+        (["rm"], "the following arguments are required: MODEL."),
+        (["run"], "the following arguments are required: MODEL."),
     ],
 )
 def test_a_typo_is_answered_in_one_line_with_the_nearest_word(

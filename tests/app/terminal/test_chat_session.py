@@ -2,10 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 
 from app import paths
 from app.settings.options import AnswerOptions
-from app.terminal_chat import HELP, ChatSession
+from app.terminal_chat import HELP, ChatSession, completer
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import Message
@@ -329,3 +331,33 @@ def test_another_model_is_wanted_by_its_name(session: ChatSession) -> None:
     assert session.wanted is None
     assert session.obey("/model demo-model") == ""
     assert session.wanted == paths.demo_model()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("/s", ["/stop", "/set", "/system", "/save"]),
+        ("/mod", ["/model"]),
+        ("/stop re", ["remove"]),
+        ("/set top", ["top_p", "top_k"]),
+        ("/model de", ["demo-model"]),
+        ("hello se", []),
+        ("hello", []),
+    ],
+)
+def test_tab_completes_commands_and_what_follows_them(line: str, offered: list[str]) -> None:
+    assert [one.text for one in completer().get_completions(Document(line), CompleteEvent())] == (
+        offered
+    )
+
+
+def test_tab_completes_the_paths_of_files(tmp_path: Path) -> None:
+    (tmp_path / "report.txt").touch()
+    line = Document(f"/file {tmp_path}/rep")
+    assert [one.text for one in completer().get_completions(line, CompleteEvent())] == ["ort.txt"]
+
+
+def test_a_saved_conversation_is_as_new_as_its_last_answer(session: ChatSession) -> None:
+    began = session.conversation.updated_at
+    record(session, "one", answer("1"))
+    assert session.conversation.updated_at > began
