@@ -58,6 +58,11 @@ JSON_OBJECT = _beginnings(
 )
 """``{"name": "f", "parameters": {`` at the beginning of an answer, as Llama 3.1 writes it."""
 
+_CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
+
+PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"\s*", "="))
+"""``[f(a=`` at the beginning of an answer, as Gemma 3 writes it."""
+
 _MARK = re.compile(r"""[{}\[\]()"'\\]""")
 
 

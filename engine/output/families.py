@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from engine.files.json_fields import Fields
-from engine.output.bare_calls import JSON_OBJECT, SEPARATORS, BareCalls, CallEnd
+from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, SEPARATORS, BareCalls, CallEnd
 from engine.output.channels import (
     Beginning,
     Part,
@@ -416,8 +416,11 @@ DEEPSEEK = "deepseek"
 LLAMA = "llama"
 """Our name of the calls of Llama 3.1 to 3.3: ``{"name": …, "parameters": …}`` and nothing else."""
 
+GEMMA = "tool_code"
+"""Our name of the calls of Gemma 3: Python in a fence, or a list of calls and nothing else."""
+
 # Styles whose calls need no tag.
-_BARE_CALLS = {LLAMA: JSON_OBJECT}
+_BARE_CALLS = {LLAMA: JSON_OBJECT, GEMMA: PYTHON_LIST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,6 +547,8 @@ class TagFamily:
 _OWN_CALLS: dict[str, tuple[str, str | None]] = {
     DEEPSEEK: ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
     LLAMA: ("<|python_tag|>", None),
+    # A string in the code may contain the fence, but not at the beginning of a line.
+    GEMMA: ("```tool_code", "\n```"),
 }
 _LLAMA_FORMAT = '{"name": function name, "parameters": '
 
@@ -553,8 +558,12 @@ def _own_calls(tokenizer: Any) -> str:
     vocabulary = tokenizer.get_vocab()
     if all(tag in vocabulary for tag in _OWN_CALLS[DEEPSEEK]):
         return DEEPSEEK
+    template = str(tokenizer.chat_template)
     # Llama 3.1's template asks for it in these words. Derived models have the tokens only.
-    return LLAMA if _LLAMA_FORMAT in str(tokenizer.chat_template) else ""
+    if _LLAMA_FORMAT in template:
+        return LLAMA
+    # Gemma's has no place for tools: a prompt that tells of them asks for one of its ways.
+    return GEMMA if "<start_of_turn>" in template else ""
 
 
 def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:

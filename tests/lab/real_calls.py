@@ -274,6 +274,16 @@ def llama(given: dict[str, Any]) -> str:
     return f'{{"name": "{TOOL.name}", "parameters": {text}}}'
 
 
+def python(given: dict[str, Any]) -> str:
+    """Return a call in Python."""
+    return f"{TOOL.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+
+
+def fence(code: str) -> str:
+    """Return code in Gemma 3's fence."""
+    return f"```tool_code\n{code}\n```"
+
+
 LLAMA_TEMPLATE = (
     '{% if tools %}Respond in the format {"name": function name, "parameters": dictionary}'
     "{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% endif %}"
@@ -293,6 +303,7 @@ def cases() -> list[Case]:
         for one in (GIVEN, OTHER)
     )
     two = (GIVEN, OTHER)
+    fences = ("```tool_code",)
     bare = ("<|python_tag|>",)
     return [
         Case("deepseek_v3", "V3", deepseek(is_short=False, given=[GIVEN]), marks=marks),
@@ -319,6 +330,10 @@ def cases() -> list[Case]:
         ),
         Case("llama3_1", "no tools", llama(GIVEN), (), (), llama(GIVEN), LLAMA_TEMPLATE, ()),
         Case("llama3_1", "JSON", _PLAIN, (), (), _PLAIN, LLAMA_TEMPLATE),
+        Case("gemma3", "fence", f"Sure.\n{fence(python(GIVEN))}", (GIVEN,), fences, "Sure.\n"),
+        Case("gemma3", "fence, print", fence(f"print({python(GIVEN)})"), (GIVEN,), fences),
+        Case("gemma3", "list", f"[{python(GIVEN)}, {python(OTHER)}]", two),
+        Case("gemma3", "no tools", fence("f()"), (), (), fence("f()"), None, ()),
         Case("qwen3", "Hermes, two", qwen, two, ("<tool_call>",)),
     ]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from engine.output.families import DEEPSEEK, JSON_CALLS, LLAMA
+from engine.output.families import DEEPSEEK, GEMMA, JSON_CALLS, LLAMA
 from engine.output.tool_calls.call_text import (
     CallParser,
     CallPart,
@@ -23,7 +23,7 @@ from engine.output.tool_calls.json_calls import (
     mistral,
     named_call,
 )
-from engine.output.tool_calls.pythonic_calls import pythonic
+from engine.output.tool_calls.pythonic_calls import parse_tool_code, pythonic, tool_code
 from engine.output.tool_calls.tagged_calls import (
     glm47,
     kimi_k3,
@@ -60,6 +60,7 @@ _CONVERTING: dict[str, Callable[[CallParser], Format]] = {
     "muse_spark": muse_spark,
     "pythonic": pythonic,
     "qwen3_coder": qwen3_coder,
+    GEMMA: tool_code,
 }
 # Formats that mlx-lm has no parser for.
 _OWN: dict[str, Format] = {
@@ -71,8 +72,10 @@ STYLES = frozenset({*_FORMATS, *_CONVERTING, *_OWN})
 """The names of the styles whose calls can be read while they are written."""
 
 
-def own_parser(call_style: str) -> Callable[[str, object], list[dict[str, str]]] | None:
+def own_parser(call_style: str) -> Callable[..., object] | None:
     """Return the parser of a format that mlx-lm does not know, which is called as mlx-lm's are."""
+    if call_style == GEMMA:
+        return parse_tool_code
     read = _OWN.get(call_style)
     return None if read is None else lambda raw, tools: whole_calls(read, raw)
 

@@ -1,9 +1,12 @@
 """Calls that are written as Python: ``[f(a="x", b=2), g()]``. Pure; any thread."""
 
+import ast
 import json
 import keyword
 import re
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from engine.output.tool_calls.call_text import (
     MAX_DEPTH,
@@ -31,6 +34,7 @@ _ESCAPED = {
     "\\": "\\", "'": "'", '"': '"',
 }  # fmt: skip
 _DIGITS = {"x": 2, "u": 4, "U": 8}
+_WRAPPER = "print"
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -40,33 +44,114 @@ def pythonic(parse: CallParser) -> Format:
 
     def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
         yield from text.skip_past("[")
-        while (yield from text.skip_space()) != "]":
-            name = (yield from text.until("(")).strip()
-            for part in name.split("."):
-                _check(part)
-            out.start(name)
-            writer = ParameterWriter(out, conversions)
-            writer.open()
-            keys: set[str] = set()
-            while (yield from text.skip_space()) != ")":
-                key = (yield from text.until("=")).strip()
-                _check(key)
-                if key in keys:
-                    raise IrregularCall
-                keys.add(key)
-                if (yield from text.skip_space()) in "\"'":
-                    writer.key(key)
-                    yield from _string(text, out.write, ",)")
-                else:
-                    value = writer.nested(key, _nested_reader(conversions))
-                    yield from _value(text, value)
-                    writer.pair(f"[{name}({key}={value.raw})]", value)
-                yield from _comma(text, ")")
-            yield from text.take()
-            writer.end()
-            yield from _comma(text, "]")
+        yield from _list(text, out, conversions)
 
     return read
+
+
+def tool_code(parse: CallParser) -> Format:
+    """Return the format of Gemma 3's ``tool_code``: calls, or lists of them, each on a line."""
+    conversions = Conversions(parse)
+
+    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+        while True:
+            if (yield from text.skip_space()) == "[":
+                yield from text.take()
+                yield from _list(text, out, conversions)
+                yield from text.take()
+            else:
+                yield from _call(text, out, conversions, wrapper=_WRAPPER)
+
+    return read
+
+
+def _list(text: ArrivingText, out: CallWriter, conversions: Conversions) -> Waiting[None]:
+    """Read calls up to the bracket that closes their list."""
+    while (yield from text.skip_space()) != "]":
+        yield from _call(text, out, conversions)
+        yield from _comma(text, "]")
+
+
+def _call(
+    text: ArrivingText, out: CallWriter, conversions: Conversions, wrapper: str = ""
+) -> Waiting[None]:
+    """Read a call, which another function may wrap."""
+    name = (yield from text.until("(")).strip()
+    if name == wrapper:
+        yield from _call(text, out, conversions)
+        yield from text.skip_space()
+        yield from text.expect(")")
+        return
+    for part in name.split("."):
+        _check(part)
+    out.start(conversions.name_of(f"[{name}()]"))
+    writer = ParameterWriter(out, conversions)
+    writer.open()
+    keys: set[str] = set()
+    while (yield from text.skip_space()) != ")":
+        key = (yield from text.until("=")).strip()
+        _check(key)
+        if key in keys:
+            raise IrregularCall
+        keys.add(key)
+        if (yield from text.skip_space()) in "\"'":
+            writer.key(key)
+            yield from _string(text, out.write, ",)")
+        else:
+            value = writer.nested(key, _nested_reader(conversions))
+            yield from _value(text, value)
+            writer.pair(f"[{name}({key}={value.raw})]", value)
+        yield from _comma(text, ")")
+    yield from text.take()
+    writer.end()
+
+
+def parse_tool_code(raw: str, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+    """Return the calls of whole Python code; raises ``ValueError`` if it is anything else.
+
+    Args:
+        raw: The code.
+        tools: The tools that were offered, which name parameters that the code does not name.
+    """
+    try:
+        body = ast.parse(textwrap.dedent(raw).strip()).body
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError("the text is not Python") from error
+    return [
+        call
+        for statement in body
+        for call in _calls_of(statement.value if isinstance(statement, ast.Expr) else None, tools)
+    ]
+
+
+def _calls_of(node: object, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
+    if isinstance(node, ast.List):
+        return [call for one in node.elts for call in _calls_of(one, tools)]
+    if not isinstance(node, ast.Call):
+        raise ValueError("the code is more than calls")
+    name = ast.unparse(node.func)
+    if name == _WRAPPER and len(node.args) == 1 and not node.keywords:
+        return _calls_of(node.args[0], tools)
+    name = name.removeprefix("default_api.")
+    if name == _WRAPPER or not all(map(_NAME.fullmatch, name.split("."))):
+        raise ValueError("the code is more than calls")
+    arguments = dict(zip(_parameters(name, tools), map(ast.literal_eval, node.args), strict=False))
+    if len(arguments) < len(node.args):
+        raise ValueError("the call has values without names")
+    for named in node.keywords:
+        if named.arg is None:
+            raise ValueError("the call has values without names")
+        arguments[named.arg] = ast.literal_eval(named.value)
+    return [{"name": name, "arguments": arguments}]
+
+
+def _parameters(name: str, tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of a tool's parameters, in their order."""
+    for tool in tools:
+        function = tool["function"]
+        if function["name"] == name:
+            return list((function.get("parameters") or {}).get("properties") or {})
+    return []
 
 
 def _check(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Calls without tags: an answer is a call where it begins like one and tools were offered."""
+"""Text that is a call only where tools were offered, as Llama and Gemma write it."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,22 @@ from typing import Any
 
 import pytest
 
+from engine.files.json_fields import Fields
+from engine.output.channels import Beginning
+from engine.output.families import (
+    BareCallSplitter,
+    TagFamily,
+    family_from_fields,
+    family_to_fields,
+)
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopKind
 from engine.values.request import ToolChoice
 from tests.engine.output.ended import ADD
 from tests.engine.output.test_families import tool_template
+from tests.engine.output.test_growing_calls import Play
 from tests.support.asking import scripted_answer
-from tests.support.scripted import Stage
+from tests.support.scripted import END, Stage
 
 LLAMA = '{"name": function name, "parameters": dictionary}'
 TAG = "<|python_tag|>"
@@ -99,3 +108,80 @@ def test_stops_count_in_text_that_was_held_and_not_in_a_call(tmp_path: Path) -> 
     stage = Stage(tmp_path / "b", {"go": [*CALL]}, special=[TAG], template=tool_template(LLAMA))
     whole = scripted_answer(stage, "go", "add", tools=(ADD,))
     assert whole.finished.stop.kind is StopKind.TOOL_CALL
+
+
+# -- Gemma 3 ----------------------------------------------------------------------------------
+
+GEMMA = "<start_of_turn>"
+FENCED = [
+    ("add(a='x) ]', b=[1, {'c': None}])", [("add", {"a": "x) ]", "b": [1, {"c": None}]})]),
+    ("print(default_api.add(a=1))", [("add", {"a": 1})]),
+    ("[add(a=1), sub()]", [("add", {"a": 1}), ("sub", {})]),
+    ("add(a=1)\nsub(b=True)", [("add", {"a": 1}), ("sub", {"b": True})]),
+    ("add(1, '```')", [("add", {"a": 1, "b": "```"})]),
+]
+
+
+def gemma(folder: Path, *script: str, tools: Any = (ADD,), **values: Any) -> Answer:
+    stage = Stage(folder, {"go": script}, template=tool_template(GEMMA))
+    return scripted_answer(stage, "go", tools=tools, **values)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 200])
+@pytest.mark.parametrize(("code", "wanted"), FENCED)
+def test_python_in_a_fence_is_a_call(
+    tmp_path: Path, size: int, code: str, wanted: list[tuple[str, Any]]
+) -> None:
+    raw = f"Sure.\n```tool_code\n{code}\n```"
+    found = gemma(tmp_path, *(raw[at : at + size] for at in range(0, len(raw), size)))
+    assert (calls(found), found.text) == (wanted, "Sure.\n")
+    assert found.finished.stop.kind is StopKind.TOOL_CALL
+
+
+@pytest.mark.parametrize("size", [1, 3, 200])
+def test_an_answer_that_is_a_list_of_calls_is_calls(tmp_path: Path, size: int) -> None:
+    raw = "[add(a='[`'), sub()]\nDone."
+    found = gemma(tmp_path, *(raw[at : at + size] for at in range(0, len(raw), size)))
+    assert (calls(found), found.text) == ([("add", {"a": "[`"}), ("sub", {})], "Done.")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "[1, 2]", "[add](http://a.b)", "See [add(a=1)]", "[add(1)]", "```python\nadd(a=1)\n```",
+        "`add(a=1)`",
+    ],
+)  # fmt: skip
+def test_other_brackets_and_fences_stay_text(tmp_path: Path, raw: str) -> None:
+    found = gemma(tmp_path, *raw)
+    assert (found.tool_calls, found.text) == ((), raw)
+
+
+@pytest.mark.parametrize("code", ["import os", "x = add(a=1)", "add(a=b)", "add(*c)", "add(a=1"])
+def test_python_that_is_more_than_calls_is_text(tmp_path: Path, code: str) -> None:
+    found = gemma(tmp_path, *f"```tool_code\n{code}\n```")
+    assert found.tool_calls == ()
+    assert found.text.strip() == code
+    assert found.finished.stop.kind is StopKind.EOS
+
+
+def test_without_tools_a_fence_is_text(tmp_path: Path) -> None:
+    raw = "```tool_code\nadd(a=1)\n```"
+    assert gemma(tmp_path, *raw, tools=()).text == raw
+
+
+def test_arguments_in_a_fence_grow(tmp_path: Path) -> None:
+    script = ["```tool", "_code\n", "print(add(", "a='lo", "ng", "', b=", "2))", "\n``", "`", END]
+    play = Play(tmp_path, script, style="", template=tool_template(GEMMA))
+    assert play.told == [
+        [], [], ["start add", "{"], ['"a": "lo'], ["ng"], ['"'], [', "b": 2'], [],
+        ["}", 'call add {"a": "long", "b": 2}'], [],
+    ]  # fmt: skip
+
+
+def test_a_saved_run_reads_such_calls_again() -> None:
+    family = TagFamily(tool_start=TAG, tags={7: TAG}, call_style="llama")
+    again = family_from_fields(Fields(json.loads(json.dumps(family_to_fields(family))), "run"))
+    assert again == family
+    assert type(again.splitter(Beginning())) is type(family.splitter(Beginning()))
+    assert type(family.splitter(Beginning())) is BareCallSplitter

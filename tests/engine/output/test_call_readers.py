@@ -204,6 +204,11 @@ def _python(calls: Any) -> str:
     return f"[{', '.join(texts)}]"
 
 
+def _tool_code(calls: Any) -> str:
+    listed = _python(calls)
+    return f"\n{listed}" if len(calls) > 1 else f"\n{listed[1:-1]}"
+
+
 def _gemma(calls: Any) -> str:
     [(name, given)] = calls
     texts = (
@@ -242,6 +247,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
     "muse_spark": _muse,
     "pythonic": _python,
     "qwen3_coder": _qwen,
+    "tool_code": _tool_code,
 }
 ONE_CALL = {"function_gemma", "glm47", "llama", "longcat", "minicpm5", "qwen3_coder"}
 
