@@ -3,16 +3,13 @@
 Pure; any thread.
 """
 
-import copy
 import json
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from engine.files.json_fields import Fields
-from engine.output.bare_calls import JSON_OBJECT, PYTHON_LIST, SEPARATORS, BareCalls, CallEnd
 from engine.output.channels import (
     Beginning,
     Part,
@@ -22,8 +19,8 @@ from engine.output.channels import (
     read_turn,
     unquoted,
 )
+from engine.output.tag_splitters import JSON_OBJECT, PYTHON_LIST, BareCallSplitter, TagSplitter
 from engine.output.vocabulary import Vocabulary
-from engine.stopping.matcher import StopMatcher
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
@@ -154,255 +151,6 @@ class Family(Protocol):
         ...
 
 
-# Tags that are one token are recognised by id, so that the same characters typed out by the model
-# stay text; tags of several tokens are recognised by text.
-
-# Half a surrogate pair, which decoded text never contains.
-_STAND_IN = 0xDC00
-
-
-class TagSplitter:
-    """Channels marked by tags (``<think>`` … ``</think>``, ``<tool_call>`` … and the like)."""
-
-    def __init__(
-        self,
-        ids: Mapping[int, str],
-        parts: Mapping[int, str],
-        edges: Mapping[Channel, Mapping[str, Channel]],
-        starts_in: Channel = Channel.TEXT,
-    ) -> None:
-        self.channel = starts_in
-        self.tags = ids
-        self.in_header = False
-        # Without a closing tag, only the next call shows that one is complete.
-        self.closes_calls = Channel.TEXT in edges[Channel.TOOL].values()
-        self.keeps_specials = True
-        one_token = set(ids.values())
-        self._edges = edges
-        # In scanned text, a special token is represented by a character that no text can contain.
-        self.parts: Mapping[int, str] = {
-            token_id: chr(_STAND_IN + number) for number, token_id in enumerate(parts)
-        }
-        stand_ins = {self.parts[token_id]: text for token_id, text in parts.items()}
-        self._hidden = dict.fromkeys(map(ord, stand_ins), "")
-        self._spellings = {
-            channel: {
-                spelling: tag
-                for tag in leading
-                if tag not in one_token
-                for spelling in _spellings(tag, stand_ins)
-            }
-            for channel, leading in edges.items()
-        }
-        self._typed = {channel: tuple(tags) for channel, tags in self._spellings.items()}
-        self.scans_text = any(self._typed.values())
-        self._scanner = StopMatcher(self._typed[starts_in])
-        # Lengths of the pieces that overlap the text that is held back.
-        self._pieces: deque[int] = deque()
-
-    @property
-    def held(self) -> str:
-        """The text that is held back because it could become a tag."""
-        return self._shown(self._scanner.held)
-
-    def _shown(self, text: str) -> str:
-        return text.translate(self._hidden) if self._hidden else text
-
-    def feed(self, piece: str) -> Iterator[Part]:
-        """Take text; yield the parts in order."""
-        if not self.scans_text:
-            yield piece
-            return
-        if piece:
-            self._pieces.append(len(piece))
-        text = piece
-        while True:
-            yield self._shown(self._scanner.feed(text))
-            match = self._scanner.match
-            if match is None:
-                break
-            text = match.dropped[len(match.value) :]
-            # The tag began in this many tokens before the current one.
-            self._forget(len(match.dropped))
-            tokens = len(self._pieces) - 1
-            self._forget(len(text))
-            tag = self._spellings[self.channel][match.value]
-            visible = len(self._shown(match.value))
-            yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
-        self._forget(len(self._scanner.held))
-
-    def _forget(self, kept: int) -> None:
-        """Forget the pieces before the last ``kept`` characters."""
-        surplus = sum(self._pieces) - kept
-        while self._pieces and self._pieces[0] <= surplus:
-            surplus -= self._pieces.popleft()
-        if surplus > 0:
-            self._pieces[0] -= surplus
-
-    def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take one of ``tags``; yield the parts that follow from it."""
-        tag = self.tags[token_id]
-        target = self._edges[self.channel].get(tag)
-        yield self.finish()
-        if target is not None:
-            yield self._enter(target)
-        # A tag that does not count here, such as a second closing tag, is structure, not text.
-
-    def opens(self, token_id: int) -> Switch | None:
-        """Return the switch to the channel that one of ``tags`` would open now."""
-        target = self._edges[self.channel].get(self.tags[token_id])
-        return None if target in (None, Channel.TEXT) else Switch(target)
-
-    def is_text(self, token_id: int) -> bool:
-        """Return whether one of ``tags`` would be plain text here."""
-        return self.channel is Channel.TOOL and self.tags[token_id] not in self._edges[Channel.TOOL]
-
-    def preview(self, piece: str) -> str | None:
-        """Return the text that would come out if this piece were the last; None if it would
-        complete a tag.
-        """
-        if not self.scans_text:
-            return piece
-        if self._scanner.would_match(piece):
-            return None
-        return self._shown(self._scanner.held + piece)
-
-    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
-        self.channel = channel
-        self._scanner = StopMatcher(self._typed[channel])
-        return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
-
-    def finish(self) -> str:
-        """Return the text that was held back; it can no longer become a tag."""
-        self._pieces.clear()
-        return self._shown(self._scanner.flush())
-
-    def fork(self) -> "TagSplitter":
-        """Return an independent copy in the same state."""
-        fork = copy.copy(self)
-        vars(fork).update(_scanner=copy.copy(self._scanner), _pieces=self._pieces.copy())
-        return fork
-
-
-class BareCallSplitter(TagSplitter):
-    """Channels of a model whose calls need no tag: an answer that begins like one is a call.
-
-    Such a call ends with its last bracket; another may follow. Text is held back as long as it may
-    become the beginning of a call.
-    """
-
-    def __init__(
-        self,
-        ids: Mapping[int, str],
-        parts: Mapping[int, str],
-        edges: Mapping[Channel, Mapping[str, Channel]],
-        starts_in: Channel,
-        calls: BareCalls,
-    ) -> None:
-        super().__init__(ids, parts, edges, starts_in)
-        self.closes_calls = True
-        self._calls = calls
-        self._scans_tags = self.scans_text
-        self._begun: str | None = None
-        self._end: CallEnd | None = None
-        self._follow(starts_in)
-
-    def _follow(self, channel: Channel) -> None:
-        """Note that a channel begins."""
-        self._begun = "" if channel is Channel.TEXT else None
-        by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
-        self._end = CallEnd() if channel is Channel.TOOL and not by_tag else None
-        self.scans_text = True
-
-    @property
-    def held(self) -> str:
-        """The text that is held back because it could become a tag or a call."""
-        return (self._begun or "") + super().held
-
-    def feed(self, piece: str) -> Iterator[Part]:
-        """Take text; yield the parts in order."""
-        for part in super().feed(piece):
-            if isinstance(part, Switch):
-                yield self._take_begun()
-                self._follow(part.to)
-                yield part
-            elif self._end is not None:
-                yield from self._go_on(part, self._end)
-            elif self._begun is not None:
-                yield from self._begin(part)
-            else:
-                yield part
-
-    def _begin(self, text: str) -> Iterator[Part]:
-        text = self._take_begun() + text
-        if self._calls.whole.match(text):
-            shown = text.lstrip(SEPARATORS)
-            yield self._enter(Channel.TOOL, visible=len(text) - len(shown))
-            self._end = CallEnd()
-            yield from self._go_on(shown, self._end)
-        elif self._calls.begun.fullmatch(text):
-            self._begun = text
-        else:
-            self.scans_text = self._scans_tags
-            yield text
-
-    def _go_on(self, text: str, end: CallEnd) -> Iterator[Part]:
-        place = end.feed(text)
-        if place < 0:
-            yield text
-            return
-        yield text[:place]
-        self._follow(Channel.TEXT)
-        yield self._enter(Channel.TEXT)
-        yield from self._begin(text[place:])
-
-    def _take_begun(self) -> str:
-        begun, self._begun = self._begun or "", None
-        return begun
-
-    def take_tag(self, token_id: int) -> Iterator[Part]:
-        """Take one of ``tags``; yield the parts that follow from it."""
-        opening = self.opens(token_id)
-        separators = 0
-        if opening is not None and not (self._begun or "").strip(SEPARATORS):
-            separators = len(self._take_begun())
-        for part in super().take_tag(token_id):
-            if isinstance(part, Switch):
-                self._follow(part.to)
-                part = replace(part, visible=separators)
-            yield part
-
-    def preview(self, piece: str) -> str | None:
-        """Return the text that would come out if this piece were the last; None if it would
-        complete a tag or a call.
-        """
-        if self._end is not None and copy.copy(self._end).feed(piece) >= 0:
-            return None
-        text = super().preview(piece)
-        if text is None or self._begun is None:
-            return text
-        text = self._begun + text
-        return None if self._calls.whole.match(text) else text
-
-    def finish(self) -> str:
-        """Return the text that was held back; it can no longer become a tag or a call."""
-        return self._take_begun() + super().finish()
-
-    def fork(self) -> TagSplitter:
-        """Return an independent copy in the same state."""
-        fork = super().fork()
-        vars(fork).update(_end=copy.copy(self._end))
-        return fork
-
-
-def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
-    """Return the spellings of a tag, with its special tokens as letters or as placeholders."""
-    spellings = {tag}
-    for stand_in, text in stand_ins.items():
-        spellings |= {spelling.replace(text, stand_in) for spelling in spellings}
-    return spellings
-
-
 # A model without tags belongs here as well: its answers are plain text.
 
 _TOKEN_ID = re.compile(r"[0-9]{1,18}")
@@ -415,6 +163,9 @@ DEEPSEEK = "deepseek"
 
 LLAMA = "llama"
 """Our name of the calls of Llama 3.1 to 3.3: ``{"name": …, "parameters": …}`` and nothing else."""
+
+COMMAND = "command"
+"""Our name of the calls of Command R7B and A: JSON that names ``tool_name`` and ``parameters``."""
 
 GEMMA = "tool_code"
 """Our name of the calls of Gemma 3: Python in a fence, or a list of calls and nothing else."""
@@ -543,27 +294,36 @@ class TagFamily:
         }
 
 
-# The tags of calls that mlx-lm has no parser for, by the name of their format.
-_OWN_CALLS: dict[str, tuple[str, str | None]] = {
-    DEEPSEEK: ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
-    LLAMA: ("<|python_tag|>", None),
+# The formats that mlx-lm infers no parser for, with their tags: a model has one if its vocabulary
+# or its template has the tags.
+_OWN_CALLS: tuple[tuple[str, str, str | None], ...] = (
+    (DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
+    (COMMAND, "<|START_ACTION|>", "<|END_ACTION|>"),
+    (JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
+    (JSON_CALLS, "<|tool_call|>", None),  # Granite 3
+    (JSON_CALLS, "<TOOLCALL>", "</TOOLCALL>"),  # Nemotron Nano
+)
+# What only a template tells. Llama's and Hermes's ask for their format in these words; models that
+# derive from Llama 3.1 and Qwen have the tokens only. Gemma's has no place for tools: a prompt that
+# tells of them asks for one of its ways.
+_TEMPLATE_CALLS: tuple[tuple[str, str, str, str | None], ...] = (
+    ('{"name": function name, "parameters": ', LLAMA, "<|python_tag|>", None),
+    ("</tool_call>", JSON_CALLS, "<tool_call>", "</tool_call>"),  # SmolLM3
     # A string in the code may contain the fence, but not at the beginning of a line.
-    GEMMA: ("```tool_code", "\n```"),
-}
-_LLAMA_FORMAT = '{"name": function name, "parameters": '
+    ("<start_of_turn>", GEMMA, "```tool_code", "\n```"),
+)
 
 
-def _own_calls(tokenizer: Any) -> str:
-    """Return our name of the format of a model's calls; empty where there is none."""
-    vocabulary = tokenizer.get_vocab()
-    if all(tag in vocabulary for tag in _OWN_CALLS[DEEPSEEK]):
-        return DEEPSEEK
-    template = str(tokenizer.chat_template)
-    # Llama 3.1's template asks for it in these words. Derived models have the tokens only.
-    if _LLAMA_FORMAT in template:
-        return LLAMA
-    # Gemma's has no place for tools: a prompt that tells of them asks for one of its ways.
-    return GEMMA if "<start_of_turn>" in template else ""
+def _own_calls(tokenizer: Any) -> tuple[str, str | None, str | None]:
+    """Return our name of the format of a model's calls and its tags; nothing where it has none."""
+    vocabulary, template = tokenizer.get_vocab(), str(tokenizer.chat_template)
+    for style, start, end in _OWN_CALLS:
+        if all(tag in vocabulary or tag in template for tag in (start, end) if tag):
+            return style, start, end
+    for words, style, start, end in _TEMPLATE_CALLS:
+        if words in template:
+            return style, start, end
+    return "", None, None
 
 
 def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamily:
@@ -572,8 +332,8 @@ def tags_of(tokenizer: Any, vocabulary: Vocabulary, call_style: str) -> TagFamil
     parts: dict[int, str] = {}
     tool_start, tool_end = tokenizer.tool_call_start or None, tokenizer.tool_call_end
     start_tokens, end_tokens = tokenizer.tool_call_start_tokens, tokenizer.tool_call_end_tokens
-    if not call_style and (call_style := _own_calls(tokenizer)):
-        tool_start, tool_end = _OWN_CALLS[call_style]
+    if not call_style:
+        call_style, tool_start, tool_end = _own_calls(tokenizer)
         start_tokens, end_tokens = (
             tokenizer.encode(tag, add_special_tokens=False) if tag else None
             for tag in (tool_start, tool_end)

@@ -239,6 +239,13 @@ Format = Callable[[ArrivingText, CallWriter], Waiting[None]]
 """Reads the calls of one text."""
 
 
+def _alone(read: Format, text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    """Read calls after which nothing but white space may come."""
+    yield from read(text, out)
+    yield from text.skip_space()
+    raise IrregularCall
+
+
 def whole_calls(read: Format, raw: str) -> list[dict[str, str]]:
     """Return the calls of a whole text: a format that only we know has no other parser.
 
@@ -247,9 +254,7 @@ def whole_calls(read: Format, raw: str) -> list[dict[str, str]]:
     text, out = ArrivingText(), CallWriter()
     text.append(raw)
     try:
-        next(read(text, out))
-    except StopIteration:
-        pass
+        next(_alone(read, text, out))
     except IrregularCall:
         raise ValueError("the text is not a call in the model's format") from None
     return out.calls()

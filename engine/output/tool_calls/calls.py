@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from engine.output.families import DEEPSEEK, GEMMA, JSON_CALLS, LLAMA
+from engine.output.families import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, LLAMA
 from engine.output.tool_calls.call_text import (
     CallParser,
     CallPart,
@@ -16,6 +16,7 @@ from engine.output.tool_calls.call_text import (
 )
 from engine.output.tool_calls.gemma_calls import function_gemma, gemma4
 from engine.output.tool_calls.json_calls import (
+    command,
     deepseek,
     json_calls,
     kimi_k2,
@@ -64,6 +65,7 @@ _CONVERTING: dict[str, Callable[[CallParser], Format]] = {
 }
 # Formats that mlx-lm has no parser for.
 _OWN: dict[str, Format] = {
+    COMMAND: command,
     DEEPSEEK: deepseek,
     LLAMA: llama,
 }
@@ -73,10 +75,10 @@ STYLES = frozenset({*_FORMATS, *_CONVERTING, *_OWN})
 
 
 def own_parser(call_style: str) -> Callable[..., object] | None:
-    """Return the parser of a format that mlx-lm does not know, which is called as mlx-lm's are."""
+    """Return our parser of a format, for models that mlx-lm infers none for; called as its own."""
     if call_style == GEMMA:
         return parse_tool_code
-    read = _OWN.get(call_style)
+    read = json_calls if call_style == JSON_CALLS else _OWN.get(call_style)
     return None if read is None else lambda raw, tools: whole_calls(read, raw)
 
 

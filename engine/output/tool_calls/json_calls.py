@@ -1,7 +1,7 @@
 """Calls whose arguments are JSON. Pure; any thread."""
 
 import re
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.output.tool_calls.call_text import (
     ArrivingText,
@@ -40,26 +40,40 @@ def named_call(name: str) -> Format:
 
 def json_calls(text: ArrivingText, out: CallWriter) -> Waiting[None]:
     """Read ``{"name": …, "arguments": …}``, or a list of them."""
-    yield from _json_calls(text, out, takes_text=True)
+    yield from _json_calls(text, out, _Fields(takes_text=True))
 
 
-def _json_calls(text: ArrivingText, out: CallWriter, *, takes_text: bool) -> Waiting[None]:
+def command(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    """Read Command's ``{"tool_call_id": …, "tool_name": …, "parameters": {…}}``, or a list."""
+    yield from _json_calls(text, out, _Fields("tool_name", ("parameters",)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of a call, and whether its arguments may be JSON in a string."""
+
+    name: str = "name"
+    arguments: tuple[str, ...] = ("arguments",)
+    takes_text: bool = False
+
+
+def _json_calls(text: ArrivingText, out: CallWriter, fields: _Fields) -> Waiting[None]:
     if (yield from text.skip_space()) != "[":
-        yield from _json_call(text, out, takes_text)
+        yield from _json_call(text, out, fields)
         return
-    yield from text.take()
-    while True:
-        yield from _json_call(text, out, takes_text)
-        if (yield from text.skip_space()) != ",":
-            return
+    char = ","
+    while char == ",":
         yield from text.take()
+        yield from _json_call(text, out, fields)
+        char = yield from text.skip_space()
+    if char != "]":
+        raise IrregularCall
+    yield from text.take()
 
 
 def llama(text: ArrivingText, out: CallWriter) -> Waiting[None]:
     """Read ``{"name": …, "parameters": …}``; derived models write ``arguments``."""
-    yield from _json_call(text, out, takes_text=False, keys=("parameters", "arguments"))
-    yield from text.skip_space()
-    raise IrregularCall
+    yield from _json_call(text, out, _Fields(arguments=("parameters", "arguments")))
 
 
 class _Held:
@@ -97,13 +111,8 @@ class _Held:
         self._out.owe(self._owed)
 
 
-def _json_call(
-    text: ArrivingText,
-    out: CallWriter,
-    takes_text: bool,
-    keys: Sequence[str] = ("arguments",),
-) -> Waiting[None]:
-    """Read one object that is a call, with its arguments under one of some keys."""
+def _json_call(text: ArrivingText, out: CallWriter, fields: _Fields) -> Waiting[None]:
+    """Read one object that is a call."""
     held = _Held(out)
     seen: set[str] = set()
     yield from text.skip_space()
@@ -112,8 +121,12 @@ def _json_call(
         key = yield from whole_string(text)
         yield from text.skip_space()
         yield from text.expect(":")
-        if key in keys:
+        if key in fields.arguments:
             key = "arguments"
+        elif key == fields.name:
+            key = "name"
+        elif key in ("name", "arguments"):
+            key = ""  # not in this format
         if key in seen:
             raise IrregularCall  # the parser uses the last one
         if key == "name":
@@ -122,7 +135,7 @@ def _json_call(
                 raise IrregularCall
             held.start(name)
         elif key == "arguments":
-            yield from _arguments(text, held, takes_text)
+            yield from _arguments(text, held, fields.takes_text)
         else:
             yield from json_value(text, Rewritten(_nothing))
         if key in ("name", "arguments"):
@@ -188,7 +201,7 @@ def kimi_k2(text: ArrivingText, out: CallWriter) -> Waiting[None]:
 def mistral(text: ArrivingText, out: CallWriter) -> Waiting[None]:
     """Read Mistral's calls: ``f[ARGS]{…}``, which can repeat, or a list in JSON."""
     if (yield from text.skip_space()) == "[":
-        yield from _json_calls(text, out, takes_text=False)
+        yield from _json_calls(text, out, _Fields())
         return
     while True:
         head = yield from text.until("[ARGS]")

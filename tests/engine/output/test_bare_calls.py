@@ -8,12 +8,8 @@ import pytest
 
 from engine.files.json_fields import Fields
 from engine.output.channels import Beginning
-from engine.output.families import (
-    BareCallSplitter,
-    TagFamily,
-    family_from_fields,
-    family_to_fields,
-)
+from engine.output.families import TagFamily, family_from_fields, family_to_fields
+from engine.output.tag_splitters import BareCallSplitter
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopKind
 from engine.values.request import ToolChoice

@@ -32,7 +32,8 @@ PLAIN = st.text("ab \n,:=\"'é🚀(){}[]\\<>&/null", max_size=12)
 
 
 def parser_of(style: str) -> Any:
-    if own := own_parser(style):
+    own = own_parser(style)
+    if own and style != "json_tools":  # which mlx-lm has as well
         return call_parser(own, TOOLS)
     module = importlib.import_module(f"mlx_lm.tool_parsers.{style}")
     return call_parser(module.parse_tool_call, TOOLS)
@@ -185,6 +186,15 @@ def _deepseek(calls: Any) -> str:
     )
 
 
+def _command(calls: Any) -> str:
+    return json.dumps(
+        [
+            {"tool_call_id": str(number), "tool_name": name, "parameters": given}
+            for number, (name, given) in enumerate(calls)
+        ]
+    )
+
+
 def _llama(calls: Any) -> str:
     [(name, given)] = calls
     return json.dumps({"name": name, "parameters": given})
@@ -232,6 +242,7 @@ def _gemma4(calls: Any) -> str:
 
 
 WRITERS: dict[str, Callable[[Any], str]] = {
+    "command": _command,
     "deepseek": _deepseek,
     "function_gemma": _gemma,
     "gemma4": _gemma4,

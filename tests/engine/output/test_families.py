@@ -175,6 +175,35 @@ FORMATS = {
             '{"a": 1, "b": "x"}', "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>",
         ],
     ),
+    "phi": (
+        ["<|tool_call|>", "<|/tool_call|>"],
+        "",
+        ["<|tool_call|>", '[{"name": "add", "arguments": {"a": 1, "b": "x"}}]', "<|/tool_call|>"],
+    ),
+    "granite": (
+        ["<|tool_call|>"],
+        "",
+        ["<|tool_call|>", '[{"name": "add", "arguments": {"a": 1, "b": "x"}}]'],
+    ),
+    "nemotron": (
+        ["<TOOLCALL>", "</TOOLCALL>"],
+        "",
+        ["<TOOLCALL>", '[{"name": "add", "arguments": {"a": 1, "b": "x"}}]', "</TOOLCALL>"],
+    ),
+    "smollm": (
+        ["<tool_call>", "</tool_call>"],
+        "<tool_call></tool_call>",
+        ["<tool_call>", '\n{"name": "add", "arguments": {"a": 1, "b": "x"}}\n', "</tool_call>"],
+    ),
+    "command": (
+        ["<|START_ACTION|>", "<|END_ACTION|>"],
+        "",
+        [
+            "<|START_ACTION|>",
+            '[{"tool_call_id": "0", "tool_name": "add", "parameters": {"a": 1, "b": "x"}}]',
+            "<|END_ACTION|>",
+        ],
+    ),
 }  # fmt: skip
 
 
