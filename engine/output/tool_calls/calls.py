@@ -76,9 +76,11 @@ STYLES = frozenset({*_FORMATS, *_CONVERTING, *_OWN})
 
 def own_parser(call_style: str) -> Callable[..., object] | None:
     """Return our parser of a format, for models that mlx-lm infers none for; called as its own."""
+    if call_style == JSON_CALLS:
+        return lambda raw, tools: json.loads(raw)
     if call_style == GEMMA:
         return parse_tool_code
-    read = json_calls if call_style == JSON_CALLS else _OWN.get(call_style)
+    read = _OWN.get(call_style)
     return None if read is None else lambda raw, tools: whole_calls(read, raw)
 
 

@@ -32,8 +32,7 @@ PLAIN = st.text("ab \n,:=\"'é🚀(){}[]\\<>&/null", max_size=12)
 
 
 def parser_of(style: str) -> Any:
-    own = own_parser(style)
-    if own and style != "json_tools":  # which mlx-lm has as well
+    if own := own_parser(style):
         return call_parser(own, TOOLS)
     module = importlib.import_module(f"mlx_lm.tool_parsers.{style}")
     return call_parser(module.parse_tool_call, TOOLS)

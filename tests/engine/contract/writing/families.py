@@ -72,6 +72,20 @@ FAMILIES = {
             marker=_JSON,
         ),
         Family(
+            "json calls that we parse",
+            None,
+            (("<|tool_call|>",), ("<|/tool_call|>",)),
+            "json",
+            special_tokens=("<|tool_call|>", "<|/tool_call|>"),
+        ),
+        Family(
+            "open json calls that we parse",
+            _THINK,
+            (("<|tool_call|>",), ()),
+            "json",
+            plain_tokens=("<think>", "</think>", "<|tool_call|>"),
+        ),
+        Family(
             "bracketed calls",
             _THINK,
             (("[TOOL_CALLS]",), ()),
