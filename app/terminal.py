@@ -24,6 +24,8 @@ from engine import (
     ModelInfo,
     TextDelta,
     ThinkingDelta,
+    ToolCall,
+    ToolCallCompleted,
     TraceLevel,
     counted,
     size_in_words,
@@ -102,6 +104,7 @@ async def answer(
     recorder = Recorder(generation)
     text: list[str] = []
     thinking: list[str] = []
+    calls: list[ToolCall] = []
     finished: Finished | None = None
     with interrupts.calling(generation.cancel):
         try:
@@ -114,6 +117,8 @@ async def answer(
                     case ThinkingDelta():
                         thinking.append(event.text)
                         sink.thinking(event.text)
+                    case ToolCallCompleted():
+                        calls.append(event.call)
                     case Finished():
                         finished = event
         finally:
@@ -121,7 +126,7 @@ async def answer(
     assert finished is not None, "every generation ends in Finished"
     if keep is not None:
         keep(recorder.recording())
-    return Answer("".join(text), "".join(thinking), (), finished)
+    return Answer("".join(text), "".join(thinking), tuple(calls), finished)
 
 
 # Files that go with a question, read as the window reads attached files.

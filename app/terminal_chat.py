@@ -7,6 +7,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from app.printer import Printer
 from app.process import Interrupts
 from app.settings.options import AnswerOptions, ModelOptions
 from app.terminal import answer, files_at
+from app.terminal_tools import MOST_CALLS, ChatTools
 from engine import (
     SAMPLING_OPTIONS,
     Answer,
@@ -51,6 +53,7 @@ from ui.records.exchange.archive import conversations_from_json, conversations_j
 from ui.records.messages import ConversationMessage
 from ui.records.requests import new_run, request_for
 from ui.records.runs import NO_CHANGE
+from ui.tools.tool_host import ToolsRefused
 from ui.words import failure_words, unescaped
 
 if TYPE_CHECKING:
@@ -67,6 +70,8 @@ HELP = """\
 /thinking on|off   let the model reason before it answers
 /model             list the models on this computer
 /model NAME        go on with another model
+/tools             list the tool servers
+/tools NAME        let the model use one, or no longer; each call is asked about
 /file FILE         add a text, PDF or Word file to the next question
 /save FILE         save the conversation; the window imports such files, too
 /load FILE         go on with a saved conversation, with its settings and stops
@@ -99,12 +104,14 @@ class ChatSession:
         conversation: Its messages, stops and settings.
         model: The loaded model; None before it is loaded.
         wanted: The folder of a model that the person chose and that is to be loaded.
+        wanted_tools: The tool server to be switched on or off; empty to list all.
     """
 
     def __init__(self, options: AnswerOptions, model: ModelInfo | None = None) -> None:
         self.has_ended = False
         self.model = model
         self.wanted: Path | None = None
+        self.wanted_tools: str | None = None
         self.conversation = Conversation(
             settings=replace(
                 options.conversation.settings(),
@@ -138,25 +145,41 @@ class ChatSession:
         self.conversation.add(message)
         return message, request_for(self.conversation, self.model, message)
 
-    def withdraw(self, question: ConversationMessage) -> None:
+    def ask_on(self, answer: ConversationMessage) -> GenerationRequest:
+        """Return the request that goes on with the results of an answer's calls."""
+        return request_for(self.conversation, self.model, answer)
+
+    def withdraw(self, asked: ConversationMessage) -> None:
         """Remove a question that was not answered; its files go with the next one."""
-        self.conversation.tree.remove(question)
+        if asked.run is None:
+            self.conversation.tree.remove(asked)
 
     def record(
-        self, question: ConversationMessage, request: GenerationRequest, given: Answer
-    ) -> None:
-        """Keep a turn as the person saw it; failed and empty turns are dropped."""
-        if given.finished.stop.kind is StopKind.ERROR or not (given.text or given.thinking):
-            self.withdraw(question)
-            return
+        self, asked: ConversationMessage, request: GenerationRequest, given: Answer
+    ) -> ConversationMessage | None:
+        """Keep a turn as the person saw it, and return its answer.
+
+        Failed and empty turns are dropped; None is then returned.
+
+        Args:
+            asked: The question, or the answer whose calls were run.
+            request: What was sent.
+            given: The answer to it.
+        """
+        is_empty = not (given.text or given.thinking or given.tool_calls)
+        if given.finished.stop.kind is StopKind.ERROR or is_empty:
+            self.withdraw(asked)
+            return None
         run = new_run(request, self.model, None, NO_CHANGE)
-        run.text, run.thinking = given.text, given.thinking
+        run.text, run.thinking, run.tool_calls = given.text, given.thinking, [*given.tool_calls]
         run.apply(given.finished)
-        self.conversation.add(ConversationMessage("assistant", given.text, run))
+        answered = ConversationMessage("assistant", given.text, run)
+        self.conversation.add(answered)
         self.conversation.attachments = ()
-        self.conversation.updated_at = self.conversation.messages[-1].created_at
+        self.conversation.updated_at = answered.created_at
         if self.conversation.title == UNTITLED:
-            self.conversation.title = title_of(question.typed)
+            self.conversation.title = title_of(asked.typed)
+        return answered
 
     def obey(self, line: str) -> str:
         """Carry out a slash command and return what to tell the person, possibly nothing."""
@@ -169,6 +192,7 @@ class ChatSession:
             "/system": self._system,
             "/thinking": self._thinking,
             "/model": self._model,
+            "/tools": self._tools,
             "/file": self._file_added,
             "/save": self._save,
             "/load": self._load,
@@ -291,6 +315,12 @@ class ChatSession:
         self.wanted = folder
         return ""
 
+    def _tools(self, rest: str) -> str:
+        if rest.strip() and self.model is not None and not self.model.can_call_tools:
+            return f"{self.model.id} cannot call tools"
+        self.wanted_tools = rest.strip()
+        return ""
+
     def attach(self, files: Iterable[str], printer: Printer | None = None) -> None:
         """Add files to the next question.
 
@@ -369,6 +399,7 @@ class ChatSession:
         old = self.conversation
         forgotten = counted(sum(one.role == "user" for one in old.messages), "turn")
         self.conversation = Conversation(settings=old.settings, stops=old.stops)
+        self.conversation.tools = old.tools
         self._file = None
         return f"a new conversation ({forgotten} forgotten)"
 
@@ -449,9 +480,25 @@ async def _converse(
         completer=completer(),
         complete_while_typing=False,
     )
+    asking: PromptSession[str] = PromptSession(interrupt_exception=_Interrupted)
+    tools = ChatTools(printer, partial(_read, asking, interrupts))
+    try:
+        await _take_turns(engine, session, printer, interrupts, prompt, tools)
+    finally:
+        await tools.finish()
+
+
+async def _take_turns(
+    engine: Engine,
+    session: ChatSession,
+    printer: Printer,
+    interrupts: Interrupts,
+    prompt: "PromptSession[str]",
+    tools: ChatTools,
+) -> None:
     while not session.has_ended:
         try:
-            line = await _read(prompt, interrupts)
+            line = await _read(prompt, interrupts, _PROMPT)
         except EOFError:
             return
         if line is None:
@@ -459,26 +506,49 @@ async def _converse(
             continue
         question = session.question(line)
         if question is not None:
-            await _answer(engine, session, question, printer, interrupts)
+            await _answer(engine, session, question, printer, interrupts, tools)
         elif told := await asyncio.to_thread(session.obey, line):
             printer.remark(told)
+        if session.wanted_tools is not None:
+            name, session.wanted_tools = session.wanted_tools, None
+            try:
+                printer.remark(await tools.switch(session.conversation, name))
+            except ToolsRefused as error:
+                printer.remark(str(error))
         if session.wanted is not None:
             await _change_model(engine, session, printer, interrupts)
 
 
 async def _answer(
-    engine: Engine, session: ChatSession, question: str, printer: Printer, interrupts: Interrupts
+    engine: Engine,
+    session: ChatSession,
+    question: str,
+    printer: Printer,
+    interrupts: Interrupts,
+    tools: ChatTools,
 ) -> None:
+    """Answer a question; as long as the model calls tools, run them and let it go on."""
     asked, request = session.ask(question)
-    try:
-        given = await answer(engine, request, printer, interrupts)
-    except EngineError as error:
-        session.withdraw(asked)
-        printer.remark(f"not answered: {failure_words(error)}")
-        return
-    session.record(asked, request, given)
-    printer.end_line()
-    printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
+    allowed_calls = MOST_CALLS
+    while True:
+        try:
+            if session.model is not None and session.model.can_call_tools:
+                request = replace(request, tools=await tools.offered(session.conversation))
+            given = await answer(engine, request, printer, interrupts)
+        except EngineError as error:
+            session.withdraw(asked)
+            printer.remark(f"not answered: {failure_words(error)}")
+            return
+        answered = session.record(asked, request, given)
+        printer.end_line()
+        printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
+        run = None if answered is None else answered.run
+        if answered is None or run is None or given.finished.stop.kind is not StopKind.TOOL_CALL:
+            return
+        if not await tools.carry_out(session.conversation, run, interrupts, allowed_calls):
+            return
+        allowed_calls -= len(run.results)
+        asked, request = answered, session.ask_on(answered)
 
 
 async def _change_model(
@@ -535,10 +605,10 @@ def completer() -> "Completer":
     return Commands()
 
 
-async def _read(prompt: "PromptSession[str]", interrupts: Interrupts) -> str | None:
+async def _read(prompt: "PromptSession[str]", interrupts: Interrupts, shown: str) -> str | None:
     """Return the line that the person types; None after Ctrl-C."""
     # While a line is edited, Ctrl-C is a key; just before and after that, it is a signal.
-    reading = asyncio.ensure_future(prompt.prompt_async(_PROMPT, handle_sigint=False))
+    reading = asyncio.ensure_future(prompt.prompt_async(shown, handle_sigint=False))
     with interrupts.calling(reading.cancel):
         await asyncio.wait([reading])
     if reading.cancelled():

@@ -1,3 +1,4 @@
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -85,6 +86,68 @@ def test_a_file_a_setting_and_a_saved_conversation_reach_the_model(
     child.expect(READY)
     child.sendline("/quit")
     child.expect(pexpect.EOF)
+
+
+WEATHER = REPOSITORY / "tests" / "app" / "mcp" / "servers" / "weather.py"
+ASK_FOR_WEATHER = "What is the weather in Paris?"
+
+
+@pytest.fixture
+def weather(tmp_path: Path, headless: dict[str, str]) -> None:
+    """A tool server, configured and switched off."""
+    headless["FULLSTOP_DATA_DIR"] = str(tmp_path)
+    server = {
+        "command": sys.executable,
+        "args": [str(WEATHER), str(tmp_path / "child.pid")],
+        "disabled": True,
+    }
+    (tmp_path / "tool-servers.json").write_text(json.dumps({"mcpServers": {"weather": server}}))
+
+
+@pytest.mark.usefixtures("weather")
+def test_a_tool_runs_once_the_person_allows_it_and_the_model_goes_on(
+    chat: Callable[..., Any],
+) -> None:
+    child = chat()
+    child.sendline("/tools")
+    child.expect("weather  switched off")
+    child.expect(READY)
+    child.sendline("/tools wether")
+    child.expect(r"Did you mean weather\?")
+    child.expect(READY)
+    child.sendline("/tools weather")
+    child.expect("weather is on: get_weather")
+    child.expect(READY)
+    child.sendline(ASK_FOR_WEATHER)
+    child.expect(r'weather: get_weather {"city": "Paris"}')
+    child.expect("Run it?")
+    child.sendline("a")
+    child.expect("It is 18 degrees and sunny in Paris.")
+    child.expect("sunny")  # the model's own words
+    child.expect(READY)
+    child.sendline("/new")
+    child.expect(READY)
+    child.sendline("/tools weather")
+    child.expect("weather is off")
+    child.expect(READY)
+    child.sendline("/quit")
+    child.expect(pexpect.EOF)
+
+
+@pytest.mark.usefixtures("weather")
+@pytest.mark.parametrize("key", ["n\r", "\r", "\x03", "\x04"])
+def test_a_tool_that_is_not_allowed_does_not_run(chat: Callable[..., Any], key: str) -> None:
+    child = chat()
+    child.sendline("/tools weather")
+    child.expect("weather is on")
+    child.expect(READY)
+    child.sendline(ASK_FOR_WEATHER)
+    child.expect("Run it?")
+    child.expect(r"\[N\]o:")
+    child.send(key)
+    child.expect("The user did not allow this call")
+    child.expect(READY)
+    assert "18 degrees" not in child.before
 
 
 def test_the_model_is_changed_within_a_conversation(

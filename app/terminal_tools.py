@@ -1,0 +1,166 @@
+"""The tools of a chat in the terminal: its servers, and the calls of its answers.
+
+The servers are those of the window, in the same file. Each call is asked about, unless the person
+has allowed its tool for the conversation. Main thread.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from app import paths
+from app.exits import did_you_mean
+from app.mcp.configuration import FILE_NAME
+from app.mcp.host import ToolServers
+from app.printer import Printer
+from app.process import Interrupts
+from engine import Tool, ToolCall
+from ui.preferences.preferences import ToolPreferences
+from ui.records.conversations import Conversation
+from ui.records.runs import Run
+from ui.records.tools import CallResult, CallState, ServerStage, ToolInfo, approval_of
+from ui.tools.tool_host import ToolsRefused, engine_tools, named, stage_words, tools_in_use
+
+_USUAL = ToolPreferences()
+MOST_CALLS = _USUAL.most_calls
+_SHOWN_RESULT_CHARS = 200
+
+Ask = Callable[[str], Awaitable[str | None]]
+"""Shows a question and returns the line that the person types; None after Ctrl-C."""
+
+
+class ChatTools:
+    """The tool servers of a chat.
+
+    Args:
+        printer: Shows calls and their results.
+        ask: Asks whether a call may run.
+        host: Runs the servers; None for those of the window's file.
+    """
+
+    def __init__(self, printer: Printer, ask: Ask, host: ToolServers | None = None) -> None:
+        self._printer = printer
+        self._ask = ask
+        self._host = host or ToolServers(
+            paths.data_folder(),
+            call_time_out_s=lambda: _USUAL.time_out_s,
+            most_result_bytes=_USUAL.most_result_kb * 1000,
+        )
+
+    async def switch(self, conversation: Conversation, name: str) -> str:
+        """Switch a server on or off for a conversation, or list them; return what to tell."""
+        await self._host.ready(())
+        servers = {server.name: server for server in self._host.servers}
+        if not name:
+            lines = [
+                f"{'*' if one.name in conversation.tools.servers else ' '} {one.name}  "
+                f"{stage_words(one)}"
+                for one in servers.values()
+            ]
+            file = paths.data_folder() / FILE_NAME
+            return "\n".join(lines) or f"no tool servers: add one in the window, or in {file}"
+        if name not in servers:
+            return f"there is no tool server {name}.{did_you_mean(name, servers)} /tools lists them"
+        if name in conversation.tools.servers:
+            conversation.tools = conversation.tools.with_server(name, is_on=False)
+            return f"{name} is off in this conversation"
+        if not servers[name].config.is_on:
+            self._printer.remark(f"starting {servers[name].config.words}")
+            await self._host.switch(name, is_on=True)
+        await self._host.ready((name,))
+        server = next(one for one in self._host.servers if one.name == name)
+        if server.stage is not ServerStage.READY:
+            return f"{name}: {stage_words(server)}"
+        conversation.tools = conversation.tools.with_server(name, is_on=True)
+        return f"{name} is on: {', '.join(tool.name for tool in server.tools) or 'no tools'}"
+
+    async def offered(self, conversation: Conversation) -> tuple[Tool, ...]:
+        """Start the servers of a conversation, and return the tools that its model may call."""
+        if not conversation.tools.servers:
+            return ()
+        await self._host.ready(conversation.tools.servers)
+        return engine_tools(self._named(conversation))
+
+    async def carry_out(
+        self, conversation: Conversation, run: Run, interrupts: Interrupts, allowed_calls: int
+    ) -> bool:
+        """Run the calls of an answer; return whether the model goes on with the results.
+
+        Args:
+            conversation: Its tools.
+            run: The answer; gets the results.
+            interrupts: Ctrl-C ends a call, and the calls after it.
+            allowed_calls: How many calls may run.
+        """
+        for call in run.tool_calls[:allowed_calls]:
+            working = asyncio.ensure_future(self._result(conversation, call))
+            with interrupts.calling(working.cancel):
+                await asyncio.wait([working])
+            if working.cancelled():
+                words = "The user stopped this call."
+                run.results.append(CallResult(call.id, CallState.CANCELLED, words))
+                self._printer.remark("the call was stopped")
+                return False
+            result = working.result()
+            run.results.append(result)
+            shown = result.text[:_SHOWN_RESULT_CHARS]
+            self._printer.remark(shown if shown == result.text else f"{shown}…")
+        if len(run.tool_calls) > allowed_calls:
+            self._printer.remark(f"paused after {MOST_CALLS} calls; ask to go on")
+        return len(run.tool_calls) <= allowed_calls
+
+    async def finish(self) -> None:
+        """End the servers."""
+        await self._host.finish()
+
+    async def _result(self, conversation: Conversation, call: ToolCall) -> CallResult:
+        tools = self._named(conversation)
+        tool = tools.get(call.name)
+        if tool is None:
+            words = f"There is no tool called {call.name[:80]}. The tools are: {', '.join(tools)}."
+            return CallResult(call.id, CallState.FAILED, words)
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            words = "The arguments are not a JSON object. The call was not run."
+            return CallResult(call.id, CallState.FAILED, words, tool.server, tool.name)
+        self._printer.remark(f"{tool.server}: {tool.name} {call.arguments}")
+        if not await self._is_allowed(conversation, tool):
+            words = "The user did not allow this call."
+            return CallResult(call.id, CallState.DENIED, words, tool.server, tool.name)
+        return await self._called(call, tool, arguments)
+
+    async def _is_allowed(self, conversation: Conversation, tool: ToolInfo) -> bool:
+        approval = approval_of(tool)
+        if approval in conversation.tools.approved:
+            return True
+        try:
+            said = await self._ask("Run it? [y]es, [a]lways in this conversation, [N]o: ")
+        except EOFError:
+            said = None
+        word = (said or "").strip().casefold()
+        if word in {"a", "always"}:
+            conversation.tools = conversation.tools.with_approval(approval)
+        return word in {"y", "yes", "a", "always"}
+
+    async def _called(
+        self, call: ToolCall, tool: ToolInfo, arguments: dict[str, Any]
+    ) -> CallResult:
+        began_s = time.monotonic()
+        self._printer.status(f"{tool.title} …")
+        try:
+            text, is_error = await self._host.call(tool, arguments, lambda *_: None)
+        except ToolsRefused as refused:
+            text, is_error = str(refused), True
+        finally:
+            self._printer.status("")
+        state = CallState.FAILED if is_error else CallState.DONE
+        took_s = time.monotonic() - began_s
+        return CallResult(call.id, state, text, tool.server, tool.name, took_s)
+
+    def _named(self, conversation: Conversation) -> dict[str, ToolInfo]:
+        return named(tools_in_use(self._host.servers, conversation.tools))
