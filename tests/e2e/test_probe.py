@@ -135,7 +135,7 @@ def test_our_own_server_passes_and_the_exit_code_says_so(
         (("http://127.0.0.1:9", "--header", "no header"), "is not a header"),
         (("http://127.0.0.1:9", "--expected-failures", "/nowhere"), "cannot be read"),
         (("http://127.0.0.1:9", "--timeout", "0"), "greater than 0"),
-        (("http://127.0.0.1:9", "--dialect", "klingon"), "invalid choice"),
+        (("http://127.0.0.1:9", "--dialect", "klingon"), "is none of messages, chat"),
         (("http://127.0.0.1:9", "--html", "/nowhere/at/all.html"), "cannot be written"),
     ],
 )
