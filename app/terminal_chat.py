@@ -112,14 +112,7 @@ class ChatSession:
         self.model = model
         self.wanted: Path | None = None
         self.wanted_tools: str | None = None
-        self.conversation = Conversation(
-            settings=replace(
-                options.conversation.settings(),
-                seed=options.seed,
-                stop_options=options.stop_options,
-            ),
-            stops=map(StopEntry.of, options.stops),
-        )
+        self.conversation = options.new_conversation()
         self._file: Path | None = None
 
     @property

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import fields, replace
 from pathlib import Path
 
 import qasync
@@ -37,7 +36,7 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
 from app.store.conversation_store import StoreUnavailable, open_store
 from app.store.traces import TraceFiles
-from engine import DiskCache, Engine, Limits, StopScope
+from engine import DiskCache, Engine, Limits
 from engine.files.causes import os_cause
 from engine.files.safe_files import write_whole
 from ui.chat.session.traces import TraceKeeper
@@ -46,7 +45,7 @@ from ui.kit.dialogs import BoxButton, ask, report_failure
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestLog
@@ -499,16 +498,7 @@ def asked_conversation(answer: AnswerOptions) -> Conversation | None:
     """Return a conversation as the command line wants it; None if it wants nothing."""
     if answer == AnswerOptions():
         return None
-    wanted = answer.conversation
-    return Conversation(
-        settings=ConversationSettings(
-            **{field_.name: getattr(wanted, field_.name) for field_ in fields(wanted)},
-            seed=answer.seed,
-            # In the window each stop has a scope of its own.
-            stop_options=replace(answer.stop_options, scope=StopScope.TEXT),
-        ),
-        stops=[StopEntry.of(stop).within(answer.stop_options.scope) for stop in answer.stops],
-    )
+    return answer.new_conversation()
 
 
 def _log_to_file() -> None:

@@ -11,8 +11,9 @@ from typing import Literal
 from app import exits, paths
 from app.exits import CommandError
 from app.settings.serve import API_KEY_VARIABLE, DRAFT_HELP, MODEL_HELP, PLAIN_HELP, ServeOptions
-from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules
+from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
 from ui.preferences.preferences import NewConversation, declare
+from ui.records.conversations import Conversation, StopEntry
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
@@ -64,6 +65,19 @@ class AnswerOptions:
             max_tokens=wanted.max_tokens,
             thinking=wanted.is_thinking,
             thinking_budget=wanted.thinking_budget,
+        )
+
+    def new_conversation(self) -> Conversation:
+        """Return an empty conversation that answers like this."""
+        wanted = self.conversation.settings()
+        return Conversation(
+            settings=replace(
+                wanted,
+                seed=self.seed,
+                # In a conversation each stop has a scope of its own.
+                stop_options=replace(self.stop_options, scope=StopScope.TEXT),
+            ),
+            stops=[StopEntry.of(stop).within(self.stop_options.scope) for stop in self.stops],
         )
 
 

@@ -1,8 +1,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -200,21 +199,6 @@ def test_show_describes_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["context"].endswith("tokens")
     assert main(["show", "demo-model", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "demo-model"
-
-
-@pytest.fixture
-def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
-    """Lets standard input be a pipe that has given everything."""
-    with ExitStack() as stack:
-
-        def pipe(content: bytes) -> None:
-            reading, writing = os.pipe()
-            os.write(writing, content)
-            os.close(writing)
-            opened = stack.enter_context(os.fdopen(reading, encoding="utf-8"))
-            monkeypatch.setattr(sys, "stdin", opened)
-
-        yield pipe
 
 
 def test_run_with_a_prompt_answers_it_once(asked: list[AskOptions]) -> None:

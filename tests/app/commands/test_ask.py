@@ -2,8 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,21 +15,6 @@ from app.settings.options import AskOptions
 from tests.support.outside.documents import pdf, word
 
 Piped = Callable[[bytes], None]
-
-
-@pytest.fixture
-def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Piped]:
-    """Lets standard input be a pipe that has given everything."""
-    with ExitStack() as stack:
-
-        def pipe(content: bytes) -> None:
-            reading, writing = os.pipe()
-            os.write(writing, content)
-            os.close(writing)
-            opened = stack.enter_context(os.fdopen(reading, encoding="utf-8"))
-            monkeypatch.setattr(sys, "stdin", opened)
-
-        yield pipe
 
 
 @pytest.mark.parametrize(

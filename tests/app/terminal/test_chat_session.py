@@ -10,6 +10,7 @@ from app.settings.options import AnswerOptions
 from app.terminal_chat import HELP, ChatSession, completer
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
+from engine.stopping.rules import StopOptions, StopScope
 from engine.values.chat import Message
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest
@@ -361,3 +362,13 @@ def test_a_saved_conversation_is_as_new_as_its_last_answer(session: ChatSession)
     began = session.conversation.updated_at
     record(session, "one", answer("1"))
     assert session.conversation.updated_at > began
+
+
+def test_the_scope_of_stops_on_the_command_line_counts_and_is_saved(tmp_path: Path) -> None:
+    scoped = ChatSession(AnswerOptions(("END",), stop_options=StopOptions(scope=StopScope.ALL)))
+    assert request(scoped, "x").stops.stops[0].scope is StopScope.ALL
+    record(scoped, "one", answer("1"))
+    scoped.obey(f"/save {tmp_path / 'kept'}")
+    later = ChatSession(AnswerOptions())
+    later.obey(f"/load {tmp_path / 'kept'}")
+    assert request(later, "x").stops.stops[0].scope is StopScope.ALL
