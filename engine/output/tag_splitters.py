@@ -74,21 +74,23 @@ class TagSplitter:
             return
         if piece:
             self._pieces.append(len(piece))
-        text = piece
-        while True:
-            yield self._shown(self._scanner.feed(text))
-            match = self._scanner.match
-            if match is None:
-                break
-            text = match.dropped[len(match.value) :]
-            # The tag began in this many tokens before the current one.
-            self._forget(len(match.dropped))
-            tokens = len(self._pieces) - 1
-            self._forget(len(text))
-            tag = self._spellings[self.channel][match.value]
-            visible = len(self._shown(match.value))
-            yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
-        self._forget(len(self._scanner.held))
+        yield from self._scan(piece)
+
+    def _scan(self, text: str) -> Iterator[Part]:
+        yield self._shown(self._scanner.feed(text))
+        match = self._scanner.match
+        if match is None:
+            self._forget(len(self._scanner.held))
+            return
+        rest = match.dropped[len(match.value) :]
+        # The tag began in this many tokens before the current one.
+        self._forget(len(match.dropped))
+        tokens = len(self._pieces) - 1
+        self._forget(len(rest))
+        tag = self._spellings[self.channel][match.value]
+        visible = len(self._shown(match.value))
+        yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
+        yield from self._scan(rest)
 
     def _forget(self, kept: int) -> None:
         """Forget the pieces before the last ``kept`` characters."""
@@ -282,19 +284,17 @@ class BareCallSplitter(TagSplitter):
         """The text that is held back because it could become a tag or a call."""
         return (self._begun or "") + super().held
 
-    def feed(self, piece: str) -> Iterator[Part]:
-        """Take text; yield the parts in order."""
-        for part in super().feed(piece):
-            if isinstance(part, Switch):
-                yield self._take_begun()
-                self._follow(part.to)
-                yield part
-            elif self._end is not None:
-                yield from self._go_on(part, self._end)
-            elif self._begun is not None:
-                yield from self._begin(part)
-            else:
-                yield part
+    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
+        self._follow(channel)
+        return super()._enter(channel, tag, visible, tokens)
+
+    def _scan(self, text: str) -> Iterator[Part]:
+        if self._end is not None:
+            yield from self._go_on(text, self._end)
+        elif self._begun is not None:
+            yield from self._begin(text)
+        else:
+            yield from super()._scan(text)
 
     def _begin(self, text: str) -> Iterator[Part]:
         text = self._take_begun() + text
@@ -305,17 +305,18 @@ class BareCallSplitter(TagSplitter):
             yield from self._go_on(shown, self._end)
         elif self._calls.begun.fullmatch(text):
             self._begun = text
+            self._forget(len(text))
         else:
             self.scans_text = self._scans_tags
-            yield text
+            yield from super()._scan(text)
 
     def _go_on(self, text: str, end: CallEnd) -> Iterator[Part]:
         place = end.feed(text)
         if place < 0:
+            self._pieces.clear()
             yield text
             return
         yield text[:place]
-        self._follow(Channel.TEXT)
         yield self._enter(Channel.TEXT)
         yield from self._begin(text[place:])
 
@@ -330,22 +331,17 @@ class BareCallSplitter(TagSplitter):
         if opening is not None and not (self._begun or "").strip(SEPARATORS):
             separators = len(self._take_begun())
         for part in super().take_tag(token_id):
-            if isinstance(part, Switch):
-                self._follow(part.to)
-                part = replace(part, visible=separators)
-            yield part
+            yield replace(part, visible=separators) if isinstance(part, Switch) else part
 
     def preview(self, piece: str) -> str | None:
         """Return the text that would come out if this piece were the last; None if it would
         complete a tag or a call.
         """
-        if self._end is not None and copy.copy(self._end).feed(piece) >= 0:
-            return None
-        text = super().preview(piece)
-        if text is None or self._begun is None:
-            return text
-        text = self._begun + text
-        return None if self._calls.whole.match(text) else text
+        if self._end is not None:
+            return None if copy.copy(self._end).feed(piece) >= 0 else piece
+        text = (self._begun or "") + piece
+        begins = self._begun is not None and self._calls.whole.match(text)
+        return None if begins else super().preview(text)
 
     def finish(self) -> str:
         """Return the text that was held back; it can no longer become a tag or a call."""

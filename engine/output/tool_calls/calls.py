@@ -77,7 +77,7 @@ STYLES = frozenset({*_FORMATS, *_CONVERTING, *_OWN})
 def own_parser(call_style: str) -> Callable[..., object] | None:
     """Return our parser of a format, for models that mlx-lm infers none for; called as its own."""
     if call_style == JSON_CALLS:
-        return lambda raw, tools: json.loads(raw)
+        return lambda raw, tools: json.loads(raw.strip())
     if call_style == GEMMA:
         return parse_tool_code
     read = _OWN.get(call_style)

@@ -1,22 +1,26 @@
 """Text that is a call only where tools were offered, as Llama and Gemma write it."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.files.json_fields import Fields
-from engine.output.channels import Beginning
+from engine.output.channels import Beginning, Part, Switch
 from engine.output.families import TagFamily, family_from_fields, family_to_fields
-from engine.output.tag_splitters import BareCallSplitter
+from engine.output.tag_splitters import BareCallSplitter, TagSplitter
 from engine.scheduling.generation import Answer
-from engine.stopping.record import StopKind
+from engine.stopping.record import Channel, StopKind
 from engine.values.request import ToolChoice
 from tests.engine.output.ended import ADD
 from tests.engine.output.test_families import tool_template
 from tests.engine.output.test_growing_calls import Play
 from tests.support.asking import scripted_answer
+from tests.support.random_cases import cases
 from tests.support.scripted import END, Stage
 
 LLAMA = '{"name": function name, "parameters": dictionary}'
@@ -181,3 +185,52 @@ def test_a_saved_run_reads_such_calls_again() -> None:
     assert again == family
     assert type(again.splitter(Beginning())) is type(family.splitter(Beginning()))
     assert type(family.splitter(Beginning())) is BareCallSplitter
+
+
+# -- any text, cut anywhere -------------------------------------------------------------------
+
+_BITS = [
+    CALL, OTHER, "; ", "\n", "{", '"', "'", "\\", "}", "]", "[add(a=", "1", ")", "text", "(",
+    "```tool_code\n", "\n```", "add(a='x')", '{"name": "add", "param',
+]  # fmt: skip
+
+
+def parts(splitter: TagSplitter, pieces: list[str]) -> tuple[list[tuple[Channel, str]], int]:
+    """Return the text of each channel in order, and how many characters were separators."""
+    found: list[tuple[Channel, str]] = [(Channel.TEXT, "")]
+    skipped = 0
+
+    def take(part: Part) -> None:
+        nonlocal skipped
+        if isinstance(part, Switch):
+            found.append((part.to, ""))
+            skipped += part.visible
+        else:
+            found[-1] = (found[-1][0], found[-1][1] + part)
+
+    for piece in pieces:
+        foreseen = splitter.fork().preview(piece)
+        before = len(found)
+        for part in splitter.feed(piece):
+            take(part)
+        assert (foreseen is None) == (len(found) > before)
+    take(splitter.finish())
+    return found, skipped
+
+
+@settings(max_examples=cases(150), deadline=None)
+@given(st.lists(st.sampled_from(_BITS), max_size=12), st.data(), st.sampled_from(["llama", GEMMA]))
+def test_parts_are_the_same_however_the_text_is_cut(
+    bits: list[str], data: st.DataObject, name: str
+) -> None:
+    text = "".join(bits)
+    family = (
+        TagFamily(tool_start=TAG, call_style="llama")
+        if name == "llama"
+        else TagFamily(tool_start="```tool_code", tool_end="\n```", call_style="tool_code")
+    )
+    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
+    pieces = [text[a:b] for a, b in itertools.pairwise([0, *places, len(text)])]
+    found, skipped = parts(family.splitter(Beginning()), list(text))
+    assert parts(family.splitter(Beginning()), pieces)[0] == found
+    assert sum(len(one) for _, one in found) + skipped == len(text)
