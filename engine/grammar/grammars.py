@@ -532,8 +532,8 @@ def _mark(mark: int | str | OptionalMarks) -> str:
 def _unsupported(field: str) -> str:
     works = (
         "a call can be forced only where the model writes it as JSON between tags "
-        '(<tool_call>{"name": …}</tool_call>) or as a message of its own, and this model writes '
-        "its calls in another way"
+        '(<tool_call>{"name": …}</tool_call>) or alone, or as a message of its own, and this model '
+        "writes its calls in another way"
     )
     if field == "constraint":
         return f"beside tools it needs a model whose calls can be forced: {works}"

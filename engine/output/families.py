@@ -19,7 +19,13 @@ from engine.output.channels import (
     read_turn,
     unquoted,
 )
-from engine.output.tag_splitters import JSON_OBJECT, PYTHON_LIST, BareCallSplitter, TagSplitter
+from engine.output.tag_splitters import (
+    BARE_NAME,
+    JSON_OBJECT,
+    PYTHON_LIST,
+    BareCallSplitter,
+    TagSplitter,
+)
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
@@ -275,10 +281,12 @@ class TagFamily:
 
     def call_frame(self, name: str) -> OutputFrame | None:
         """Return the marks around the arguments of a call; None if calls cannot be forced."""
+        quoted = json.dumps(name, ensure_ascii=False)
+        if self.call_style == LLAMA and BARE_NAME.fullmatch(name):
+            return OutputFrame((f'{{"name": {quoted}, "parameters": ',), ("}",))
         start, end = self.call_start_id, self._id_of(self.tool_end)
         if self.call_style != JSON_CALLS or start is None or end is None:
             return None
-        quoted = json.dumps(name, ensure_ascii=False)
         return OutputFrame((start, f'\n{{"name": {quoted}, "arguments": '), ("}\n", end))
 
     def saved(self) -> dict[str, object]:

@@ -159,6 +159,8 @@ SEPARATORS = " \t\r\n;"
 """What may stand between two calls, or before the first."""
 
 _NAME = r"[\w.-]{1,64}"
+BARE_NAME = re.compile(_NAME)
+"""Matches a name that such a call can have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,16 @@ def test_tool_choice_none_makes_a_call_impossible(tmp_path: Path) -> None:
     assert answer.text.startswith("Well. ")
 
 
+def test_a_required_call_needs_no_tags_where_the_model_writes_none(tmp_path: Path) -> None:
+    marker = '{# {"name": function name, "parameters": dictionary} #}'
+    script = ["Well", '{"name": ', '"add", "parameters": ', '{"a":', "4", "}", "}", "; more"]
+    stage = Stage(tmp_path, {"go": script}, plain=["<|python_tag|>"], template=TEMPLATE + marker)
+    wanted = ToolChoice("required")
+    answer = scripted_answer(stage, "go", tools=(ADD,), tool_choice=wanted, max_tokens=200)
+    check_call(answer, ADD)
+    assert answer.text == ""
+
+
 @pytest.mark.parametrize(
     ("tags", "marker"),
     [
