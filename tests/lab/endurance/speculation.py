@@ -2,8 +2,9 @@
 
 The demo model answers random prompts with random stops and options twice: token by token, and with
 guesses, right and wrong ones, that are always checked, alone and in a running batch. Every event
-has to be the same: tokens, text, likelihoods, the record of the stop, usage. At temperature 1
-without a seed the tokens must follow the same distribution, by a χ² test. Prints JSON.
+has to be the same: tokens, text, the record of the stop, usage, and likelihoods but for rounding.
+At temperature 1 without a seed the tokens must follow the same distribution, by a χ² test. Prints
+JSON.
 """
 
 import argparse
@@ -35,6 +36,7 @@ from engine.values.request import (
     ToolChoice,
     TraceLevel,
 )
+from tests.lab.endurance.mixture.judging import are_equal
 from tests.support.models.guessing import Eager, Foreseen, timeless
 
 DEMO = Path(__file__).parents[3] / "assets" / "demo-model"
@@ -234,7 +236,7 @@ async def compare(count: int, seed: int, draws_count: int) -> Outcome:
             outcome.guessed += last.speculation.guessed
             outcome.accepted += last.speculation.accepted
             outcome.tokens += last.usage.output_tokens
-            if _uncached(other) != _uncached(one):
+            if not are_equal(_uncached(one), _uncached(other)):
                 outcome.different.append(repr(request))
     outcome.p_value = await _distribution(plain, guessing, guesser, draws_count)
     await plain.aclose()
