@@ -80,7 +80,9 @@ class MlxBackend:
         self._tokenizer = tokenizer
         self._defaults = sampling.sampling_defaults(info.path)
         self.family = family = family_of(tokenizer, vocabulary, tool_format(tokenizer))
-        can_call = info.can_call_tools or bool(family.call_style and info.takes_tools)
+        can_call = info.can_call_tools or (
+            info.takes_tools and bool(family.call_style or family.has_headers)
+        )
         self.info = replace(info, longest_token_bytes=longest, can_call_tools=can_call)
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._constraints.compiler.learn_if_large()

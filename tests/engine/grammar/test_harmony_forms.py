@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from engine.errors import InvalidRequest
+from engine.inference.backend import BatchLimits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, ToolChoice
@@ -77,3 +78,13 @@ def test_a_raw_prompt_of_harmony_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidRequest, match="needs messages"):
         run(play())
+
+
+def test_a_model_that_writes_harmony_can_call_tools(tmp_path: Path) -> None:
+    """mlx-lm names no parser for it: its calls are messages with headers of their own."""
+    folders = [tmp_path / "harmony", tmp_path / "plain"]
+    stages = [harmony(folders[0], ["a"]), Stage(folders[1], {"go": ["a"]})]
+    loaded = [stage.load(stage.folder, limits=BatchLimits(64, 1 << 20, 4)) for stage in stages]
+    assert [model.info.can_call_tools for model in loaded] == [True, False]
+    for model in loaded:
+        model.close()

@@ -1,6 +1,7 @@
 """A stuck model is given up with its own answers; the other models go on. Slow is not stuck."""
 
 import asyncio
+import hashlib
 import math
 import threading
 import time
@@ -375,8 +376,9 @@ def test_a_thread_that_computes_is_seen_to_be_runnable_and_one_that_waits_is_not
     is_over = threading.Event()
 
     def compute() -> None:
+        block = bytes(1 << 20)
         while not is_over.is_set():
-            pass
+            hashlib.sha256(block)  # as MLX does, it computes without Python's lock
 
     for work, is_runnable in ((compute, True), (is_over.wait, False)):
         thread = threading.Thread(target=work)
