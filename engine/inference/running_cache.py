@@ -99,6 +99,11 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
 def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
     """Remove the last ``more[row]`` tokens of each row from all parts; one row loses none."""
+    if any(part.is_ordered for part in parts):
+        for part in parts:
+            part.prepare(right_padding=list(more))
+            part.finalize()
+        return
     paddings, removed = parts[0].left_padding.tolist(), mx.array(list(more))
     end, most = parts[0].size(), max(more)
     # A row of few tokens moves them all.
@@ -107,11 +112,6 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
     places = mx.array(
         [[*range(end - most, end - len(row)), *row] for row in sources],
     )[:, None, :, None]
-    if any(part.is_ordered for part in parts):
-        for part in parts:
-            part.prepare(right_padding=list(more))
-            part.finalize()
-        return
     moving = []
     for part in parts:
         part.note_moves(sources, counts)

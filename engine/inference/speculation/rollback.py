@@ -29,8 +29,8 @@ from engine.inference.running_cache import RunningKVCache, cut_rows
 _log = logging.getLogger(__name__)
 # If every row has this many empty places on its left, copying the block to remove them pays.
 _LEAST_EMPTY = 64
+# What the layers of one sequence were given in a pass takes at most so much memory.
 _MOST_REMEMBERED_BYTES = 64 << 20
-"""What the layers of one sequence were given in a pass takes at most so much memory."""
 _TRIED_TOKENS = 2
 # Modules whose products with their weights are remembered: they read each token by itself.
 _PRODUCTS = (nn.Linear, nn.QuantizedLinear)
