@@ -17,8 +17,10 @@ from engine.values.request import GenerationRequest
 _GAP = ("\n", "\n\n")
 _GAP_TOKENS = 2
 # Most processor time of all answers with a grammar of the client's own, for one step of the batch:
-# for one of them, and together. The streams of others wait meanwhile. Beyond half of it a step is
-# a long one, as the first step of many answers may be; a row of long steps is not.
+# for one of them, and together. The streams of others wait meanwhile. A step over draft tokens asks
+# a grammar once for each of them, so that an answer that has spent its own part asks no more; what
+# all have spent is known after the step. Beyond half of it a step is a long one, as the first step
+# of many answers may be; a row of long steps is not.
 _MAX_ANSWER_S, _MAX_STEP_S = 0.02, 0.04
 _MAX_LONG_STEPS = 2
 # An answer whose grammar takes longer than this for a token is not worth draft tokens.
@@ -171,7 +173,7 @@ class TokenConstraint:
         self._phase = ConstraintPhase.ANSWER
         if token_id in self._tokens.eos and self._matcher.is_accepting():
             self._phase = ConstraintPhase.ENDED
-        elif self.failure is None:
+        elif self._may_go_on():
             try:
                 with self._timed():
                     fits = self._matcher.consume_token(token_id)
@@ -188,7 +190,7 @@ class TokenConstraint:
 
     def only(self) -> int | None:
         """Return the only token that may come next; None where there may be several."""
-        if not self._is_decided:
+        if not self._is_decided or not self._may_go_on():
             return None
         if not self._forced:
             try:
@@ -284,6 +286,12 @@ class TokenConstraint:
     def is_costly(self) -> bool:
         """Whether the grammar has become slow to follow, as those become that are ambiguous."""
         return self.is_own and self.spent_s > _COSTLY_S
+
+    def _may_go_on(self) -> bool:
+        """Return whether the grammar may be asked; note a failure if it has spent its part."""
+        if self.is_own and self.spent_s > _MAX_ANSWER_S:
+            self.failure = self.failure or TOO_AMBIGUOUS
+        return self.failure is None
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:

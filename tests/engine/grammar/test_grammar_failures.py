@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,6 +125,41 @@ def test_of_the_answers_that_hold_up_a_step_together_the_costliest_end(
     assert schema.failure is None
     settle(answers)  # what was spent before does not count again
     assert sum(one.failure is not None for one in answers) == len(failed)
+
+
+class Asked(Following):
+    """A grammar that allows everything and counts how often it is asked."""
+
+    times = 0
+
+    def compute_ff_bytes(self) -> bytes:
+        self.times += 1
+        return b""
+
+    def is_accepting(self) -> bool:
+        return False
+
+    def consume_token(self, token_id: int) -> bool:
+        self.times += 1
+        return True
+
+
+@pytest.mark.parametrize(("is_own", "asked"), [(True, 0), (False, 2)])
+def test_within_a_step_a_grammar_that_has_spent_its_part_is_asked_no_more(
+    is_own: bool, asked: int
+) -> None:
+    tokens = SimpleNamespace(
+        eos=(2,), only_eos=b"\4", forced=lambda grammar: grammar.compute_ff_bytes()
+    )
+    grammar = Asked()
+    answer = TokenConstraint(grammar, tokens, ConstraintPhase.ANSWER, is_own=is_own)  # type: ignore[arg-type]
+    answer.spent_s = 0.021
+    answer.advance(7)
+    assert answer.only() is None
+    assert grammar.times == asked
+    assert (answer.failure is not None) == is_own
+    if is_own:
+        assert answer.allowed() == tokens.only_eos
 
 
 @pytest.fixture
