@@ -329,8 +329,9 @@ class Cards(QObject):
             self.show(self.wanted)
 
     async def finish(self) -> None:
-        """Stop reading."""
+        """Stop reading; what arrives from now on is not shown."""
         self._hub.gives_up.set()
+        self._hub = Hub()
         await finish_tasks(self)
 
     async def _read(self, name: str, hub: Hub) -> None:
@@ -522,10 +523,15 @@ class Finder(QObject):
         return next((offer for offer in self.offers if offer.name == name), None)
 
     async def finish(self) -> None:
-        """Cancel the requests to the hub, and wait for their end."""
+        """Cancel the requests to the hub, and wait for their end.
+
+        An answer may have arrived already. It is dropped: the list would choose a model, and begin
+        to read a card for a window that is being deleted.
+        """
         self._slow.stop()
         self._hub.gives_up.set()
         self._size_hub.gives_up.set()
+        self._hub, self._size_hub = Hub(), Hub()
         await self.cards.finish()
         await finish_tasks(self)
 
