@@ -50,7 +50,8 @@ from ui.records.conversations import ListOrder, Variant
 from ui.records.runs import Run
 from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
 from ui.server.server_switch import ServerSwitch
-from ui.window.other_windows import OtherWindows
+from ui.window.other_windows import OtherWindows, plain
+from ui.window.places import Places
 
 
 class ModelWindows(Protocol):
@@ -202,7 +203,7 @@ class ServerMenu(QObject):
         super().__init__(menu)
         self._switch = switch
         self.turn = add_entry(menu, "&Local Server On", self._turn, is_checked=False)
-        add_entry(menu, "&Server and Requests…", show_server, "Ctrl+Shift+R", works_everywhere=True)
+        add_entry(menu, "&Server and Requests", show_server, "Ctrl+Shift+R", works_everywhere=True)
         menu.addSeparator()
         agents.fill(menu.addMenu("&Copy Lines For"))
         switch.changed.connect(self._refresh)
@@ -218,7 +219,7 @@ class ServerMenu(QObject):
 class WindowMenu(QObject):
     """Fills the menu; it lists the windows again each time it is opened."""
 
-    def __init__(self, menu: QMenu) -> None:
+    def __init__(self, menu: QMenu, places: Places, others: OtherWindows) -> None:
         super().__init__(menu)
         self._menu = menu
         add = partial(add_entry, menu, works_everywhere=True)
@@ -227,6 +228,16 @@ class WindowMenu(QObject):
         self.zoom = add_entry(
             menu, "&Zoom" if sys.platform == "darwin" else "Ma&ximize", self._zoom
         )
+        menu.addSeparator()
+        places.fill(menu)
+        menu.addSeparator()
+        self._named = [
+            add("Stop &Inspector", others.show_inspector, "Ctrl+Shift+I", is_checked=False),
+            add("&Captured Answer", others.show_capture, "Ctrl+Shift+A", is_checked=False),
+            add("&Probe a Server", others.show_probe, "Ctrl+Shift+B", is_checked=False),
+            add("&Tool Servers", others.show_tool_servers, "Ctrl+Shift+L", is_checked=False),
+        ]
+        menu.addSeparator()
         self.to_front = add_entry(menu, "&Bring All to Front", self._bring_all)
         menu.addSeparator()
         self._listed: list[QAction] = []
@@ -237,6 +248,9 @@ class WindowMenu(QObject):
             self._menu.removeAction(entry)
             entry.deleteLater()
         front = front_window()
+        named = {plain(entry.text()): entry for entry in self._named}
+        for title, entry in named.items():
+            entry.setChecked(front is not None and front.windowTitle() == title)
         self._listed = [
             add_entry(
                 self._menu,
@@ -245,6 +259,7 @@ class WindowMenu(QObject):
                 is_checked=window is front,
             )
             for window in open_windows()
+            if window.windowTitle() not in named
         ]
         for entry in (self.minimize, self.zoom):
             entry.setEnabled(front is not None)
@@ -306,6 +321,7 @@ class EditMenu(QObject):
         workspace: Workspace,
         finding: FindingText,
         write_in: QPlainTextEdit,
+        copy_answer: Callable[[], object],
     ) -> None:
         super().__init__(menu)
         self._group = QUndoGroup(self)
@@ -317,6 +333,7 @@ class EditMenu(QObject):
         menu.addSeparator()
         self.cut = self._add(menu, "Cu&t", lambda: self._on_text("cut"), _KEYS.Cut)
         self.copy = self._add(menu, "&Copy", self._copy, _KEYS.Copy)
+        self.copy_answer = self._add(menu, "Copy the Last Ans&wer", copy_answer, "Ctrl+Shift+C")
         self.paste = self._add(menu, "&Paste", self._paste, _KEYS.Paste)
         self.paste_plain = self._add(
             menu, "Paste and &Match Style", self._paste_plain, "Ctrl+Shift+V"
@@ -531,7 +548,8 @@ class MainMenus(QObject):
         self._fill_conversation(bar.addMenu("&Conversation"))
         self._fill_view(bar.addMenu("&View"))
         self._fill_server(bar.addMenu("&Server"))
-        self.window = WindowMenu(bar.addMenu("&Window"))
+        places = Places(window.workspace, window.sidebar, window.chat, window.stop_panel, self)
+        self.window = WindowMenu(bar.addMenu("&Window"), places, window.others)
         self._fill_help(bar.addMenu("&Help"))
         self.conversation.order_wanted.connect(self._change_order)
         window.workspace.answering_changed.connect(self._refresh_stop)
@@ -548,8 +566,8 @@ class MainMenus(QObject):
         window = self._window
         add_entry(menu, "&New Conversation", window.new_conversation, _KEYS.New)
         add_entry(menu, "&Open Model Folder…", window.choosing_model.choose_folder, _KEYS.Open)
-        _add_everywhere(menu, "&Models…", window.others.show_models, "Ctrl+Shift+M")
-        _add_everywhere(menu, "&Find Models…", window.others.find_models, "Ctrl+Shift+F")
+        _add_everywhere(menu, "&Models", window.others.show_models, "Ctrl+Shift+M")
+        _add_everywhere(menu, "&Find Models", window.others.find_models, "Ctrl+Shift+F")
         menu.addSeparator()
         self.conversation.fill_file(menu)
         menu.addSeparator()
@@ -562,13 +580,16 @@ class MainMenus(QObject):
     def _fill_edit(self, menu: QMenu) -> None:
         window = self._window
         chat = window.chat
-        self.edit = EditMenu(menu, window.workspace, chat.finding, chat.composer.input)
+        field, copy_answer = chat.composer.input, chat.copy_last_answer
+        self.edit = EditMenu(menu, window.workspace, chat.finding, field, copy_answer)
         self.conversation.fill_edit(menu)
 
     def _fill_conversation(self, menu: QMenu) -> None:
         chat, sidebar = self._window.chat, self._window.sidebar
+        # Escape in the chat does the same, unless it closes something first.
         self.stop = add_entry(menu, "&Stop the Answer", chat.stop_answer, "Ctrl+.")
-        self.stop.setShortcuts([QKeySequence("Ctrl+."), QKeySequence(Qt.Key.Key_Escape)])
+        add_entry(menu, "&Write a Message", chat.focus_composer, "Ctrl+L")
+        add_entry(menu, "&Jump to Latest", chat.column.jump_to_latest, "Ctrl+J")
         menu.addSeparator()
         add_entry(menu, "Re&name…", sidebar.rename_current, "Ctrl+R")
         add_entry(menu, "&Delete", sidebar.delete_current, "Ctrl+Shift+Backspace")
@@ -579,7 +600,7 @@ class MainMenus(QObject):
         self.conversation.fill_conversation(menu)
 
     def _fill_view(self, menu: QMenu) -> None:
-        window, others = self._window, self._window.others
+        window = self._window
         column = window.sidebar
         sidebar = add_entry(
             menu, "&Conversations", window.toggle_sidebar, "Ctrl+B", is_checked=column.isVisible()
@@ -590,17 +611,10 @@ class MainMenus(QObject):
         panel.setText("&Stop Panel")
         panel.setShortcut("Ctrl+I")
         menu.addAction(panel)
-        _add_everywhere(menu, "Stop &Inspector…", others.show_inspector, "Ctrl+Shift+I")
+        menu.addSeparator()
         self.conversation.fill_view(menu)
-        add_entry(menu, "&Write a Message", window.chat.focus_composer, "Ctrl+L")
-        add_entry(menu, "&Jump to Latest", window.chat.column.jump_to_latest, "Ctrl+J")
         menu.addSeparator()
         AppearanceMenu(menu.addMenu("&Appearance"), window.preferences)
-        menu.addSeparator()
-        _add_everywhere(menu, "Capt&ured Answer…", others.show_capture, "Ctrl+Shift+A")
-        _add_everywhere(menu, "&Probe a Server…", others.show_probe, "Ctrl+Shift+B")
-        menu.addSeparator()
-        _add_everywhere(menu, "Too&l Servers…", others.show_tool_servers, "Ctrl+Shift+L")
 
     def _fill_server(self, menu: QMenu) -> None:
         window = self._window
@@ -612,6 +626,6 @@ class MainMenus(QObject):
 
     def _fill_help(self, menu: QMenu) -> None:
         others = self._window.others
-        _add_everywhere(menu, "&Keyboard Shortcuts…", others.show_shortcuts, "Ctrl+/")
+        _add_everywhere(menu, "&Keyboard Shortcuts", others.show_shortcuts, "Ctrl+/")
         action = add_entry(menu, "&About Fullstop", others.show_about)
         action.setMenuRole(QAction.MenuRole.AboutRole)

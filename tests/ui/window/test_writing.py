@@ -153,7 +153,7 @@ async def test_after_an_answer_was_stopped(window: MainWindow, scripted: Scripte
         by_keys(Qt.Key.Key_Period, modifiers.ControlModifier),
     ):
         await running(window, scripted)
-        window.sidebar.list.setFocus()
+        window.chat.column.setFocus()
         stop()
         assert scripted.cancelled == scripted.generations
         write(window)

@@ -37,8 +37,10 @@ from ui.kit.dialogs import ask_about_link, ask_text
 from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel, rescale
 from ui.kit.layouts import STRETCH, column, row
+from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX, current_theme
+from ui.kit.windows import in_reading_order
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
@@ -253,6 +255,37 @@ class ChatPanel(QWidget):
     def focus_composer(self) -> None:
         """Put the caret into the message field."""
         self.composer.input.setFocus()
+
+    @property
+    def messages(self) -> QWidget:
+        """The pane above the composer: the messages, two answers, or the greeting."""
+        return self._stack
+
+    def focus_messages(self) -> None:
+        """Move the keyboard to the messages, or to the first thing to try in an empty chat."""
+        shown = self._stack.currentWidget()
+        targets = [self.column] if shown is self.column else in_reading_order(self._stack)
+        for target in targets[:1]:
+            target.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """On Escape close the find bar, or else stop the answer; buttons of the header do not."""
+        focused = QApplication.focusWidget()
+        is_near = focused is not None and any(
+            part.isAncestorOf(focused) for part in (self._stack, self.composer)
+        )
+        if event.key() == Qt.Key.Key_Escape and is_near and self.finding.bar.isVisible():
+            self.finding.bar.put_away()
+        elif event.key() == Qt.Key.Key_Escape and is_near and self._workspace.current.is_running:
+            self.stop_answer()
+        else:
+            super().keyPressEvent(event)
+
+    def copy_last_answer(self) -> None:
+        """Copy the last answer as Markdown."""
+        answers = [m.run.text for m in self._workspace.current.conversation.messages if m.run]
+        if answers and answers[-1]:
+            copy_text(answers[-1])
 
     def take_typing(self, event: QKeyEvent) -> bool:
         """Type a key that no field handles into the composer; return whether it was typed."""

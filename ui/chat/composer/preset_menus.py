@@ -138,9 +138,6 @@ class PresetOffers(QListWidget):
             return False
         if not isinstance(event, QKeyEvent) or event.modifiers() != Qt.KeyboardModifier.NoModifier:
             return False
-        if event.type() == QEvent.Type.ShortcutOverride and event.key() == Qt.Key.Key_Escape:
-            event.accept()  # otherwise Escape would stop the running answer
-            return True
         return event.type() == QEvent.Type.KeyPress and self._take_key(event.key())
 
     def _take_key(self, key: int) -> bool:

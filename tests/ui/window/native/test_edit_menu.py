@@ -32,9 +32,9 @@ def entries(window: MainWindow, menu: str) -> dict[str, QAction]:
 
 async def test_the_edit_menu_has_what_a_desktop_has(window: MainWindow) -> None:
     edit = entries(window, "Edit")
-    assert list(edit)[:10] == [
-        "Undo", "Redo", "Cut", "Copy", "Paste", "Paste and Match Style", "Delete",
-        "Select All", "Find", "Search Conversations",
+    assert list(edit)[:11] == [
+        "Undo", "Redo", "Cut", "Copy", "Copy the Last Answer", "Paste", "Paste and Match Style",
+        "Delete", "Select All", "Find", "Search Conversations",
     ]  # fmt: skip
 
 

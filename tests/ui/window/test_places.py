@@ -1,0 +1,156 @@
+"""The keyboard goes to other conversations and panes, and Escape ends an answer only beside it."""
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
+
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, TextDelta, Timing, Usage
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from ui.kit.theme import Theme
+from ui.records.conversations import Conversation
+from ui.window.main_window import MainWindow
+
+
+@pytest.fixture
+def scripted() -> ScriptedEngine:
+    return ScriptedEngine()
+
+
+@pytest.fixture
+def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        window = main_window(scripted, theme)  # type: ignore[arg-type]
+        window.resize(1280, 900)
+        return window
+
+    return enter(lambda: opened(make(), is_in_front=True, scripted=scripted))
+
+
+def action(window: MainWindow, words: str) -> QAction:
+    """The entry of the menu bar with these words."""
+    entries = [one for one in window.findChildren(QAction) if one.text().replace("&", "") == words]
+    assert len(entries) == 1
+    return entries[0]
+
+
+def four(window: MainWindow) -> list[Conversation]:
+    """The list with four conversations, from its top."""
+    for title in ("d", "c", "b", "a"):
+        window.workspace.take_in(Conversation(title))
+    rows = window.sidebar.rows
+    listed = [rows.at(n) for n in range(rows.rowCount())]
+    return [one for one in listed if isinstance(one, Conversation)]
+
+
+async def test_the_keys_of_numbers_open_the_first_conversations_of_the_list(
+    window: MainWindow,
+) -> None:
+    listed = four(window)
+    for number in (3, 1, 2):
+        key = getattr(Qt.Key, f"Key_{number}")
+        QTest.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
+        await eventually(lambda n=number: window.workspace.current.conversation is listed[n - 1])
+    QTest.keyClick(window, Qt.Key.Key_9, Qt.KeyboardModifier.ControlModifier)
+    assert window.workspace.selected is listed[1]
+
+
+async def test_the_menu_names_the_conversations_that_the_numbers_open(window: MainWindow) -> None:
+    listed = four(window)
+    menu = action(window, "Go to Conversation").menu()
+    assert isinstance(menu, QMenu)
+    menu.aboutToShow.emit()
+    named = [one.text() for one in menu.actions() if one.isVisible()]
+    assert named == [one.title for one in listed]
+    menu.aboutToHide.emit()
+    assert all(one.isVisible() and one.shortcuts() for one in menu.actions())
+
+
+async def test_the_next_conversation_follows_the_list_and_after_the_last_comes_the_first(
+    window: MainWindow,
+) -> None:
+    listed = four(window)
+    window.workspace.open(listed[0])
+    await eventually(lambda: window.workspace.current.conversation is listed[0])
+    seen = []
+    for _ in listed:
+        action(window, "Next Conversation").trigger()
+        seen.append(window.workspace.selected)
+    assert seen == [*listed[1:], listed[0]]
+    action(window, "Previous Conversation").trigger()
+    assert window.workspace.selected is listed[-1]
+
+
+async def test_a_key_goes_through_the_panes_and_back(window: MainWindow) -> None:
+    window.stop_panel.show()
+    window.chat.focus_composer()
+    order: list[QWidget] = [window.stop_panel, window.sidebar, window.chat.messages]
+    for pane in order:
+        QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        assert pane.isAncestorOf(focused), pane
+    shift = Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_F6, shift)
+    assert window.sidebar.isAncestorOf(QApplication.focusWidget() or window)
+
+
+async def begun(window: MainWindow, scripted: ScriptedEngine) -> None:
+    window.workspace.send("Hello")
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(TextDelta("One"))
+    await eventually(lambda: bool(window.workspace.current.shown_run.text))  # type: ignore[union-attr]
+
+
+async def test_escape_ends_an_answer_in_the_field_and_the_messages_but_not_in_the_list(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await begun(window, scripted)
+    for elsewhere in (window.sidebar.list, window.chat.header.badge.name, window.sidebar.server):
+        elsewhere.setFocus()
+        QTest.keyClick(elsewhere, Qt.Key.Key_Escape)
+        assert scripted.cancelled == []
+    window.chat.column.setFocus()
+    QTest.keyClick(window.chat.column, Qt.Key.Key_Escape)
+    assert len(scripted.cancelled) == 1
+
+
+async def test_escape_closes_what_is_open_before_it_ends_the_answer(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await begun(window, scripted)
+    bar, field = window.chat.finding.bar, window.chat.composer.input
+    bar.begin("One")
+    field.setFocus()
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert bar.isHidden()
+    assert scripted.cancelled == []
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert len(scripted.cancelled) == 1
+
+
+async def test_the_last_answer_is_copied_by_a_key(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await begun(window, scripted)
+    scripted.say(Finished(StopInfo(StopKind.EOS, 2, text_offset=3), Usage(7, 0, 1), Timing()))
+    await eventually(lambda: not window.workspace.current.is_running)
+    modifiers = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
+    QTest.keyClick(window.chat.composer.input, Qt.Key.Key_C, modifiers)
+    assert QGuiApplication.clipboard().text() == "One"
+
+
+async def test_the_menu_of_views_holds_views_alone(window: MainWindow) -> None:
+    menu = action(window, "View").menu()
+    assert isinstance(menu, QMenu)
+    entries = [one.text().replace("&", "") for one in menu.actions() if one.text()]
+    assert entries == [
+        "Conversations",
+        "Stop Panel",
+        "Sort Conversations",
+        "Archived Conversations",
+        "Appearance",
+    ]
