@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -168,11 +168,22 @@ _ADDRESS_TYPES = {"http", "streamable-http", "streamablehttp", "streamable_http"
 _KNOWN = {"command", "args", "env", "cwd", "headers", "disabled", "type", "transport", *ADDRESSES}
 
 
-def servers_from(text: str) -> list[ToolServerConfig]:
-    """Return the servers in a pasted text or a file.
+@dataclass(frozen=True, slots=True)
+class ReadServers:
+    """The servers in a text.
 
-    Secrets are marked and still have their values, if the text has them.
+    Attributes:
+        servers: Those that can be used, at least one. Secrets are marked and still have their
+            values, if the text has them.
+        refused: Why the others cannot be used, a sentence for each.
     """
+
+    servers: list[ToolServerConfig]
+    refused: tuple[str, ...] = ()
+
+
+def servers_from(text: str) -> ReadServers:
+    """Return the servers in a pasted text or a file; comments and commas too many are allowed."""
     section, where = _section(_parsed(text))
     if not section:
         raise BadConfiguration(f"{where}: names no server. Add one, such as {_EXAMPLE}.")
@@ -181,7 +192,16 @@ def servers_from(text: str) -> list[ToolServerConfig]:
             f"{where}: names {len(section):,} servers. At most {_MOST_SERVERS} can be kept; "
             "remove some."
         )
-    return [_server(name, values, f"{where}.{name}") for name, values in section.items()]
+    servers: list[ToolServerConfig] = []
+    refused: list[str] = []
+    for name, values in section.items():
+        try:
+            servers.append(_server(name, values, f"{where}.{name}"))
+        except BadConfiguration as error:
+            refused.append(str(error))
+    if not servers:
+        raise BadConfiguration(" ".join(refused))
+    return ReadServers(servers, tuple(refused))
 
 
 def text_of(configs: Iterable[ToolServerConfig]) -> str:
@@ -207,7 +227,7 @@ def _parsed(text: str) -> Any:
     if stripped.startswith('"'):
         stripped = "{" + stripped.rstrip(",") + "}"
     try:
-        return parse_json(stripped)
+        return parse_json(_without_comments(stripped))
     except json.JSONDecodeError as error:
         raise BadConfiguration(
             f"Line {error.lineno}, column {error.colno}: this is not valid JSON. {_remedy(error)}"
@@ -216,13 +236,27 @@ def _parsed(text: str) -> Any:
         raise BadConfiguration("The JSON is nested too deeply, or a number is too long.") from error
 
 
+# A text in quotes, or what JSON for people has besides: comments, and a comma before a bracket.
+_COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
+_TEXT_OR_EXTRA = re.compile(
+    rf'"(?:[^"\\]|\\.)*+"|{_COMMENT}|,(?=(?:\s|{_COMMENT})*+[}}\]])', re.DOTALL
+)
+
+
+def _without_comments(text: str) -> str:
+    """Return a text as JSON; what is taken out leaves its room, so that places stay the same."""
+
+    def kept(match: re.Match[str]) -> str:
+        words = match[0]
+        return words if words.startswith('"') else re.sub(r"[^\n]", " ", words)
+
+    return _TEXT_OR_EXTRA.sub(kept, text)
+
+
 def _remedy(error: json.JSONDecodeError) -> str:
     rest = error.doc[error.pos :].lstrip()
-    before = error.doc[: error.pos].rstrip()
-    if rest[:1] in ("}", "]") and before.endswith(","):
-        return "Remove the comma before the closing bracket."
-    if rest.startswith(("//", "/*", "#")):
-        return "Remove the comment."
+    if rest.startswith("#"):
+        return "Remove the comment, or begin it with //."
     if rest.startswith(("'", "“", "”")):
         return "Put texts in straight double quotes."
     if not rest:
@@ -350,9 +384,13 @@ class ServersFile:
         if "".join(text.split()) == "".join(_EMPTY.split()):
             return []
         try:
-            return servers_from(text)
+            read = servers_from(text)
         except BadConfiguration as error:
             return self._set_aside(str(error))
+        if read.refused:
+            self._set_aside(" ".join(read.refused))
+            self.save(read.servers)
+        return read.servers
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:
         """Write the servers; secrets are not in the file."""
@@ -383,8 +421,8 @@ def claude_desktop_file(home: Path | None = None, platform: str = sys.platform) 
     return folder / "Claude" / "claude_desktop_config.json"
 
 
-def claude_desktop_servers(path: Path) -> list[ToolServerConfig]:
-    """Return the servers of Claude Desktop's file, all of them switched off."""
+def claude_desktop_servers(path: Path) -> ReadServers:
+    """Return the servers of Claude Desktop's file."""
     try:
         text = read_bounded(path).decode("utf-8")
     except FileNotFoundError as error:

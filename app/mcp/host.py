@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.mcp.configuration import (
     BadConfiguration,
+    ReadServers,
     ServersFile,
     checked,
     claude_desktop_file,
@@ -25,7 +26,7 @@ from app.settings.keychain import ToolSecrets
 from engine import size_in_words
 from engine.files.causes import os_cause
 from ui.records.tools import NamedValue, ServerStage, ServerState, ToolInfo, ToolServerConfig
-from ui.tools.tool_host import OnProgress, ToolsRefused
+from ui.tools.tool_host import AddedServers, OnProgress, ToolsRefused
 
 # Converts a tool server's answers to text for the model and the person, within a limit.
 
@@ -158,11 +159,11 @@ class ServerRoom:
             if kept != configs:
                 await asyncio.to_thread(self._file.save, kept)
 
-    async def add_text(self, text: str) -> list[str]:
+    async def add_text(self, text: str) -> AddedServers:
         """Add the servers of a pasted JSON, switched off."""
         return await self._add(servers_from(text))
 
-    async def import_claude_desktop(self, path: Path) -> list[str]:
+    async def import_claude_desktop(self, path: Path) -> AddedServers:
         """Add the servers of Claude Desktop, switched off."""
         return await self._add(await asyncio.to_thread(claude_desktop_servers, path))
 
@@ -258,17 +259,17 @@ class ServerRoom:
             session.version,
         )
 
-    async def _add(self, configs: Iterable[ToolServerConfig]) -> list[str]:
+    async def _add(self, read: ReadServers) -> AddedServers:
         names: list[str] = []
         async with self._changing:
             together = dict(self._configs)
-            for config in configs:
+            for config in read.servers:
                 name = _free_name(config.name, together)
                 off = replace(config, name=name, is_on=False)
                 together[name] = await asyncio.to_thread(self._without_secrets, off, "")
                 names.append(name)
             await self._take(together)
-        return names
+        return AddedServers(tuple(names), read.refused)
 
     async def _take(self, configs: dict[str, ToolServerConfig]) -> None:
         await asyncio.to_thread(self._file.save, configs.values())
@@ -443,11 +444,11 @@ class ToolServers:
         self._thread = threading.Thread(target=self._run, name="fullstop-tools", daemon=True)
         self._thread.start()
 
-    async def add_text(self, text: str) -> list[str]:
+    async def add_text(self, text: str) -> AddedServers:
         """Add the servers of a pasted JSON, switched off."""
         return await self._do(lambda room: room.add_text(text))
 
-    async def import_claude_desktop(self) -> list[str]:
+    async def import_claude_desktop(self) -> AddedServers:
         """Add the servers of Claude Desktop, switched off."""
         return await self._do(lambda room: room.import_claude_desktop(self._claude_file))
 

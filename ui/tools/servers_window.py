@@ -27,7 +27,7 @@ from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.records.tools import ServerStage, ServerState
 from ui.tools.server_dialogs import PasteDialog, ServerForm
-from ui.tools.tool_host import ToolsRefused, no_tools_words, stage_words
+from ui.tools.tool_host import AddedServers, ToolsRefused, no_tools_words, stage_words
 from ui.tools.toolbox import Toolbox
 
 
@@ -302,11 +302,15 @@ class ToolServersWindow(OwnWindow):
     async def _import(self) -> None:
         self._tell_added(await self._toolbox.host.import_claude_desktop())
 
-    def _tell_added(self, names: list[str]) -> None:
-        servers = counted(len(names), "server")
-        self._say(f"Added {servers}, switched off: {', '.join(names)}.")
+    def _tell_added(self, added: AddedServers) -> None:
+        servers = counted(len(added.names), "server")
+        words = [f"Added {servers}, switched off: {', '.join(added.names)}."]
+        if added.refused:
+            others = counted(len(added.refused), "other")
+            words.append(f"{others} cannot be used. {' '.join(added.refused)}")
+        self._say(" ".join(words))
         self._refresh()
-        self._choose(names[0])
+        self._choose(added.names[0])
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self._say("")

@@ -5,6 +5,7 @@ Knows no Qt.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine import Tool, counted
@@ -18,6 +19,19 @@ OnProgress = Callable[[float, float | None, str], None]
 
 class ToolsRefused(Exception):
     """An action failed; the message says why and what to do, in whole sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedServers:
+    """What became of the servers in a JSON.
+
+    Attributes:
+        names: Those that were added, at least one; their names may have got a number.
+        refused: Why others cannot be used, a sentence for each.
+    """
+
+    names: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
 
 class ToolHost(Protocol):
@@ -37,15 +51,15 @@ class ToolHost(Protocol):
     def begin(self) -> None:
         """Read the list of servers in the background, without starting any."""
 
-    async def add_text(self, text: str) -> list[str]:
-        """Add the servers of an ``mcpServers`` JSON, switched off; return their names.
+    async def add_text(self, text: str) -> AddedServers:
+        """Add those servers of an ``mcpServers`` JSON that can be used, switched off.
 
         Raises:
-            ToolsRefused: The text cannot be used; no server was added.
+            ToolsRefused: The text, or each server in it, cannot be used; none was added.
         """
 
-    async def import_claude_desktop(self) -> list[str]:
-        """Add the servers of Claude Desktop's file, switched off; return their names.
+    async def import_claude_desktop(self) -> AddedServers:
+        """Add the servers of Claude Desktop's file, switched off.
 
         Raises:
             ToolsRefused: There is no such file, or it cannot be used.

@@ -8,6 +8,7 @@ import pytest
 
 from app.mcp.configuration import (
     BadConfiguration,
+    ReadServers,
     ServersFile,
     claude_desktop_file,
     servers_from,
@@ -26,10 +27,10 @@ def test_a_program_and_an_address_are_read() -> None:
       "files": {"command": "npx", "args": ["-y", "s"], "env": {"LEVEL": "1"}, "cwd": "/tmp"},
       "web": {"type": "http", "url": "https://e.org/mcp", "headers": {"X-Team": "a"},
               "disabled": true}}}"""
-    [older] = servers_from('{"a": {"type": "sse", "url": "https://e.org/sse"}}')
+    [older] = servers_from('{"a": {"type": "sse", "url": "https://e.org/sse"}}').servers
     assert older == ToolServerConfig("a", url="https://e.org/sse", is_sse=True, is_on=True)
-    assert servers_from(text_of([older])) == [older]
-    files, web = servers_from(text)
+    assert servers_from(text_of([older])).servers == [older]
+    files, web = servers_from(text).servers
     assert files == ToolServerConfig(
         "files", "npx", ("-y", "s"), (NamedValue("LEVEL", "1"),), "/tmp", is_on=True
     )
@@ -46,10 +47,12 @@ def test_a_program_and_an_address_are_read() -> None:
         f'{{"a": {{{PROGRAM}}}}}',
         f'"a": {{{PROGRAM}}},',
         f'\ufeff  {{"mcpServers": {{"a": {{{PROGRAM}}}}}}}\n',
+        f'// mine\n{{"mcpServers": {{"a": {{{PROGRAM}, /* "b": 1 }}\n */ }}, // last\n}}, }}',
     ],
 )
 def test_every_common_form_of_servers_is_read(text: str) -> None:
-    assert servers_from(text) == [ToolServerConfig("a", "npx", ("-y", "some-server"), is_on=True)]
+    server = ToolServerConfig("a", "npx", ("-y", "some-server"), is_on=True)
+    assert servers_from(text) == ReadServers([server])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_every_common_form_of_servers_is_read(text: str) -> None:
 )
 def test_a_value_that_looks_like_a_secret_is_marked_and_not_written(name: str, value: str) -> None:
     entry = {"command": "x", "env": {name: value, "PORT": "80"}}
-    [server] = servers_from(json.dumps({"mcpServers": {"a": entry}}))
+    [server] = servers_from(json.dumps({"mcpServers": {"a": entry}})).servers
     assert [one.is_secret for one in server.env] == [True, False]
     assert value not in text_of([server])
     assert json.loads(text_of([server]))["mcpServers"]["a"]["env"]["PORT"] == "80"
@@ -72,7 +75,7 @@ def test_a_value_that_looks_like_a_secret_is_marked_and_not_written(name: str, v
 
 def test_unknown_fields_of_other_apps_are_kept_and_never_used() -> None:
     text = f'{{"mcpServers": {{"a": {{{PROGRAM}, "autoApprove": ["*"], "timeout": 5}}}}}}'
-    again = json.loads(text_of(servers_from(text)))["mcpServers"]["a"]
+    again = json.loads(text_of(servers_from(text).servers))["mcpServers"]["a"]
     assert (again["autoApprove"], again["timeout"]) == (["*"], 5)
 
 
@@ -80,10 +83,10 @@ def test_unknown_fields_of_other_apps_are_kept_and_never_used() -> None:
     ("text", "said"),
     [
         ("", "The text is empty."),
-        ('{"mcpServers": {"a": {"command": "x",}}}', "Remove the comma before the closing"),
         ("{'mcpServers': {}}", "Put texts in straight double quotes."),
         ('{"mcpServers": {"a": {"command": "x"}', "The end is missing"),
-        ('{"mcpServers": {} // none', "Remove the comment."),
+        ('{"mcpServers": {} # none', "Remove the comment, or begin it with //."),
+        ('{ // first\n /* two\n lines */ "mcpServers" {}}', "Line 3, column 24: this is not"),
         ("[]", "must be a JSON object"),
         ('{"mcpServers": {}}', "names no server"),
         ('{"mcpServers": []}', "mcpServers: must be an object"),
@@ -125,6 +128,37 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path: Path) -> None:
     assert "7" in kept.read_text()
 
 
+def test_a_comment_is_only_what_is_outside_of_texts() -> None:
+    [server] = servers_from('{"a": {"url": "https://e.org//x", "headers": {"X": ",]/*"}}}').servers
+    assert server.url == "https://e.org//x"
+    assert server.headers[0].value == ",]/*"
+    [server] = servers_from('{"a": {"command": "x", "args": ["a", /* b */ "c" /* d */]}}').servers
+    assert server.args == ("a", "c")
+
+
+def test_what_can_be_used_of_a_pasted_json_is_added_and_the_rest_named(served: Served) -> None:
+    text = """{"mcpServers": {
+        "good": {"command": "x"}, "both": {"url": "http://h", "command": "x"}, "none": {}}}"""
+    added = served.do(served.host.add_text(text))
+    assert added.names == ("good",)
+    both, none = added.refused
+    assert 'mcpServers.both: has both "command" and "url"' in both
+    assert 'mcpServers.none: needs "command" (a program) or "url".' in none
+    with pytest.raises(ToolsRefused, match=r"mcpServers\.a: needs .* mcpServers\.b: must be"):
+        served.do(served.host.add_text('{"mcpServers": {"a": {}, "b": 1}}'))
+
+
+def test_one_wrong_server_in_the_file_loses_no_other(tmp_path: Path) -> None:
+    file = ServersFile(tmp_path)
+    file.path.write_text('{"mcpServers": {"a": {"command": 7}, "b": {"command": "x"}}}')
+    [kept] = file.load()
+    assert kept.name == "b"
+    assert "mcpServers.a.command: must be a text" in file.notice
+    assert [one.name for one in ServersFile(tmp_path).load()] == ["b"]
+    [aside] = tmp_path.glob("tool-servers.json.broken-*")
+    assert '"a"' in aside.read_text()
+
+
 def test_claude_desktops_file_is_found_on_each_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,14 +174,14 @@ def test_a_pasted_or_imported_server_is_off_and_replaces_nothing(served: Served)
     code = f"open({str(marker)!r}, 'w')"
     entry = {"command": sys.executable, "args": ["-c", code]}
     text = json.dumps({"mcpServers": {"tool": entry}})
-    assert served.do(served.host.add_text(text)) == ["tool"]
+    assert served.do(served.host.add_text(text)).names == ("tool",)
     (served.folder / "claude.json").write_text(text)
-    assert served.do(served.host.import_claude_desktop()) == ["tool 2"]
+    assert served.do(served.host.import_claude_desktop()).names == ("tool 2",)
     served.do(served.host.ready(["tool", "tool 2"]))
     assert [served.state(name).stage for name in ("tool", "tool 2")] == [ServerStage.OFF] * 2
     assert not marker.exists()
-    with pytest.raises(ToolsRefused, match="Remove the comma"):
-        served.do(served.host.add_text('{"mcpServers": {"x": {"command": "y"},}}'))
+    with pytest.raises(ToolsRefused, match="straight double quotes"):
+        served.do(served.host.add_text("{'mcpServers': {}}"))
     assert [one.name for one in served.host.servers] == ["tool", "tool 2"]
 
 

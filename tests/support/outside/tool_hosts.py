@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.kept import preferences_state
 from ui.records.tools import ServerStage, ServerState, ToolInfo, ToolServerConfig, ToolsInUse
-from ui.tools.tool_host import OnProgress, ToolsRefused
+from ui.tools.tool_host import AddedServers, OnProgress, ToolsRefused
 from ui.tools.toolbox import Toolbox
 
 ADD = ToolInfo(
@@ -36,11 +36,11 @@ class NoTools:
     def begin(self) -> None:
         """There is nothing to read."""
 
-    async def add_text(self, text: str) -> list[str]:
+    async def add_text(self, text: str) -> AddedServers:
         """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
-    async def import_claude_desktop(self) -> list[str]:
+    async def import_claude_desktop(self) -> AddedServers:
         """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
