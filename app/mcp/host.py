@@ -6,9 +6,11 @@ import binascii
 import contextlib
 import json
 import logging
+import math
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -114,6 +116,24 @@ if TYPE_CHECKING:
     from app.mcp.session import ServerSession
 
 START_TIME_OUT_S = 60.0
+# A server that died is started again after each of these pauses; then a person has to do it.
+RESTART_PAUSES_S = (1.0, 5.0, 20.0)
+# One that has run for so long is given all of them again.
+_STEADY_S = 120.0
+
+
+@dataclass(slots=True)
+class _Restart:
+    """How a server that died is started again."""
+
+    count: int = 0
+    problem: str = ""
+    ready_at_s: float = -math.inf
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        return self.task is not None
 
 
 class ServerRoom:
@@ -126,6 +146,7 @@ class ServerRoom:
         call_time_out_s: Callable[[], float],
         changed: Callable[[], None],
         start_time_out_s: float = START_TIME_OUT_S,
+        restart_pauses_s: Sequence[float] = RESTART_PAUSES_S,
     ) -> None:
         self._file = file
         self._secrets = secrets
@@ -137,6 +158,8 @@ class ServerRoom:
         self._problems: dict[str, str] = {}
         self._changing = asyncio.Lock()
         self._starting: dict[str, asyncio.Lock] = {}
+        self._restart_pauses_s = restart_pauses_s
+        self._restarts: dict[str, _Restart] = {}
 
     @property
     def notice(self) -> str:
@@ -237,7 +260,8 @@ class ServerRoom:
         return session
 
     async def end(self) -> None:
-        await asyncio.gather(*(self._end(name) for name in list(self._sessions)))
+        names = {*self._sessions, *self._restarts}
+        await asyncio.gather(*(self._end(name) for name in names))
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -247,10 +271,14 @@ class ServerRoom:
             problem = self._problems.get(config.name, "")
             idle = ServerStage.STOPPED if config.is_on else ServerStage.OFF
             return ServerState(config, ServerStage.FAILED if problem else idle, problem)
+        stage, problem = session.stage, session.problem
+        restart = self._restarts.get(config.name)
+        if restart is not None and restart.is_under_way and stage is not ServerStage.READY:
+            stage, problem = ServerStage.RESTARTING, restart.problem
         return ServerState(
             config,
-            session.stage,
-            session.problem,
+            stage,
+            problem,
             session.tools,
             session.resources,
             session.prompts,
@@ -315,6 +343,10 @@ class ServerRoom:
         session, config = self._sessions.get(name), self._configs.get(name)
         if config is None or not config.is_on or name in self._problems:
             return
+        restart = self._restarts.get(name)
+        if restart is not None and restart.is_under_way and restart.task is not None:
+            await asyncio.wait({restart.task})
+            return
         if session is not None and session.stage is ServerStage.FAILED:
             return  # a person starts it again
         await self._started(name)
@@ -342,13 +374,43 @@ class ServerRoom:
                     start_time_out_s=self._start_time_out_s,
                     call_time_out_s=self._call_time_out_s,
                     changed=self._tell,
+                    died=partial(self._begin_restart, name),
                     log=ServerLog() if session is None else session.log,
                 )
                 self._tell()
             await session.settled()
 
+    def _begin_restart(self, name: str) -> None:
+        """Begin to start a server again that died by itself."""
+        restart = self._restarts.setdefault(name, _Restart())
+        now = asyncio.get_running_loop().time()
+        if now - restart.ready_at_s > _STEADY_S:
+            restart.count = 0
+        if not restart.is_under_way and restart.count < len(self._restart_pauses_s):
+            restart.problem = self._sessions[name].problem
+            restart.task = asyncio.create_task(self._restart(name, restart))
+
+    async def _restart(self, name: str, restart: "_Restart") -> None:
+        session = self._sessions.get(name)
+        if session is not None:
+            await session.gone()
+        while restart.count < len(self._restart_pauses_s):
+            self._tell()
+            await asyncio.sleep(self._restart_pauses_s[restart.count])
+            restart.count += 1
+            await self._started(name)
+            session = self._sessions.get(name)
+            if session is None or session.stage is ServerStage.READY:
+                break
+        restart.ready_at_s = asyncio.get_running_loop().time()
+        restart.task = None
+        self._tell()
+
     async def _end(self, name: str) -> None:
         self._problems.pop(name, None)
+        restart = self._restarts.pop(name, None)
+        if restart is not None and restart.task is not None:
+            restart.task.cancel()
         session = self._sessions.pop(name, None)
         if session is not None:
             await session.end()
@@ -396,6 +458,7 @@ class ToolServers:
         secrets: ToolSecrets | None = None,
         claude_file: Path | None = None,
         start_time_out_s: float = START_TIME_OUT_S,
+        restart_pauses_s: Sequence[float] = RESTART_PAUSES_S,
     ) -> None:
         self._folder = folder
         self._call_time_out_s = call_time_out_s
@@ -403,6 +466,7 @@ class ToolServers:
         self._secrets = secrets or ToolSecrets(folder)
         self._claude_file = claude_file or claude_desktop_file()
         self._start_time_out_s = start_time_out_s
+        self._restart_pauses_s = restart_pauses_s
         self._listeners: list[Callable[[], None]] = []
         self._servers: tuple[ServerState, ...] = ()
         self._notice = ""
@@ -440,6 +504,7 @@ class ToolServers:
             self._call_time_out_s,
             self._tell_soon,
             self._start_time_out_s,
+            self._restart_pauses_s,
         )
         self._thread = threading.Thread(target=self._run, name="fullstop-tools", daemon=True)
         self._thread.start()

@@ -235,6 +235,7 @@ class ServerSession:
         start_time_out_s: float,
         call_time_out_s: Callable[[], float],
         changed: Callable[[], None],
+        died: Callable[[], None],
         log: ServerLog,
     ) -> None:
         self.config = config
@@ -250,6 +251,7 @@ class ServerSession:
         self._start_time_out_s = start_time_out_s
         self._call_time_out_s = call_time_out_s
         self._tell = changed
+        self._tell_died = died
         self._client: Client | None = None
         self._words = SessionWords(config, log)
         self._ended = asyncio.Event()
@@ -261,6 +263,10 @@ class ServerSession:
     async def settled(self) -> None:
         """Wait until it is ready or has failed."""
         await self._settled.wait()
+
+    async def gone(self) -> None:
+        """Wait until it has ended by itself, with its processes."""
+        await asyncio.wait({self._task})
 
     async def end(self) -> None:
         """End it, and wait until its processes are gone."""
@@ -363,9 +369,7 @@ class ServerSession:
                 self._tell()
                 await self._stay(client)
                 self._client = None
-                self.stage = ServerStage.STOPPED
-                if not self._wants_end:
-                    self._fail(self._words.ended)
+                self._fail(self._words.ended)
         except TimeoutError:
             limit = f"{self._start_time_out_s:g} s"
             self._fail(f"{self._words.name} was not ready within {limit}.{self._words.last_words}")
@@ -446,20 +450,24 @@ class ServerSession:
         elif "list_changed" in str(getattr(message, "method", "")):
             self._list_again.set()
 
-    def _note_end(self, why: str) -> None:
+    def _note_end(self, why: str, breaks_limits: bool) -> None:
         self._words.exit_words = why
-        if self.stage is ServerStage.READY and not self._wants_end:
+        if self.stage is ServerStage.READY:
             # Nobody is to be asked about its tools while its processes are being ended.
-            self.stage, self.problem = ServerStage.FAILED, self._words.ended
+            self._fail(self._words.ended, has_died=not breaks_limits)
         self._ended.set()
         self._tell()
 
-    def _fail(self, words: str) -> None:
+    def _fail(self, words: str, *, has_died: bool = True) -> None:
         if self._wants_end:
             self.stage = ServerStage.STOPPED
             return
+        was_ready = self.stage is ServerStage.READY
+        if self.problem != words:
+            _log.warning("%s", words)
         self.stage, self.problem = ServerStage.FAILED, words
-        _log.warning("%s", words)
+        if was_ready and has_died:
+            self._tell_died()
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

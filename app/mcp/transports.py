@@ -199,7 +199,7 @@ class ProgramTransport:
         env: Mapping[str, str],
         cwd: str,
         log: ServerLog,
-        ended: Callable[[str], None],
+        ended: Callable[[str, bool], None],
     ) -> None:
         self._command = command
         self._args = args
@@ -333,19 +333,19 @@ class ProgramTransport:
 
     def _kill(self, why: str) -> None:
         """Kill a program that breaks the limits."""
-        self._end(why)
+        self._end(why, breaks_limits=True)
         if self._process is not None:
             self._below += descendants(self._process.pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _end(self, why: str) -> None:
-        """Report once why the program ended."""
+    def _end(self, why: str, *, breaks_limits: bool = False) -> None:
+        """Report once why the program ended, and whether it did not end by itself."""
         if not self._has_ended:
             self._has_ended = True
             self._log.end_line()
             self._log.add(f"— {why} —")
-            self._tell_ended(why)
+            self._tell_ended(why, breaks_limits)
 
     async def _take_line(self, line: bytes) -> None:
         if not line.strip():

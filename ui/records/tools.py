@@ -78,12 +78,17 @@ class ToolServerConfig:
 
 
 class ServerStage(StrEnum):
-    """The state of a server. ``STOPPED`` ones are switched on, and start when they are needed."""
+    """The state of a server.
+
+    ``STOPPED`` ones are switched on, and start when they are needed. ``RESTARTING`` ones died, and
+    are started again soon; ``FAILED`` ones wait for a person.
+    """
 
     OFF = "off"
     STOPPED = "stopped"
     STARTING = "starting"
     READY = "ready"
+    RESTARTING = "restarting"
     FAILED = "failed"
 
 
@@ -168,7 +173,7 @@ class ServerState:
     Attributes:
         config: How it is reached; without the values of secrets.
         stage: Its stage.
-        problem: Why it failed, as whole sentences; empty if it did not.
+        problem: Why it failed or died, as whole sentences; empty if it did not.
         tools: The tools that the model may call.
         resources: The resources that can be read and attached.
         prompts: The prompts that it offers.

@@ -133,6 +133,7 @@ _SHORT_STAGES = {
     ServerStage.STOPPED: "on",
     ServerStage.STARTING: "starting…",
     ServerStage.READY: "running",
+    ServerStage.RESTARTING: "starting again…",
     ServerStage.FAILED: "failed",
 }
 

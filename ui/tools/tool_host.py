@@ -92,7 +92,10 @@ class ToolHost(Protocol):
         """End a server and start it again."""
 
     async def ready(self, names: Sequence[str]) -> None:
-        """Start those servers that are switched on, and wait until each is ready or has failed."""
+        """Start those servers that are switched on, and wait until each is ready or has failed.
+
+        One that died is started again by itself a few times; one that failed waits for ``restart``.
+        """
 
     async def call(
         self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
@@ -180,6 +183,8 @@ def stage_words(server: ServerState) -> str:
             return "starting…"
         case ServerStage.READY:
             return f"running, {counted(len(server.tools), 'tool')}"
+        case ServerStage.RESTARTING:
+            return f"{server.problem} It is started again…"
         case ServerStage.FAILED:
             return server.problem
 
@@ -189,7 +194,7 @@ def no_tools_words(server: ServerState) -> str:
     match server.stage:
         case ServerStage.OFF:
             return "Its tools are listed here once it is switched on."
-        case ServerStage.STOPPED | ServerStage.STARTING:
+        case ServerStage.STOPPED | ServerStage.STARTING | ServerStage.RESTARTING:
             return "Its tools are listed here once it has started."
         case ServerStage.READY:
             return "It offers no tools."

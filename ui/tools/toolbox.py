@@ -1,12 +1,14 @@
 """The tool servers, and the tools that a person allowed for all conversations. Main thread."""
 
+import contextlib
+
 from PySide6.QtCore import QObject, Signal
 
 from engine import Tool
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.tools import ServerState, ToolInfo, approval_of
-from ui.tools.tool_host import ToolHost, engine_tools, named, tools_in_use
+from ui.tools.tool_host import ToolHost, ToolsRefused, engine_tools, named, tools_in_use
 
 
 class Toolbox(QObject):
@@ -53,6 +55,11 @@ class Toolbox(QObject):
     def offered_to(self, conversation: Conversation) -> tuple[Tool, ...]:
         """Return the tools that a conversation's model may call: those of running servers."""
         return engine_tools(named(tools_in_use(self.servers, conversation.tools)))
+
+    async def restart(self, server: str) -> None:
+        """End a server and start it again; how that went is in ``servers``."""
+        with contextlib.suppress(ToolsRefused):  # the program is ending
+            await self.host.restart(server)
 
     def is_allowed(self, tool: ToolInfo) -> bool:
         """Return whether a tool may run in every conversation without asking."""

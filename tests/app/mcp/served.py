@@ -38,7 +38,12 @@ class Served:
             most_result_bytes=2_000,
             secrets=ToolSecrets(folder, no_keychain),
             claude_file=folder / "claude.json",
+            restart_pauses_s=(),
         )
+
+    def restart_after(self, *pauses_s: float) -> None:
+        """Have servers that die started again; to be called before the first one is added."""
+        self.host._restart_pauses_s = pauses_s
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.runner.run(asyncio.wait_for(work, 120))

@@ -47,7 +47,7 @@ from ui.records.conversations import ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
 from ui.records.store import StoreProblem, words_of
-from ui.records.tools import Decision, PromptInfo, ResourceInfo
+from ui.records.tools import Decision, PromptInfo, ResourceInfo, ServerStage
 from ui.tools.tool_host import ToolsRefused, chip_words
 from ui.tools.toolbox import Toolbox
 
@@ -81,9 +81,11 @@ class ToolsInChat(QObject):
 
     Signals:
         servers_wanted: A person wants to see the window of tool servers.
+        lost_changed: Other servers than before wait to be started again; carries their names.
     """
 
     servers_wanted = Signal()
+    lost_changed = Signal(object)
 
     def __init__(
         self,
@@ -97,6 +99,7 @@ class ToolsInChat(QObject):
         self._toolbox = toolbox
         self._composer = composer
         self._dialogs_on = parent
+        self._lost: frozenset[str] = frozenset()
         self._card = Card(self._make_popover, self)
         composer.tools.clicked.connect(self.pop_up)
         toolbox.changed.connect(self._refresh)
@@ -130,6 +133,9 @@ class ToolsInChat(QObject):
         message = view.message
         view.calls.decided.connect(self._decide)
         view.calls.continue_wanted.connect(lambda: self._continue(message))
+        view.calls.restart_wanted.connect(self._restart)
+        view.calls.show_lost(self._lost)
+        self.lost_changed.connect(view.calls.show_lost)
 
     def _decide(self, call_id: str, decision: Decision) -> None:
         """Allow or deny a call, and focus the composer, because the buttons disappear."""
@@ -144,7 +150,16 @@ class ToolsInChat(QObject):
         """Wait until servers have started and resources are read."""
         await finish_tasks(self)
 
+    def _restart(self, server: str) -> None:
+        start_task(self, self._toolbox.restart(server), "restart a tool server")
+        self._composer.input.setFocus()  # the button disappears
+
     def _refresh(self) -> None:
+        servers = self._toolbox.servers
+        lost = frozenset(one.name for one in servers if one.stage is ServerStage.FAILED)
+        if lost != self._lost:
+            self._lost = lost
+            self.lost_changed.emit(lost)
         choice = self._workspace.current.conversation.tools
         self._composer.show_tools(*chip_words(self._toolbox.servers, choice))
 

@@ -233,9 +233,11 @@ class ToolCard(QFrame):
 
     Signals:
         decided: The person allowed or denied the call; carries the ``Decision``.
+        restart_wanted: The person wants its server to be started again; carries the server's name.
     """
 
     decided = Signal(object)
+    restart_wanted = Signal(str)
 
     def __init__(self, name: str, arguments: str) -> None:
         super().__init__()
@@ -244,6 +246,7 @@ class ToolCard(QFrame):
         self._arguments = arguments
         self._whole = ""
         self.permission: PermissionRow | None = None
+        self.restart: QPushButton | None = None
         self._badge = IconBadge(_ICON_PX)
         self._said = ElidedLabel("")
         self._said.setProperty("role", "muted")
@@ -337,6 +340,17 @@ class ToolCard(QFrame):
         self.whole.setVisible(not fits_card(whole))
         self._show_text()
 
+    def show_lost(self, server: str) -> None:
+        """Offer to start the server of the call again; "" if it runs, or is started by itself."""
+        if server and self.restart is None:
+            self.restart = QPushButton(f"Restart “{server}”")
+            self.restart.setAccessibleName(f"Restart the tool server {server}")
+            self.restart.setAutoDefault(False)
+            self.restart.clicked.connect(lambda: self.restart_wanted.emit(server))
+            self._column.addLayout(row(self.restart, STRETCH))
+        if self.restart is not None:
+            self.restart.setVisible(bool(server))
+
     def searched_parts(self) -> list[SearchedPart]:
         """Return the name, the arguments and the result, for the search."""
         result = SearchedText(
@@ -413,16 +427,20 @@ class ToolCards(QWidget):
     Signals:
         decided: The person allowed or denied a call; carries its id and the ``Decision``.
         continue_wanted: The person allows more calls than the limit.
+        restart_wanted: The person wants a server to be started again; carries its name.
     """
 
     decided = Signal(str, object)
     continue_wanted = Signal()
+    restart_wanted = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
         self.cards: dict[str, ToolCard] = {}
         self._growing: dict[str, GrowingCard] = {}
         self._unfinished: ToolCard | None = None
+        self._run: Run | None = None
+        self._lost: Collection[str] = ()
         self._column = column(spacing=8, on=self)
         self.hide()
 
@@ -445,6 +463,7 @@ class ToolCards(QWidget):
             if card is None:
                 card = self.cards[call.id] = ToolCard(call.name, pretty(call.arguments))
                 card.decided.connect(lambda said, name=call.id: self._pass_on(name, said))
+                card.restart_wanted.connect(self.restart_wanted)
                 self._add(card)
             progress = run.progress.get(call.id)
             card.show_state(*state_words(run, call.id))
@@ -463,6 +482,17 @@ class ToolCards(QWidget):
         if run.is_cut_off:
             self.paused.show_cut_off()
         self.setVisible(bool(self.cards or self._growing or self._unfinished))
+        self._run = run
+        self.show_lost(self._lost)
+
+    def show_lost(self, servers: Collection[str]) -> None:
+        """Offer to start servers again that died, each in the card of its last call."""
+        self._lost = servers
+        results = [] if self._run is None else self._run.results
+        last = {result.server: result.call_id for result in results}
+        offered = {last[server]: server for server in servers if server in last}
+        for call_id, card in self.cards.items():
+            card.show_lost(offered.get(call_id, ""))
 
     def words(self) -> str:
         """Return all text of the cards."""

@@ -149,7 +149,7 @@ class ToolLoop:
     async def _start_servers(self, run: Run) -> None:
         """Start the servers of the conversation; a run shows which ones it waits for."""
         wanted = self._conversation.tools.servers
-        waiting = (ServerStage.STOPPED, ServerStage.STARTING)
+        waiting = (ServerStage.STOPPED, ServerStage.STARTING, ServerStage.RESTARTING)
         run.starting = tuple(
             server.name
             for server in self._toolbox.servers

@@ -56,6 +56,12 @@ def start_child(marker: str) -> str:
 
 
 @server.tool()
+def process() -> int:
+    """Return the server's own process."""
+    return os.getpid()
+
+
+@server.tool()
 def die() -> str:
     """End the server in the middle of a call."""
     print("out of cheese", file=sys.stderr, flush=True)

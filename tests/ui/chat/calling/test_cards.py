@@ -99,6 +99,27 @@ def test_a_running_call_shows_its_progress_and_then_its_result(cards: ToolCards,
     assert card.result.isVisible()
 
 
+def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
+    cards: ToolCards, run: Run
+) -> None:
+    wanted: list[str] = []
+    cards.restart_wanted.connect(wanted.append)
+    run.progress.clear()
+    run.results += [
+        CallResult("c1", CallState.DONE, "3", "sums", "add"),
+        CallResult("c2", CallState.FAILED, "It stopped.", "sums", "add"),
+    ]
+    cards.show_run(run)
+    cards.show_lost({"sums", "others"})
+    first, last = cards.cards["c1"], cards.cards["c2"]
+    assert first.restart is None
+    assert last.restart is not None
+    last.restart.click()
+    assert wanted == ["sums"]
+    cards.show_lost(())
+    assert not last.restart.isVisible()
+
+
 def test_a_long_result_is_folded(cards: ToolCards, run: Run) -> None:
     run.progress.clear()
     text = "\n".join(f"line {number}" for number in range(100))
