@@ -7,10 +7,10 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from app import __version__, exits, paths
-from app.exits import CommandError, did_you_mean
+from app.exits import CommandError, OneLineParser
 from app.settings import probe_options
 from app.settings.options import COMMANDS, LOCAL_MODEL, WINDOW, Command
 from app.settings.serve import ServeOptions
@@ -35,7 +35,6 @@ _FLAGS = {"scope": "stop-scope"}
 _MIN_TOKENS = Declaration(least=0, most=2**31 - 1)
 
 _PROGRAM = "fullstop"
-_MOST_SHOWN_CHARS = 60
 
 _DESCRIPTION = """\
 Chat with MLX language models, serve them to other apps, and see why a model stopped.
@@ -50,49 +49,9 @@ examples:
 """
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    """A parser that answers a wrong word in one line, with the word that may be meant."""
-
-    def error(self, message: str) -> NoReturn:
-        said = message.removeprefix("argument ").rstrip(".")
-        raise CommandError(f"{said}. {self._hint()}", exits.USAGE)
-
-    def options(self) -> list[str]:
-        return [option for action in self._actions for option in action.option_strings]
-
-    def refuse(self, words: Sequence[str]) -> NoReturn:
-        """Raise ``CommandError`` for words that the parser does not know."""
-        word = words[0].partition("=")[0]
-        if not word.startswith("-"):
-            raise CommandError(f"{_short(words[0])} is too much. {self._hint()}", exits.USAGE)
-        near = did_you_mean(word, self.options())
-        raise CommandError(f"{self._has_no()} option {word}.{near} {self._hint()}", exits.USAGE)
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Name the nearest choice, where argparse lists all of them."""
-        if action.choices is None or value in action.choices:
-            return
-        choices = [str(choice) for choice in action.choices]
-        if isinstance(action, argparse._SubParsersAction):
-            said = f"{self._has_no()} command {_short(value)}."
-            if " " in value and self.prog == _PROGRAM:
-                said += " To ask a question: fullstop ask PROMPT."
-        else:
-            where = action.option_strings[0] if action.option_strings else action.metavar
-            said = f"{where}: {_short(value)} is none of {', '.join(choices)}."
-        raise CommandError(f"{said}{did_you_mean(value, choices)} {self._hint()}", exits.USAGE)
-
-    def _has_no(self) -> str:
-        command = self.prog.removeprefix(_PROGRAM).strip()
-        return f"{command} has no" if command else "there is no"
-
-    def _hint(self) -> str:
-        return f"{self.prog} --help shows what it takes."
-
-
-def parser() -> _OneLineParser:
+def parser() -> OneLineParser:
     """Return the parser; its result has the chosen command as ``command``."""
-    root = _OneLineParser(
+    root = OneLineParser(
         prog=_PROGRAM,
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
@@ -332,10 +291,6 @@ def _marked(words: list[str]) -> list[str]:
             word = name if value is None else f"{name}={_VERBATIM_MARK}{value}"
         marked.append(word)
     return marked
-
-
-def _short(word: str) -> str:
-    return f"“{word if len(word) <= _MOST_SHOWN_CHARS else f'{word[:_MOST_SHOWN_CHARS]}…'}”"
 
 
 def _absolute(typed: str) -> Path:

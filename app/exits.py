@@ -1,12 +1,14 @@
-"""How a command fails: a message for a person and an exit code.
+"""How a command fails: a message of one line for a person and an exit code.
 
 Pure values, any thread.
 """
 
+import argparse
 import difflib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 OK = 0
 FAILURE = 1
@@ -15,6 +17,8 @@ INCOMPLETE = 3
 UNREACHABLE = 4
 INTERRUPTED = 130
 READER_GONE = 141
+
+_MAX_SHOWN_CHARS = 60
 
 
 def leave_reader() -> int:
@@ -46,3 +50,54 @@ class CommandError(Exception):
     def __init__(self, message: str, exit_code: int = FAILURE) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser that answers a wrong word in one line, with the word that may be meant."""
+
+    def error(self, message: str) -> NoReturn:
+        said = message.removeprefix("argument ").rstrip(".")
+        raise CommandError(f"{said}. {self._hint()}", USAGE)
+
+    def parsed(self, words: Sequence[str]) -> argparse.Namespace:
+        """Return the values of a command line that has nothing but known words."""
+        given, unknown = self.parse_known_args(words)
+        if unknown:
+            self.refuse(unknown)
+        return given
+
+    def options(self) -> list[str]:
+        return [option for action in self._actions for option in action.option_strings]
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Raise ``CommandError`` for words that the parser does not know."""
+        word = words[0].partition("=")[0]
+        if not word.startswith("-"):
+            raise CommandError(f"{_quoted(words[0])} is too much. {self._hint()}", USAGE)
+        near = did_you_mean(word, self.options())
+        raise CommandError(f"{self._has_no()} option {word}.{near} {self._hint()}", USAGE)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the nearest choice, where argparse lists all of them."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            said = f"{self._has_no()} command {_quoted(value)}."
+            if " " in value and self.prog == "fullstop":
+                said += " To ask a question: fullstop ask PROMPT."
+        else:
+            where = action.option_strings[0] if action.option_strings else action.metavar
+            said = f"{where}: {_quoted(value)} is none of {', '.join(choices)}."
+        raise CommandError(f"{said}{did_you_mean(value, choices)} {self._hint()}", USAGE)
+
+    def _has_no(self) -> str:
+        command = self.prog.partition(" ")[2]
+        return f"{command} has no" if command else "there is no"
+
+    def _hint(self) -> str:
+        return f"{self.prog} --help shows what it takes."
+
+
+def _quoted(word: str) -> str:
+    return f"“{word if len(word) <= _MAX_SHOWN_CHARS else f'{word[:_MAX_SHOWN_CHARS]}…'}”"

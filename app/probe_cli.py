@@ -10,7 +10,7 @@ from typing import Any
 
 from api.terminal_text import harmless
 from app import __version__, exits
-from app.exits import CommandError
+from app.exits import CommandError, OneLineParser
 from app.settings.probe_options import add_options
 
 
@@ -19,11 +19,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         if words[:1] == ["inspect"]:
-            options: Any = _inspect_parser().parse_args(words[1:])
+            options: Any = _inspect_parser().parsed(words[1:])
             from app.commands import inspect
 
             return inspect.run(options)
-        given = _parser().parse_args(words)
+        given = _parser().parsed(words)
         from app.commands import probe
 
         return probe.run_arguments(given)
@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exits.INTERRUPTED
 
 
-def _inspect_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _inspect_parser() -> OneLineParser:
+    parser = OneLineParser(
         prog="fullstop-probe inspect",
         description="Say what is wrong with an answer that any server gave.",
         allow_abbrev=False,
@@ -58,8 +58,8 @@ def _inspect_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
         prog="fullstop-probe",
         description="Test how any server handles stops. fullstop-probe inspect FILE reads answers.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

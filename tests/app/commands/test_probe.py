@@ -89,6 +89,26 @@ def test_a_correct_server_passes(
     assert {one["code"] for one in report["results"]} == {"stop.one_character", "limit"}
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--quik", "http://x"), "no option --quik. Did you mean --quick?"),
+        (("http://x", "--level", "opinon"), "“opinon” is none of"),
+        (("http://x", "http://y"), "“http://y” is too much."),
+    ],
+)
+def test_a_wrong_word_is_answered_in_one_line(
+    program: Callable[..., int],
+    words: tuple[str, ...],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert program(*words) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert line.endswith("--help shows what it takes.")
+
+
 def test_a_faulty_server_fails_in_every_file(
     wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
