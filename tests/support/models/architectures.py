@@ -446,14 +446,27 @@ NOT_BUILT = {
 DEPENDS_ON_PARTS = {"phi3small", "plamo3"}
 
 
-def architecture_model(name: str, seed: int = 0) -> Any:
-    """Return a model of an architecture, whose answers do not repeat one token."""
+def architecture_config(name: str) -> dict[str, Any]:
+    """Return the configuration of a tiny model of an architecture."""
     config = {"model_type": name, **_COMMON, **ARCHITECTURES[name]}
     if (text := config.get("text_config")) is not None:
         config["text_config"] = {"model_type": name, **_COMMON, **text}
+    return config
+
+
+def architecture_model(name: str, seed: int = 0) -> Any:
+    """Return a model of an architecture, whose answers do not repeat one token."""
     module = importlib.import_module(f"mlx_lm.models.{name}")
     mx.random.seed(seed + 7)
-    model = module.Model(module.ModelArgs.from_dict(config))
+    model = module.Model(module.ModelArgs.from_dict(architecture_config(name)))
+    make_louder(model)
+    model.eval()
+    mx.eval(model.parameters())
+    return model
+
+
+def make_louder(model: Any) -> None:
+    """Give a model random weights in single precision with which its logits differ."""
     model.set_dtype(mx.float32)
     # Random weights of usual size give nearly equal logits, and some begin as zeros.
     weights = [
@@ -461,9 +474,6 @@ def architecture_model(name: str, seed: int = 0) -> Any:
         for key, one in tree_flatten(model.parameters())
     ]
     model.update(tree_unflatten(weights))
-    model.eval()
-    mx.eval(model.parameters())
-    return model
 
 
 def _louder(key: str, weight: mx.array) -> mx.array:

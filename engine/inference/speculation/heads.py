@@ -1,0 +1,385 @@
+"""The draft head of a model's own checkpoint: finding its weights, building it, running it.
+
+Some models are published with a layer that predicts one token further ("multi-token prediction"),
+and mlx-lm's loaders drop it. Knows neither batches nor answers. Engine thread.
+"""
+
+import copy
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+from mlx_lm.utils import infer_quant_config
+
+# Architectures whose published norms are stored as their difference from 1.
+_NORMS_FROM_ZERO = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
+# Norms that were stored so have negative values; those that are multiplied as they are have none.
+_LEAST_NEGATIVE = 0.01
+# A head's layer is the only one of its kind, whatever the order of layers in the model.
+_ONE_LAYER = {
+    "num_hidden_layers": 1,
+    "full_attention_interval": 1,
+    "mlp_only_layers": [],
+    "decoder_sparse_step": 1,
+    "first_k_dense_replace": 0,
+    "moe_layer_freq": 1,
+}
+_NO_EXPERTS = {"num_experts": 0, "n_routed_experts": None}
+_EXPERTS = ("layers.0.mlp.experts.", "layers.0.mlp.switch_mlp.", "layers.0.mlp.gate.")
+
+
+class HeadUnusable(Exception):
+    """A head cannot be used; the message says why, as the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a family of checkpoints names the parts of its head, and joins them.
+
+    Attributes:
+        pattern: Matches the names of a head's weights; the first group is the name inside it.
+        names: The names of its own parts, each with the name in ``DraftHead``; the rest belongs to
+            its layer.
+        has_hidden_first: Whether ``fc`` reads the hidden state before the embedding.
+        hands_on_unnormed: Whether the next step of a chain gets the hidden state before ``norm``.
+    """
+
+    pattern: str
+    names: Mapping[str, str]
+    has_hidden_first: bool = False
+    hands_on_unnormed: bool = False
+
+    def own_name(self, inside: str) -> str:
+        """Return the name in ``DraftHead`` of a weight."""
+        for name, own in self.names.items():
+            if inside.startswith(f"{name}."):
+                return own + inside[len(name) :]
+        return inside if inside.startswith("layers.") else f"layers.0.{inside}"
+
+
+QWEN = Layout(
+    r"(?:.*\.)?mtp\.(.+)",
+    {
+        "fc": "fc",
+        "pre_fc_norm_embedding": "pre_fc_norm_embedding",
+        "pre_fc_norm_hidden": "pre_fc_norm_hidden",
+        "norm": "norm",
+        "embed_tokens": "embedding",
+        "lm_head": "output",
+    },
+)
+_DEEPSEEK = Layout(
+    r"(?:.*\.)?layers\.{layers}\.(.+)",
+    {
+        "eh_proj": "fc",
+        "enorm": "pre_fc_norm_embedding",
+        "hnorm": "pre_fc_norm_hidden",
+        "shared_head.norm": "norm",
+        "shared_head.head": "output",
+        "embed_tokens": "embedding",
+    },
+    hands_on_unnormed=True,
+)
+_MIMO = Layout(
+    r"(?:.*\.)?mtp_layers\.0\.(.+)",
+    {
+        "input_proj": "fc",
+        "token_layernorm": "pre_fc_norm_embedding",
+        "hidden_layernorm": "pre_fc_norm_hidden",
+        "final_layernorm": "norm",
+    },
+    has_hidden_first=True,
+)
+
+
+@dataclass(slots=True)
+class HeadWeights:
+    """The weights of a head, by the names of ``DraftHead``, as they are in the checkpoint.
+
+    Attributes:
+        layout: The family's layout.
+        weights: The weights; what the head shares with the model is not among them.
+        are_norms_from_zero: Whether its norms are stored as their difference from 1; None where
+            only their values can tell.
+    """
+
+    layout: Layout
+    weights: dict[str, mx.array]
+    are_norms_from_zero: bool | None = None
+
+
+def take_head(weights: dict[str, mx.array], layers: int) -> HeadWeights | None:
+    """Take the weights of a draft head out of those of a checkpoint; None where there is none.
+
+    Args:
+        weights: The weights of a checkpoint by name; those of all heads are removed from it.
+        layers: How many layers the model has without its head.
+    """
+    for layout in (QWEN, _DEEPSEEK, _MIMO):
+        pattern = re.compile(layout.pattern.replace("{layers}", str(layers)))
+        matches = {name: match for name in weights if (match := pattern.fullmatch(name))}
+        inside = {match[1]: weights[name] for name, match in matches.items()}
+        own = {layout.own_name(name): weight for name, weight in inside.items()}
+        if "fc.weight" not in own or "pre_fc_norm_hidden.weight" not in own:
+            continue
+        for name in matches:
+            del weights[name]
+        for name in [name for name in weights if _is_further_head(name, layers)]:
+            del weights[name]
+        own = {name: weight for name, weight in own.items() if _is_first(name)}
+        for part, shared in (("embedding", "embed_tokens"), ("output", "lm_head")):
+            if _is_same(own.get(f"{part}.weight"), _named(weights, f"{shared}.weight")):
+                own = {name: one for name, one in own.items() if not name.startswith(f"{part}.")}
+        return HeadWeights(layout, own)
+    return None
+
+
+def _is_first(name: str) -> bool:
+    return not name.startswith("layers.") or name.startswith("layers.0.")
+
+
+def _is_further_head(name: str, layers: int) -> bool:
+    """Whether a weight belongs to the second head of a model, or to one after it."""
+    if "mtp_layers." in name:
+        return True
+    number = re.search(r"(?:^|\.)layers\.(\d+)\.", name)
+    return number is not None and int(number[1]) >= layers
+
+
+def _named(weights: Mapping[str, mx.array], end: str) -> mx.array | None:
+    return next((one for name, one in weights.items() if name.endswith(end)), None)
+
+
+def _is_same(weight: mx.array | None, other: mx.array | None) -> bool:
+    if weight is None or other is None or weight.shape != other.shape:
+        return False
+    return weight.dtype == other.dtype and bool(mx.array_equal(weight, other).item())
+
+
+def read_head(folder: Path, layers: int) -> HeadWeights | None:
+    """Return the draft head in a file beside a model's weights; None where there is none."""
+    for path in sorted(folder.glob("*mtp*.safetensors")):
+        weights: Any = mx.load(str(path))
+        if (head := take_head(weights, layers)) is not None:
+            return head
+    return None
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What a head uses without owning it: modules in here are none of its parameters."""
+
+    block: Any
+    embed: Callable[[mx.array], mx.array]
+    output: Callable[[mx.array], mx.array]
+    shell: Any
+    layout: Layout
+
+
+class _Same(nn.Module):  # type: ignore[misc]  # MLX has no types here
+    """Returns what it is given."""
+
+    def __call__(self, given: mx.array) -> mx.array:
+        return given
+
+
+class DraftHead(nn.Module):  # type: ignore[misc]
+    """Predicts the token that follows a sampled one, without the model's own layers.
+
+    It joins the embedding of the sampled token with the hidden state from which the model drew it,
+    which is the one *after the model's final norm*: what the model's output layer multiplies. They
+    go through ``fc`` and one decoder layer, which is of the model's own architecture and has a
+    cache of its own. The model's embedding and output layer are used, unless the head has its own.
+    Its parameters have the names of Qwen's checkpoints, without the leading ``mtp.``.
+
+    Args:
+        model: The model.
+        config: The model's configuration.
+        layout: The layout of the checkpoint.
+        own: Which of ``embedding`` and ``output`` it has of its own.
+        has_experts: Whether its layer has experts where the model's layers have some.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        config: Mapping[str, Any],
+        layout: Layout = QWEN,
+        own: frozenset[str] = frozenset(),
+        *,
+        has_experts: bool = True,
+    ) -> None:
+        super().__init__()
+        inner, size, eps = model.model, model.model.norm.weight.shape[0], model.model.norm.eps
+        self.fc = nn.Linear(2 * size, size, bias=False)
+        self.pre_fc_norm_embedding = nn.RMSNorm(size, eps)
+        self.pre_fc_norm_hidden = nn.RMSNorm(size, eps)
+        self.norm = nn.RMSNorm(size, eps)
+        shell = _shell(model, config, has_experts=has_experts)
+        self.layers = list(shell.model.layers)
+        # The architecture's own code makes the mask and calls the layer.
+        block = shell.model
+        block.embed_tokens = block.norm = _Same()
+        block.ssm_idx = None  # in hybrids: there is no recurrent layer that needs a mask
+        words = config.get("vocab_size") or config["text_config"]["vocab_size"]
+        if "embedding" in own:
+            self.embedding = nn.Embedding(words, size)
+        if "output" in own:
+            self.output = nn.Linear(size, words, bias=False)
+        self._shared = _Shared(
+            block,
+            lambda tokens: (self.embedding if "embedding" in own else inner.embed_tokens)(tokens),
+            lambda states: (self.output if "output" in own else output_of(model))(states),
+            shell,
+            layout,
+        )
+
+    def __call__(
+        self, hidden: mx.array, tokens: mx.array, cache: list[Any] | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Return the logits after each token, and the hidden states for the next step of a chain.
+
+        Args:
+            hidden: The hidden states before each token, of shape (rows, tokens, size).
+            tokens: The tokens, of shape (rows, tokens).
+            cache: What ``make_cache`` returned, or such a cache of several rows.
+        """
+        states, handed_on = self.read(hidden, tokens, cache)
+        return self.logits(states), handed_on
+
+    def read(
+        self, hidden: mx.array, tokens: mx.array, cache: list[Any] | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Return what ``logits`` takes, and the hidden states for the next step of a chain."""
+        shared = self._shared
+        embedded = self.pre_fc_norm_embedding(shared.embed(tokens))
+        before = self.pre_fc_norm_hidden(hidden)
+        joined = [before, embedded] if shared.layout.has_hidden_first else [embedded, before]
+        states = shared.block(self.fc(mx.concatenate(joined, axis=-1)), cache)
+        normed = self.norm(states)
+        return normed, states if shared.layout.hands_on_unnormed else normed
+
+    def logits(self, states: mx.array) -> mx.array:
+        """Return the logits of states of shape (…, size)."""
+        return self._shared.output(states)
+
+    def make_cache(self) -> list[Any]:
+        """Return an empty cache of one row: one part, since there is one layer."""
+        found: list[Any] = make_prompt_cache(self._shared.shell)
+        return found
+
+    def fill(self, head: HeadWeights, *, are_norms_from_zero: bool) -> None:
+        """Load weights; raises ``ValueError`` where they do not fit."""
+        weights = {
+            name: weight + 1.0 if are_norms_from_zero and _is_norm(name, weight) else weight
+            for name, weight in self._sanitized(head.weights).items()
+        }
+
+        def quantized(path: str, module: Any) -> Any:
+            has_scales = f"{path}.scales" in weights and hasattr(module, "to_quantized")
+            return infer_quant_config(path, module, weights) if has_scales else False
+
+        nn.quantize(self, class_predicate=quantized)
+        self.load_weights(list(weights.items()))
+        self.eval()
+
+    def _sanitized(self, weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
+        """Return weights as mlx-lm's loader of the architecture arranges those of a layer."""
+        sanitize = getattr(self._shared.shell, "sanitize", None)
+        # Norms are held back: what the loader does to them depends on other layers.
+        layer = {
+            name: weight
+            for name, weight in weights.items()
+            if name.startswith("layers.") and not _is_norm(name, weight)
+        }
+        rest = {name: weight for name, weight in weights.items() if name not in layer}
+        if sanitize is not None:
+            arranged = sanitize({f"model.{name}": weight for name, weight in layer.items()})
+            layer = {name[name.index("layers.") :]: one for name, one in arranged.items()}
+        return {**rest, **_stacked(layer)}
+
+
+def _stacked(weights: dict[str, mx.array]) -> dict[str, mx.array]:
+    """Return weights with those of single experts joined, where the loader has left them single."""
+    single: dict[str, list[tuple[int, mx.array]]] = {}
+    found = {}
+    for name, weight in weights.items():
+        if (match := re.fullmatch(r"(.+\.)experts\.(\d+)(\..+)", name)) is None:
+            found[name] = weight
+        else:
+            joined = f"{match[1]}switch_mlp{match[3]}"
+            single.setdefault(joined, []).append((int(match[2]), weight))
+    for name, experts in single.items():
+        found[name] = mx.stack([weight for _, weight in sorted(experts, key=lambda one: one[0])])
+    return found
+
+
+def _is_norm(name: str, weight: mx.array) -> bool:
+    return weight.ndim == 1 and (name.endswith("norm.weight") or "pre_fc_norm" in name)
+
+
+def _shell(model: Any, config: Mapping[str, Any], *, has_experts: bool) -> Any:
+    """Return a model of the same architecture with one layer; its weights are never computed."""
+    changed = copy.deepcopy(dict(config))
+    for part in (changed, changed.get("text_config")):
+        if isinstance(part, dict):
+            part.update(_ONE_LAYER if has_experts else {**_ONE_LAYER, **_NO_EXPERTS})
+            if "layer_types" in part:
+                part["layer_types"] = ["full_attention"]
+    kind = type(model)
+    return kind(sys.modules[kind.__module__].ModelArgs.from_dict(changed))
+
+
+def output_of(model: Any) -> Callable[[mx.array], mx.array]:
+    """Return what turns the hidden states of a model into logits."""
+    text = getattr(model, "language_model", model)
+    head = getattr(text, "lm_head", None)
+    return head if head is not None else text.model.embed_tokens.as_linear  # type: ignore[no-any-return]
+
+
+def build_head(head: HeadWeights, model: Any, config: Mapping[str, Any]) -> DraftHead:
+    """Build the head of a model, which is loaded.
+
+    Raises:
+        HeadUnusable: It does not fit the model, or cannot be used here.
+    """
+    own = frozenset(part for part in ("embedding", "output") if f"{part}.weight" in head.weights)
+    has_experts = any(name.startswith(_EXPERTS) for name in head.weights)
+    try:
+        built = DraftHead(model, config, head.layout, own, has_experts=has_experts)
+        kinds = {type(part) for part in _flat(built.make_cache())}
+    except Exception as error:  # code of the architecture, which expects all of its layers
+        kind = type(model).__module__.rpartition(".")[2]
+        raise HeadUnusable(f"heads of the architecture {kind} are not known here") from error
+    if kinds != {KVCache}:
+        raise HeadUnusable("its cache cannot be set back to an earlier token")
+    try:
+        built.fill(head, are_norms_from_zero=_are_from_zero(head, model))
+    except (ValueError, KeyError) as error:
+        raise HeadUnusable(f"it does not fit the model: {error}") from error
+    for name, weight in head.weights.items():
+        if mx.issubdtype(weight.dtype, mx.floating) and mx.any(mx.isnan(weight)).item():
+            raise HeadUnusable(f"its weights {name} contain values that are not numbers (NaN)")
+    return built
+
+
+def _are_from_zero(head: HeadWeights, model: Any) -> bool:
+    """Return whether the norms of a head are stored as their difference from 1."""
+    if type(model).__module__.rpartition(".")[2] not in _NORMS_FROM_ZERO:
+        return False
+    if head.are_norms_from_zero is not None:
+        return head.are_norms_from_zero
+    norms = [weight for name, weight in head.weights.items() if _is_norm(name, weight)]
+    values = mx.concatenate([weight.astype(mx.float32) for weight in norms])
+    return float(mx.mean(values < 0).item()) > _LEAST_NEGATIVE  # type: ignore[arg-type]
+
+
+def _flat(cache: list[Any]) -> Iterator[Any]:
+    for part in cache:
+        yield from part.caches if isinstance(part, CacheList) else (part,)

@@ -1,0 +1,142 @@
+"""Draft heads: found in checkpoints of every family, built, and run as the model's layers are."""
+
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.inference.speculation.heads import (
+    HeadUnusable,
+    build_head,
+    output_of,
+    read_head,
+    take_head,
+)
+from tests.support.models.architectures import architecture_config, architecture_model
+from tests.support.models.draft_heads import LAYERS, PUBLISHED, published, random_head
+
+TOKENS = mx.array([[5, 9, 2, 40, 7]])
+
+
+def _found(weights: dict[str, mx.array]) -> Any:
+    head = take_head(weights, LAYERS)
+    assert head is not None
+    return head
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_head_is_found_by_the_names_of_its_family_and_computes_the_same(name: str) -> None:
+    model = architecture_model(name)
+    config = architecture_config(name)
+    checkpoint = {"model.norm.weight": mx.ones(32)}
+    weights = published(name, random_head(name, model))
+    found = _found(weights | checkpoint)
+    expected = random_head(name, model, layout=found.layout)
+    head = build_head(found, model, config)
+    hidden = model.model(TOKENS)
+    logits, handed_on = head(hidden[:, :-1], TOKENS[:, 1:], head.make_cache())
+    same, same_handed_on = expected(hidden[:, :-1], TOKENS[:, 1:], expected.make_cache())
+    assert logits.shape == (1, 4, 64)
+    assert mx.array_equal(logits, same)
+    assert mx.array_equal(handed_on, same_handed_on)
+
+
+@pytest.mark.parametrize("name", ["qwen3_next", "deepseek_v3", "mimo"])
+def test_nothing_of_a_head_is_left_for_the_loader(name: str) -> None:
+    weights = published(name, random_head(name, architecture_model(name)))
+    weights |= {key.replace("layers.0", "layers.1"): one for key, one in weights.items()}
+    weights["model.norm.weight"] = mx.ones(32)
+    weights["model.layers.3.input_layernorm.weight"] = mx.ones(32)
+    _found(weights)
+    assert sorted(weights) == ["model.layers.3.input_layernorm.weight", "model.norm.weight"]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_head_reads_tokens_one_by_one_as_it_reads_them_together(name: str) -> None:
+    model = architecture_model(name)
+    head = random_head(name, model)
+    hidden = model.model(TOKENS)[:, :-1]
+    together, _ = head(hidden, TOKENS[:, 1:], head.make_cache())
+    cache = head.make_cache()
+    single = [
+        head(hidden[:, n : n + 1], TOKENS[:, n + 1 : n + 2], cache)[0]
+        for n in range(hidden.shape[1])
+    ]
+    assert mx.allclose(together, mx.concatenate(single, axis=1), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "mimo", "glm4_moe"])
+def test_a_head_is_quantized_where_its_weights_are(name: str) -> None:
+    model = architecture_model(name)
+    head = random_head(name, model)
+    found = _found(published(name, head, quantized=True))
+    small = build_head(found, model, architecture_config(name))
+    assert "scales" in small.fc
+    assert "scales" not in small.norm
+    hidden = model.model(TOKENS)[:, :-1]
+    exact = random_head(name, model, layout=found.layout)(hidden, TOKENS[:, 1:])[0]
+    assert mx.abs(small(hidden, TOKENS[:, 1:])[0] - exact).max() < 0.2 * mx.abs(exact).max()
+
+
+def test_a_head_shares_what_it_repeats_of_the_model() -> None:
+    model = architecture_model("deepseek_v3")
+    weights = published("deepseek_v3", random_head("deepseek_v3", model))
+    words, output = model.model.embed_tokens.weight, model.lm_head.weight
+    shared = {"model.embed_tokens.weight": words, "lm_head.weight": output}
+    repeated = {
+        "model.layers.4.embed_tokens.weight": mx.array(words),
+        "model.layers.4.shared_head.head.weight": mx.array(output),
+    }
+    head = build_head(
+        _found(weights | shared | repeated), model, architecture_config("deepseek_v3")
+    )
+    assert "embedding" not in head
+    assert "output" not in head
+    other = repeated | {"model.layers.4.shared_head.head.weight": output + 1}
+    own = build_head(_found(weights | shared | other), model, architecture_config("deepseek_v3"))
+    assert "embedding" not in own
+    assert mx.array_equal(own.output.weight, output + 1)
+
+
+def test_norms_that_are_stored_as_their_difference_from_one_are_made_whole() -> None:
+    model = architecture_model("qwen3_5")
+    head = random_head("qwen3_5", model)
+    weights = published("qwen3_5", head)
+    stored = {key: one - 1 if one.ndim == 1 else one for key, one in weights.items()}
+    hidden = model.model(TOKENS)[:, :-1]
+    exact = head(hidden, TOKENS[:, 1:])[0]
+    built = build_head(_found(stored), model, architecture_config("qwen3_5"))
+    assert mx.allclose(built(hidden, TOKENS[:, 1:])[0], exact, atol=1e-4)
+
+
+def test_a_head_is_found_in_a_file_beside_the_weights(tmp_path: Path) -> None:
+    weights = published("qwen3", random_head("qwen3", architecture_model("qwen3")))
+    assert read_head(tmp_path, LAYERS) is None
+    mx.save_safetensors(str(tmp_path / "mtp.safetensors"), weights)
+    head = read_head(tmp_path, LAYERS)
+    assert head is not None
+    assert mx.array_equal(head.weights["fc.weight"], weights["mtp.fc.weight"])
+
+
+def test_a_head_that_does_not_fit_is_refused_with_the_reason() -> None:
+    model = architecture_model("qwen3")
+    config = architecture_config("qwen3")
+    weights = published("qwen3", random_head("qwen3", model))
+    narrow = weights | {"mtp.fc.weight": mx.ones((32, 32))}
+    with pytest.raises(HeadUnusable, match="does not fit the model"):
+        build_head(_found(narrow), model, config)
+    missing = {key: one for key, one in weights.items() if "v_proj" not in key}
+    with pytest.raises(HeadUnusable, match="v_proj"):
+        build_head(_found(missing), model, config)
+    damaged = weights | {"mtp.norm.weight": mx.full((32,), mx.nan)}
+    with pytest.raises(HeadUnusable, match="NaN"):
+        build_head(_found(damaged), model, config)
+    other = architecture_model("gpt_oss")
+    with pytest.raises(HeadUnusable):
+        build_head(_found(weights), other, architecture_config("gpt_oss"))
+
+
+def test_the_shared_output_layer_is_that_of_the_model() -> None:
+    model = architecture_model("qwen3_5")
+    assert mx.array_equal(output_of(model)(model.model(TOKENS)), model(TOKENS))
