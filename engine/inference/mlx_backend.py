@@ -24,6 +24,7 @@ from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.index import DiskRead, LoadedPrefix
+from engine.inference.earlier_calls import EarlierCalls
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.prompt_scorer import PromptScorer
@@ -86,6 +87,7 @@ class MlxBackend:
         self.info = replace(info, longest_token_bytes=longest, can_call_tools=can_call)
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._constraints.compiler.learn_if_large()
+        self._earlier_calls = EarlierCalls(tokenizer, family.json_marks)
         self._budgets = ThinkingBudgets(tokenizer, vocabulary)
         self._eos = sorted(vocabulary.eos)
         self.batch = batch
@@ -101,7 +103,7 @@ class MlxBackend:
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
         with self._panics_told("messages" if request.prompt is None else "prompt"):
-            tokens = render(self._tokenizer, request, self.info)
+            tokens = render(self._tokenizer, request, self.info, self._earlier_calls)
         predicted = self._predicted(request.prediction)
         owner = request.cache_owner
         if owner.kept_with is not None:

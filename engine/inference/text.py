@@ -1,7 +1,6 @@
 """A model's text: its chat template, its tokens, the parser of its tool calls."""
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Container, Sequence
 from typing import Any
@@ -9,10 +8,11 @@ from typing import Any
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.files.causes import without_folders
 from engine.grammar.schema_bounds import is_nested_too_deeply
+from engine.inference.earlier_calls import EarlierCalls
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
 from engine.output.tool_calls.call_text import CallParser
-from engine.values.chat import Message, Tool
+from engine.values.chat import Tool
 from engine.values.request import Effort, GenerationRequest
 
 # Renders a request through a model's chat template into token ids.
@@ -30,8 +30,13 @@ _HEADER_TOKENS = 64
 _SHRINKING = 2
 
 
-def render(tokenizer: Any, request: GenerationRequest, model: ModelInfo) -> list[int]:
-    """Return the token ids of a request's prompt."""
+def render(
+    tokenizer: Any,
+    request: GenerationRequest,
+    model: ModelInfo,
+    earlier: EarlierCalls | None = None,
+) -> list[int]:
+    """Return the token ids of a request's prompt; ``earlier`` remembers how calls are written."""
     context = model.context_length
     _check_size(request, context, model.longest_token_bytes)
     if isinstance(request.prompt, str):
@@ -40,7 +45,8 @@ def render(tokenizer: Any, request: GenerationRequest, model: ModelInfo) -> list
         check_ids(request.prompt, "prompt", model.vocabulary_size)
         tokens = list(request.prompt)
     else:
-        text = _templated(tokenizer, request, model.id)
+        earlier = earlier or EarlierCalls(tokenizer)
+        text = _templated(tokenizer, request, model.id, earlier)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     if not tokens:
         raise InvalidRequest("messages", "the prompt is empty")
@@ -171,7 +177,9 @@ def check_ids(ids: Sequence[int], field: str, size: int) -> None:
             )
 
 
-def _templated(tokenizer: Any, request: GenerationRequest, model: str) -> str | list[int]:
+def _templated(
+    tokenizer: Any, request: GenerationRequest, model: str, earlier: EarlierCalls
+) -> str | list[int]:
     """Return the text that the template makes, or ids where the tokenizer makes them directly."""
     if not request.messages:
         raise InvalidRequest("messages", "at least one message is required")
@@ -201,7 +209,8 @@ def _templated(tokenizer: Any, request: GenerationRequest, model: str) -> str | 
     if _is_plain(inner_tokenizer(tokenizer)):
         options["tokenize"] = False
     try:
-        found = template([_as_dict(message) for message in request.messages], **options)
+        messages, needed = earlier.prepared(request.messages, options["tools"])
+        found = template(messages, **options, **needed)
     except InvalidRequest:
         raise
     except RecursionError as error:
@@ -257,34 +266,6 @@ def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
             # sides; only its first character counts.
             return found[1][:1], found[2]
     return "", ""
-
-
-def _as_dict(message: Message) -> dict[str, Any]:
-    values: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.thinking:
-        values["reasoning_content"] = message.thinking
-    if message.tool_calls:
-        values["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call.arguments)},
-            }
-            for call in message.tool_calls
-        ]
-    if message.tool_call_id is not None:
-        values["tool_call_id"] = message.tool_call_id
-    if message.name is not None:
-        values["name"] = message.name
-    return values
-
-
-def _arguments(text: str) -> Any:
-    """Return arguments as the object that templates expect; broken JSON stays text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def tool_dict(tool: Tool) -> dict[str, Any]:

@@ -94,6 +94,11 @@ class Family(Protocol):
         ...
 
     @property
+    def json_marks(self) -> tuple[str, str]:
+        """What is written around a call that is an object in JSON; empty for other formats."""
+        ...
+
+    @property
     def needs_tools(self) -> bool:
         """Whether text is a call only where tools were offered, because a call can look like it."""
         ...
@@ -195,6 +200,12 @@ class TagFamily:
     has_headers = False
     answer_frame = OutputFrame()
     reasoning_frame = None
+
+    @property
+    def json_marks(self) -> tuple[str, str]:
+        """What is written around a call that is an object in JSON; empty for other formats."""
+        is_json = self.call_style == JSON_CALLS
+        return (self.tool_start or "", self.tool_end or "") if is_json else ("", "")
 
     @property
     def needs_tools(self) -> bool:
@@ -416,6 +427,7 @@ class HeaderFamily:
     think_end_id = None
     call_start_id = None
     call_style = ""
+    json_marks = ("", "")
 
     @property
     def tags(self) -> Mapping[int, str]:

@@ -1,0 +1,208 @@
+"""The next prompt has the calls of earlier turns and their results, whatever a template wants.
+
+The templates here are written for these tests, after what templates of models ask for.
+"""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mlx_lm.tokenizer_utils import load
+
+from engine.inference.earlier_calls import CallForm, EarlierCalls
+from engine.inference.mlx_lm_internals import inner_tokenizer
+from engine.inference.text import render
+from engine.values.chat import Message, Tool, ToolCall
+from engine.values.request import GenerationRequest
+from tests.support.scripted import write_tokenizer
+
+TOOL = Tool("find", "Finds.", {"type": "object", "properties": {"place": {"type": "string"}}})
+CALLS = (
+    ToolCall("toolu_aaaaaaaaaaaaaaaaaaaaaaaa", "find", '{"place":"Oslo"}'),
+    ToolCall("toolu_bbbbbbbbbbbbbbbbbbbbbbbb", "search", '{"place":"Rome"}'),
+)
+RESULTS = tuple(
+    Message("tool", text, tool_call_id=call.id)
+    for text, call in zip(("RAIN", "SUN"), CALLS, strict=True)
+)
+TALK = (
+    Message("user", "go"),
+    Message("assistant", "", tool_calls=CALLS),
+    *RESULTS,
+    Message("assistant", "Both."),
+    Message("user", "and now?"),
+)
+SHOWN = ("find", "Oslo", "search", "Rome", "RAIN", "SUN", "Both.", "and now?")
+
+_TURN = "<|start|>{{ m.role }}:"
+_ANSWER = (
+    "{% if m.role == 'assistant' and not m.tool_calls %}"
+    + _TURN
+    + "{{ m.content }}<|end|>{% endif %}"
+)
+_OTHERS = "{% if m.role in ['user', 'tool'] %}" + _TURN + "{{ m.content }}<|end|>{% endif %}"
+
+
+def _template(calls: str, others: str = _OTHERS, answer: str = _ANSWER) -> str:
+    return (
+        "{% for m in messages %}" + calls + answer + others + "{% endfor %}"
+        "{% if add_generation_prompt %}<|go|>{% endif %}"
+    )
+
+
+_EACH = "{% for call in m.tool_calls %}[{{ call.function.name }} ARGS]{% endfor %}"
+
+
+def _with(arguments: str) -> str:
+    return "{% if m.tool_calls %}" + _EACH.replace("ARGS", arguments) + "{% endif %}"
+
+
+# The call is shown in place of a content, whose arguments are text.
+NONE = _template(
+    "{% if m.role == 'assistant' and m.content is none %}"
+    + _EACH.replace("ARGS", "{{ 'json ' + call.function.arguments }}")
+    + "{% endif %}",
+    answer="{% if m.role == 'assistant' and m.content is not none %}"
+    + _TURN
+    + "{{ m.content }}<|end|>"
+    "{% endif %}",
+)
+OBJECT = _template(_with("{{ call.function.arguments | tojson }}"))
+ITEMS = _template(
+    _with("{% for k, v in call.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}")
+)
+TEXT = _template(_with("{{ '' + call.function.arguments }}"))
+SHORT = _template(
+    "{% for call in m.tool_calls %}{% if call.id | length != 9 %}"
+    "{{ raise_exception('ids have 9 characters') }}{% endif %}{% endfor %}"
+    + _with("{{ call.function.arguments | tojson }} {{ call.id }}"),
+    "{% if m.role == 'tool' %}{% if m.tool_call_id | length != 9 %}"
+    "{{ raise_exception('ids have 9 characters') }}{% endif %}{{ m.tool_call_id }}{% endif %}"
+    + _OTHERS,
+)
+NAMED = _template(
+    "{% for call in m.tool_calls %}{{ call.id }} {{ call.function.arguments | tojson }}{% endfor %}"
+)
+ONE = _template(
+    "{% if m.tool_calls and m.tool_calls | length > 1 %}"
+    "{{ raise_exception('one call') }}{% endif %}" + _with("{{ call.function.arguments | tojson }}")
+)
+FIRST = _template(
+    "{% if m.tool_calls %}{% set call = m.tool_calls[0] %}[{{ call.function.name }} "
+    "{{ call.function.arguments | tojson }}]{% endif %}"
+)
+ONLY_RESULTS = _template("{% if m.tool_calls %}" + _TURN + "{{ m.content }}<|end|>{% endif %}")
+ALTERNATING = (
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
+    + _TURN + "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|go|>{% endif %}"
+)  # fmt: skip
+WANTS = {
+    "no content and text": NONE,
+    "an object": OBJECT,
+    "an object's items": ITEMS,
+    "text": TEXT,
+    "short ids": SHORT,
+    "names as ids": NAMED,
+    "one call": ONE,
+    "the first call": FIRST,
+    "results only": ONLY_RESULTS,
+    "alternating roles": ALTERNATING,
+}
+
+
+def tokenizer_of(folder: Path, template: str) -> Any:
+    write_tokenizer(folder, template=template)
+    return load(folder)
+
+
+def prompt(tokenizer: Any, messages: tuple[Message, ...], *tools: Tool) -> str:
+    model: Any = SimpleNamespace(id="m", context_length=4000, longest_token_bytes=None)
+    request = GenerationRequest(messages=messages, tools=tools)
+    return str(tokenizer.decode(render(tokenizer, request, model)))
+
+
+@pytest.mark.parametrize("wanted", WANTS)
+def test_calls_and_results_are_in_the_next_turns_prompt(tmp_path: Path, wanted: str) -> None:
+    text = prompt(tokenizer_of(tmp_path, WANTS[wanted]), TALK, TOOL)
+    missing = [part for part in SHOWN if part not in text]
+    assert not missing, text
+    places = [text.index(part) for part in ("go", "Oslo", "RAIN", "Both.", "and now?")]
+    assert places == sorted(places), text
+
+
+@pytest.mark.parametrize("wanted", WANTS)
+def test_a_turn_that_ends_with_results_has_them(tmp_path: Path, wanted: str) -> None:
+    text = prompt(tokenizer_of(tmp_path, WANTS[wanted]), TALK[:4], TOOL)
+    assert not [part for part in ("Oslo", "Rome", "RAIN", "SUN") if part not in text], text
+
+
+def test_text_before_a_call_that_would_hide_it_is_a_turn_of_its_own(tmp_path: Path) -> None:
+    said = (TALK[0], Message("assistant", "Let me see.", tool_calls=CALLS), *TALK[2:])
+    text = prompt(tokenizer_of(tmp_path, NONE), said, TOOL)
+    assert text.index("Let me see.") < text.index("[find json") < text.index("RAIN")
+
+
+def test_arguments_given_as_text_are_what_the_model_wrote(tmp_path: Path) -> None:
+    for wanted in (NONE, TEXT):
+        assert '{"place":"Oslo"}' in prompt(tokenizer_of(tmp_path, wanted), TALK, TOOL)
+
+
+def test_a_template_that_takes_objects_gets_no_quoted_text(tmp_path: Path) -> None:
+    assert '{"place": "Oslo"}' in prompt(tokenizer_of(tmp_path, OBJECT), TALK, TOOL)
+
+
+def test_the_first_form_is_kept_where_all_is_shown(tmp_path: Path) -> None:
+    assert EarlierCalls(tokenizer_of(tmp_path, OBJECT)).form == CallForm()
+
+
+def test_a_result_follows_the_call_that_it_answers(tmp_path: Path) -> None:
+    text = prompt(tokenizer_of(tmp_path, ONE), TALK, TOOL)
+    places = [text.index(part) for part in ("Oslo", "RAIN", "Rome", "SUN")]
+    assert places == sorted(places), text
+
+
+def test_calls_without_a_place_are_written_with_the_marks_that_the_model_writes(
+    tmp_path: Path,
+) -> None:
+    tokenizer = tokenizer_of(tmp_path, ONLY_RESULTS)
+    calls = EarlierCalls(tokenizer, ("<call>", "</call>"))
+    messages, _ = calls.prepared(TALK, None)
+    assert messages[1]["content"] == "\n".join(
+        f"<call>{json.dumps({'name': call.name, 'arguments': json.loads(call.arguments)})}</call>"
+        for call in CALLS
+    )
+
+
+def test_results_know_the_tool_that_they_come_from(tmp_path: Path) -> None:
+    named = _template(
+        _with("{{ call.function.arguments | tojson }}"), _OTHERS.replace("m.role }}", "m.name }}")
+    )
+    text = prompt(tokenizer_of(tmp_path, named), TALK, TOOL)
+    assert "find:RAIN" in text
+    assert "search:SUN" in text
+
+
+def test_a_template_with_a_version_for_tools_is_asked_for_that(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path, NONE)
+    inner_tokenizer(tokenizer).chat_template = {"default": ALTERNATING, "tool_use": NONE}
+    assert "[find json" in prompt(tokenizer, TALK, TOOL)
+
+
+def test_a_template_that_always_fails_says_why(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path, "{{ raise_exception('never') }}")
+    with pytest.raises(Exception, match="never"):
+        prompt(tokenizer, TALK, TOOL)
+
+
+def test_a_conversation_without_calls_is_rendered_as_it_is(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path, NONE)
+    said = (Message("user", "go"), Message("assistant", ""), Message("user", "on"))
+    plain = inner_tokenizer(tokenizer).apply_chat_template(
+        [{"role": turn.role, "content": turn.content} for turn in said],
+        tokenize=False,
+        add_generation_prompt=True,
+    )
+    assert prompt(tokenizer, said) == plain
