@@ -23,7 +23,6 @@ from engine import (
     Embeddings,
     Engine,
     EngineError,
-    EngineStatus,
     Event,
     Finished,
     GenerationRequest,
@@ -75,9 +74,9 @@ class RecordedEngine:
         return self._recorded
 
     @property
-    def status(self) -> EngineStatus:
+    def status(self) -> ModelStatus:
         """Ready."""
-        return EngineStatus("ready", self._recorded)
+        return self.models[0]
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:

@@ -18,10 +18,10 @@ from app.process import Interrupts
 from engine import (
     Answer,
     Engine,
-    EngineStatus,
     Finished,
     GenerationRequest,
     ModelInfo,
+    ModelStatus,
     TextDelta,
     ThinkingDelta,
     ToolCall,
@@ -267,7 +267,7 @@ def server_facts(url: str, model: ModelInfo | None, config: "ServerConfig") -> d
     }
 
 
-def load_words(status: EngineStatus, metrics: "Metrics | None") -> str:
+def load_words(status: ModelStatus, metrics: "Metrics | None") -> str:
     """Return the current load in one line."""
     parts = [f"{status.running:,} answering", f"{status.waiting:,} waiting"]
     if status.state == "loading":

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.generation import Answer, Generation, merge_deltas
     from engine.scheduling.limits import Limits
-    from engine.scheduling.model_list import EngineStatus, ModelStatus, OfferedModel, Offering
+    from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
     from engine.scheduling.service import Engine
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
@@ -154,7 +154,7 @@ _NAMES_BY_MODULE = {
     "engine.output.vocabulary": ("Vocabulary",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
     "engine.scheduling.limits": ("Limits",),
-    "engine.scheduling.model_list": ("EngineStatus", "ModelStatus", "OfferedModel", "Offering"),
+    "engine.scheduling.model_list": ("ModelStatus", "OfferedModel", "Offering"),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.rules": (

@@ -36,7 +36,7 @@ from engine.processes.helper_process import (
 _Word = Literal["ok", "no_model", "loading", "failed"]
 _WORDS: dict[str, _Word] = {
     "ready": "ok",
-    "none": "no_model",
+    "unloaded": "ok",
     "loading": "loading",
     "failed": "failed",
 }
@@ -59,12 +59,14 @@ async def health(request: web.Request) -> web.StreamResponse:
         # loading now.
         service.try_again()
     # With several models, each is loaded when it is needed, and one that failed fails alone.
-    can_load = status.state == "none" and service.is_choosing and bool(models)
+    is_empty = status.state == "unloaded" and status.info is None
+    can_load = is_empty and service.is_choosing and bool(models)
     goes_on = status.state == "failed" and any(
-        model.state == "ready" or (model.state == "unloaded" and model.info is not None)
-        for model in models
+        model.is_loaded or model.is_unloaded for model in models
     )
-    word = "ok" if can_load or goes_on else _WORDS[status.state]
+    word: _Word = "no_model" if is_empty else _WORDS[status.state]
+    if can_load or goes_on:
+        word = "ok"
     body: Health = {
         "status": word,
         "running": sum(model.running for model in models) if models else status.running,

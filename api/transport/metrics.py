@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine import PERSON, EngineStatus, Finished, tokens_per_s
+from engine import PERSON, Finished, ModelStatus, tokens_per_s
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -139,7 +139,7 @@ class _Family(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
-def exposition(metrics: Metrics, status: EngineStatus) -> tuple[bytes, str]:
+def exposition(metrics: Metrics, status: ModelStatus) -> tuple[bytes, str]:
     """Return all metrics of a server and of its engine, and the media type of the text.
 
     The Prometheus library is imported only here, because many servers never need it.
@@ -176,13 +176,13 @@ def _written(family: _Family) -> "Metric":
     return numbers
 
 
-def _of_engine(status: EngineStatus) -> Iterator[_Family]:
+def _of_engine(status: ModelStatus) -> Iterator[_Family]:
     # The person's own chats are not the clients' to measure.
     shares = [share for name, share in status.cache_use.shares.items() if name != PERSON.name]
     for name, about, value in (
         ("running", "Answers that are being generated.", status.running),
         ("waiting", "Requests that are waiting in the queue.", status.waiting),
-        ("ready", "1 if a model is loaded, else 0.", int(status.state == "ready")),
+        ("ready", "1 if a model is loaded, else 0.", int(status.is_loaded or status.is_unloaded)),
         (
             "prompt_cache_entries",
             "Earlier prompts of clients in the prompt cache.",

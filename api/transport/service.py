@@ -29,7 +29,6 @@ from engine import (
     EmbeddingRequest,
     Embeddings,
     EngineError,
-    EngineStatus,
     Event,
     Finished,
     GenerationRequest,
@@ -50,7 +49,7 @@ class ServedEngine(Protocol):
         """The loaded model, if there is one."""
 
     @property
-    def status(self) -> EngineStatus:
+    def status(self) -> ModelStatus:
         """What the engine is doing now."""
         ...
 

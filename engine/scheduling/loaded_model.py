@@ -40,7 +40,7 @@ from engine.scheduling.inbox import (
     refuse,
 )
 from engine.scheduling.limits import Limits
-from engine.scheduling.model_list import EngineStatus, ModelList, OfferedModel
+from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.outbox import cause_of, settle
 from engine.scheduling.pulse import GivenUp, Pulse
 from engine.scheduling.scheduler import Scheduler
@@ -132,9 +132,9 @@ class LoadedModel:
         self._unloads_once_idle = False
         self._idle_since_s = self.used_s = time.monotonic()
         self._used_at: float | None = None
-        self._status = EngineStatus()
+        self._status = ModelStatus()
         # The status before the message about what a load waits for; None without such a message.
-        self._before_message: EngineStatus | None = None
+        self._before_message: ModelStatus | None = None
 
     # -- what it is ------------------------------------------------------------------------
 
@@ -179,11 +179,11 @@ class LoadedModel:
         self.hang = hang
         self._unloaded = info
         if hang is not None:
-            self.tell(EngineStatus("failed", info, message=hang.cause, is_stuck=True))
+            self.tell(ModelStatus(state="failed", info=info, message=hang.cause, is_stuck=True))
         elif info is not None:
             self._note_unloaded(info, "")
         else:
-            self.tell(EngineStatus())
+            self.tell(ModelStatus())
 
     # -- what there is to do ---------------------------------------------------------------
 
@@ -299,15 +299,23 @@ class LoadedModel:
 
     # -- its status ------------------------------------------------------------------------
 
-    def tell(self, status: EngineStatus) -> None:
+    def tell(self, status: ModelStatus) -> None:
         """Publish another status."""
+        info, offered, unloads_at = status.info, self.offered, None
+        if status.is_loaded and self._used_at is not None:
+            keeps_s = 0.0 if self._unloads_once_idle else self.max_idle_s
+            unloads_at = None if keeps_s is None else self._used_at + keeps_s
         self._status = replace(
             status,
+            id="" if info is None else info.id,
+            folder=Path() if info is None else info.path,
+            offered=offered,
+            memory_bytes=status.memory_bytes if status.is_loaded else 0,
             used_at=self._used_at,
-            keeps_s=0.0 if self._unloads_once_idle else self.max_idle_s,
+            unloads_at=unloads_at,
             is_pinned=self.is_pinned,
         )
-        self._list.post(self.number, self.offered, self._status)
+        self._list.post(self.number, self._status)
 
     def publish(self) -> None:
         """Publish the numbers of answers and the use of the prompt cache, if they changed."""
@@ -520,7 +528,7 @@ class LoadedModel:
         if isinstance(unload, Unload) and self._is_free:
             self.change = None
             self._free()
-            self.tell(EngineStatus())
+            self.tell(ModelStatus())
             unload.reply.send(None)
             self._do_postponed()
 
@@ -569,7 +577,7 @@ class LoadedModel:
         self._before_message = None
         self.is_loading = True
         known = before if is_again else None
-        self.tell(EngineStatus("loading", known, message=command.folder.name))
+        self.tell(ModelStatus(state="loading", info=known, message=command.folder.name))
 
         def on_progress(progress: LoadProgress) -> None:
             if command.gives_up.is_set() or self._is_ending.is_set():
@@ -596,7 +604,7 @@ class LoadedModel:
         except LoadCancelled as cancelled:
             self._check_pulse()
             outcome = cancelled
-            self._not_loaded(before, EngineStatus(message=str(cancelled)))
+            self._not_loaded(before, ModelStatus(message=str(cancelled)))
         except Exception as error:
             self._check_pulse()
             cause = cause_of(error, command.folder, command.folder.resolve())
@@ -604,13 +612,13 @@ class LoadedModel:
             why = str(outcome)
             if is_again and before is not None:
                 why = f"{before.id} could not be read again: {why}. Try again"
-            self._not_loaded(before, EngineStatus("failed", message=why))
+            self._not_loaded(before, ModelStatus(state="failed", message=why))
         else:
             self._check_pulse()
             if self.offered is not None:
                 backend.info = replace(backend.info, id=self.offered.id)
             outcome = backend.info
-            self.tell(EngineStatus("ready", outcome, memory_bytes=outcome.weights_bytes))
+            self.tell(ModelStatus(state="ready", info=outcome, memory_bytes=outcome.weights_bytes))
         self.is_loading = False
         self._load_at_hand = self._before = None
         if command.reply is not None:
@@ -622,7 +630,7 @@ class LoadedModel:
             self.close()
             raise GivenUp
 
-    def _not_loaded(self, before: ModelInfo | None, status: EngineStatus) -> None:
+    def _not_loaded(self, before: ModelInfo | None, status: ModelStatus) -> None:
         if before is None or self._is_ending.is_set():
             self.tell(status)
         else:
@@ -630,7 +638,7 @@ class LoadedModel:
 
     def _note_unloaded(self, info: ModelInfo, why: str) -> None:
         self._unloaded = info
-        self.tell(EngineStatus("ready", info, message=why, is_unloaded=True))
+        self.tell(ModelStatus(info=info, message=why))
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
         """Refuse the load that is due, before it begins, and the commands that wait for it."""
@@ -640,7 +648,7 @@ class LoadedModel:
         if self._unloaded is not None:
             self._note_unloaded(self._unloaded, str(why))
         elif self.backend is None:
-            self.tell(EngineStatus("failed", message=str(why)))
+            self.tell(ModelStatus(state="failed", message=str(why)))
         if isinstance(change, Load) and change.reply is not None:
             change.reply.send(why)
         if self.backend is None:

@@ -117,78 +117,44 @@ class Offering:
         return list(dict.fromkeys(names[text] for text in near))[:_MAX_NEAR]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStatus:
-    """The status of the engine, or of one of its models.
-
-    Attributes:
-        state: Whether a model is there, is being loaded, or could not be loaded.
-        model: The loaded model, if any.
-        running: The number of sequences in the batch.
-        waiting: The number of answers that wait for a place.
-        message: Why loading failed, or what is being loaded; otherwise empty.
-        cache_use: The state of the prompt cache.
-        loading: The progress of loading, while a model is being loaded.
-        is_unloaded: Whether the model's memory was freed while it was idle, or on request; the
-            next request loads it again.
-        memory_bytes: The memory of weights and caches, as of the last change of the other figures.
-        used_at: When it was last used, in Unix seconds; None if it never was.
-        keeps_s: How long it stays in memory after that; None for no limit.
-        is_pinned: Whether it stays in memory when another model needs room.
-        is_stuck: Whether it was given up because it was stuck. ``message`` says where, and it
-            answers nothing until it is restarted or has come back.
-    """
-
-    state: Literal["none", "loading", "ready", "failed"] = "none"
-    model: ModelInfo | None = None
-    running: int = 0
-    waiting: int = 0
-    message: str = ""
-    cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
-    loading: LoadProgress | None = None
-    is_unloaded: bool = False
-    memory_bytes: int = 0
-    used_at: float | None = None
-    keeps_s: float | None = None
-    is_pinned: bool = False
-    is_stuck: bool = False
-
-
 ModelState = Literal["unloaded", "loading", "ready", "failed"]
 """``unloaded`` and ``failed``: loaded when next needed; ``failed`` if the last load failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """The status of one model.
+    """The status of one model, or of the engine: that is its default model's.
 
     Attributes:
-        id: Its name.
+        id: Its name; empty where there is no model.
         folder: The folder that contains it.
         state: Whether it is in memory.
-        message: Why loading failed, or what a load waits for; otherwise empty.
+        message: Why loading failed, or what is loaded or what a load waits for; otherwise empty.
         loading: The progress of loading, while it is being loaded.
         info: What is known about it from loading; None until it was loaded once.
         offered: The offer that it belongs to; None for a model that was not offered.
-        memory_bytes: The memory that its weights and caches take now.
+        memory_bytes: The memory that its weights and caches take, as of the last change of the
+            other figures.
+        cache_use: The state of its prompt cache.
         running: Answers that are being generated.
         waiting: Answers that wait for a place, or for the model.
         used_at: When it was last used, in Unix seconds; None if it never was.
         unloads_at: When it is unloaded if nobody uses it, in Unix seconds; None for never.
         is_pinned: Whether it stays in memory when another model needs room.
         is_default: Whether it answers requests that name no model.
-        is_stuck: Whether it was given up because it was stuck; it answers nothing until it is
-            restarted.
+        is_stuck: Whether it was given up because it was stuck. ``message`` says where, and it
+            answers nothing until it is restarted or has come back.
     """
 
-    id: str
-    folder: Path
+    id: str = ""
+    folder: Path = Path()
     state: ModelState = "unloaded"
     message: str = ""
     loading: LoadProgress | None = None
     info: ModelInfo | None = None
     offered: OfferedModel | None = None
     memory_bytes: int = 0
+    cache_use: PromptCacheUse = field(default_factory=PromptCacheUse)
     running: int = 0
     waiting: int = 0
     used_at: float | None = None
@@ -202,6 +168,13 @@ class ModelStatus:
         """Whether it is in memory."""
         return self.state == "ready"
 
+    @property
+    def is_unloaded(self) -> bool:
+        """Whether its memory was freed, when it was idle or on request; the next request loads it
+        again.
+        """
+        return self.state == "unloaded" and self.info is not None
+
 
 class ModelList:
     """The models that requests may name, and what each model of the engine thread is doing.
@@ -211,12 +184,12 @@ class ModelList:
     """
 
     def __init__(self) -> None:
-        self.status = EngineStatus()
+        self.status = ModelStatus()
         self._lock = threading.Lock()
         self._offering: Offering | None = None
         self._numbers = itertools.count(1)
         # A model that is not here posts nothing any more: its thread was given up.
-        self._posted: dict[int, tuple[OfferedModel | None, EngineStatus | None]] = {}
+        self._posted: dict[int, ModelStatus | None] = {}
         self._default = 0
 
     # -- for those who ask -----------------------------------------------------------------
@@ -268,27 +241,22 @@ class ModelList:
             offered = () if self._offering is None else self._offering.models
             default = self._default
             posted = {
-                number: (model, status)
-                for number, (model, status) in self._posted.items()
-                if status is not None
+                number: status for number, status in self._posted.items() if status is not None
             }
         statuses: dict[str, ModelStatus] = {}
         for model in offered:
-            own = next((number for number, is_of in posted.items() if _is_of(*is_of, model)), None)
-            if own is None:
-                statuses[model.id] = ModelStatus(
-                    model.id, model.folder, offered=model, is_pinned=model.is_pinned
-                )
-            else:
-                _, status = posted.pop(own)
-                statuses[model.id] = _model_status(
-                    status, model.id, model.folder, model, is_default=own == default
-                )
-        for number, (own_offer, status) in posted.items():
-            if (info := status.model) is not None and info.id not in statuses:
-                statuses[info.id] = _model_status(
-                    status, info.id, info.path, own_offer, is_default=number == default
-                )
+            own = next((number for number in posted if _is_of(posted[number], model)), None)
+            status = ModelStatus(is_pinned=model.is_pinned) if own is None else posted.pop(own)
+            statuses[model.id] = replace(
+                status,
+                id=model.id,
+                folder=model.folder,
+                offered=model,
+                is_default=own == default,
+            )
+        for number, status in posted.items():
+            if status.info is not None and status.id not in statuses:
+                statuses[status.id] = replace(status, is_default=number == default)
         return tuple(statuses.values())
 
     # -- for the engine thread -------------------------------------------------------------
@@ -297,15 +265,15 @@ class ModelList:
         """Return the number of a new model."""
         with self._lock:
             number = next(self._numbers)
-            self._posted[number] = None, None
+            self._posted[number] = None
             return number
 
-    def post(self, number: int, offered: OfferedModel | None, status: EngineStatus) -> None:
+    def post(self, number: int, status: ModelStatus) -> None:
         """Note what a model is doing."""
         with self._lock:
             if number not in self._posted:
                 return
-            self._posted[number] = offered, status
+            self._posted[number] = status
             if number == self._default:
                 self.status = status
 
@@ -322,8 +290,7 @@ class ModelList:
         """Note the model that answers requests that name no model."""
         with self._lock:
             self._default = number
-            _, status = self._posted.get(number, (None, None))
-            if status is not None:
+            if (status := self._posted.get(number)) is not None:
                 self.status = status
 
     def remove(self, number: int) -> None:
@@ -331,48 +298,17 @@ class ModelList:
         with self._lock:
             self._posted.pop(number, None)
 
-    def clear(self, status: EngineStatus) -> None:
+    def clear(self, status: ModelStatus) -> None:
         """Note that no model is in memory any more, and the status of the default one."""
         with self._lock:
-            offered, _ = self._posted.get(self._default, (None, None))
-            self._posted = {self._default: (offered, status)}
+            if (last := self._posted.get(self._default)) is not None:
+                status = replace(status, offered=last.offered)
+            self._posted = {self._default: status}
             self.status = status
 
 
-def _is_of(offered: OfferedModel | None, status: EngineStatus, model: OfferedModel) -> bool:
-    if offered is not None:
-        return offered.id == model.id
-    info = status.model
+def _is_of(status: ModelStatus, model: OfferedModel) -> bool:
+    if status.offered is not None:
+        return status.offered.id == model.id
+    info = status.info
     return info is not None and info.path in (model.folder, model.folder.resolve())
-
-
-def _model_status(
-    status: EngineStatus,
-    model_id: str,
-    folder: Path,
-    offered: OfferedModel | None,
-    *,
-    is_default: bool,
-) -> ModelStatus:
-    states: dict[str, ModelState] = {"loading": "loading", "failed": "failed", "ready": "ready"}
-    state = "unloaded" if status.is_unloaded else states.get(status.state, "unloaded")
-    unloads_at = None
-    if state == "ready" and status.used_at is not None and status.keeps_s is not None:
-        unloads_at = status.used_at + status.keeps_s
-    return ModelStatus(
-        model_id,
-        folder,
-        state=state,
-        message=status.message,
-        loading=status.loading,
-        info=status.model,
-        offered=offered,
-        memory_bytes=status.memory_bytes if state == "ready" else 0,
-        running=status.running,
-        waiting=status.waiting,
-        used_at=status.used_at,
-        unloads_at=unloads_at,
-        is_pinned=status.is_pinned,
-        is_default=is_default,
-        is_stuck=status.is_stuck,
-    )

@@ -33,7 +33,7 @@ from engine.scheduling.inbox import (
 )
 from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel, Source
-from engine.scheduling.model_list import EngineStatus, ModelList, OfferedModel
+from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.outbox import Outbox
 from engine.scheduling.prompt_rendering import Preparation
 from engine.scheduling.pulse import Pulse
@@ -409,7 +409,7 @@ class Models:
             case Unload(model=None) if self._default.offered is not None:
                 removed = self._default
                 none = self._new(None)
-                none.tell(EngineStatus())
+                none.tell(ModelStatus())
                 self._choose(none)
                 removed.do(command)
             case Shutdown():

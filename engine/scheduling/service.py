@@ -33,7 +33,7 @@ from engine.scheduling.inbox import (
 )
 from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import LeftModel
-from engine.scheduling.model_list import EngineStatus, ModelList, ModelStatus, OfferedModel
+from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
 from engine.scheduling.prompt_rendering import prompts_size
 from engine.scheduling.pulse import Work
 from engine.scheduling.worker import EngineThread
@@ -100,14 +100,14 @@ class Engine:
         self._unload_times: dict[str | None, UnloadAfter] = {}
 
     @property
-    def status(self) -> EngineStatus:
+    def status(self) -> ModelStatus:
         """What the engine is doing now."""
         return self._models.status
 
     @property
     def model(self) -> ModelInfo | None:
         """The loaded model, if there is one; of several the one that is used by default."""
-        return self.status.model
+        return self.status.info
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:

@@ -10,7 +10,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from engine.errors import EngineClosed, EngineError, EngineStuck, RequestCancelled
 from engine.inference.loader import Loader
@@ -21,7 +20,7 @@ from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import Command, Inbox, Rendered, refuse
 from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel
-from engine.scheduling.model_list import EngineStatus, ModelList
+from engine.scheduling.model_list import ModelList, ModelState, ModelStatus
 from engine.scheduling.models import Models
 from engine.scheduling.outbox import Outbox, cause_of, settle
 from engine.scheduling.prompt_rendering import Preparation
@@ -130,7 +129,7 @@ class EngineThread:
         work = self._pulse.give_up()
         has_turn = self._turn.acquire(timeout=_GLANCE_S)
         try:
-            self._list.clear(EngineStatus("failed", message=cause))
+            self._list.clear(ModelStatus(state="failed", message=cause))
             why = EngineClosed(cause)
             # Without the turn, the thread is stuck while it changes answers of that model.
             self._models.fail_all(
@@ -357,8 +356,8 @@ class EngineThread:
                 self._models.end_all(StopKind.CANCELLED if cause is None else StopKind.ERROR, cause)
                 self._outbox.flush(is_forced=True)
                 self._refuse_the_rest(EngineClosed(cause or "the engine has been shut down"))
-            state: Literal["none", "failed"] = "none" if cause is None else "failed"
-            self._list.clear(EngineStatus(state, message=cause or ""))
+            state: ModelState = "unloaded" if cause is None else "failed"
+            self._list.clear(ModelStatus(state=state, message=cause or ""))
         self._is_leaving = True
         with contextlib.suppress(Exception):  # after a fault, freeing may fail as well
             self._models.free()

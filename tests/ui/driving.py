@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.generation import Generation
-from engine.scheduling.model_list import EngineStatus
+from engine.scheduling.model_list import ModelStatus
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Event, Finished, Timing, Usage
 from engine.values.request import CacheOwner, GenerationRequest
@@ -76,8 +76,8 @@ class ScriptedEngine:
         self.forgotten: list[CacheOwner] = []
 
     @property
-    def status(self) -> EngineStatus:
-        return EngineStatus("ready" if self.model else "none", self.model)
+    def status(self) -> ModelStatus:
+        return ModelStatus(state="ready" if self.model else "unloaded", info=self.model)
 
     async def generate(self, request: GenerationRequest) -> Generation:
         self.requests.append(request)

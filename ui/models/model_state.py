@@ -166,7 +166,7 @@ class ModelState(QObject):
     def _default(self) -> ModelInfo | None:
         """The engine's default model, unless it was given up."""
         status = self._engine.status
-        return None if status.state == "failed" else status.model
+        return None if status.state == "failed" else status.info
 
     @property
     def is_stuck(self) -> bool:
@@ -419,8 +419,8 @@ class ModelState(QObject):
         status, info = self._engine.status, self._default
         if self.stage == "ready" and status.state == "failed":
             # The model was given up because it was stuck, or the engine with all its models.
-            if status.model is not None:
-                self.name, self.path = status.model.id, status.model.path
+            if status.info is not None:
+                self.name, self.path = status.info.id, status.info.path
             self.stage, self.message = "failed", as_sentence(plain_cause(status.message))
             return True
         if info is None or self.stage == "none":

@@ -16,7 +16,7 @@ from api.transport.config import ServerConfig
 from api.transport.metrics import Metrics
 from app.terminal import live_line, load_words, server_banner
 from engine.library.models import EosToken, ModelInfo
-from engine.scheduling.model_list import EngineStatus
+from engine.scheduling.model_list import ModelStatus
 
 URL = "http://127.0.0.1:1"
 MODEL = ModelInfo(
@@ -59,9 +59,9 @@ def test_the_load_names_answers_queue_and_totals() -> None:
     metrics.request_began()
     metrics.request_ended("Chat", "POST /x", 200, 0.1)
     metrics.tokens["output"] += 1234
-    words = load_words(EngineStatus("ready", running=2, waiting=1), metrics)
+    words = load_words(ModelStatus(state="ready", running=2, waiting=1), metrics)
     assert words == "2 answering · 1 waiting · 1 request · 1,234 output tokens"
-    assert "unloaded" in load_words(EngineStatus("ready", is_unloaded=True), None)
+    assert "unloaded" in load_words(ModelStatus(info=MODEL), None)
 
 
 def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> None:

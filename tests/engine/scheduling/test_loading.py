@@ -52,7 +52,7 @@ async def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_load
     with pytest.raises(LoadCancelled):
         await loading
     loader.goes_on.set()
-    assert (engine.status.state, engine.model, loader.loaded) == ("none", None, 0)
+    assert (engine.status.state, engine.model, loader.loaded) == ("unloaded", None, 0)
     with pytest.raises(NoModel, match="cancelled"):
         await engine.generate(request("short"))
     await engine.load(tmp_path)

@@ -249,7 +249,7 @@ async def test_no_model_is_the_default_one_once_the_default_one_is_unloaded(
     await engine.load(models[0].folder)
     assert engine.model is not None
     await engine.unload()
-    assert (engine.model, engine.status.state) == (None, "none")
+    assert (engine.model, engine.status.state) == (None, "unloaded")
     assert engine.model_status() is None
     with pytest.raises(NoModel):
         await ask(engine, _ASKED)
