@@ -1,6 +1,5 @@
 """The settings of a server without a window: declared once, resolved from three sources."""
 
-import difflib
 import errno
 import json
 import tomllib
@@ -11,7 +10,7 @@ from typing import Any, Literal, get_origin
 
 from api.transport.config import ImageRule, ServerConfig
 from app import exits, paths
-from app.exits import CommandError
+from app.exits import CommandError, did_you_mean
 from app.settings.settings_file import checks_of
 from engine import Limits
 from engine.files.causes import os_cause
@@ -422,9 +421,8 @@ def _check(values: Mapping[str, Any], place: str, *, is_strict: bool = False) ->
 
 def _complaint(place: str, key: str, kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(key, _DECLARED, 1)
-        remedy = f"did you mean {near[0]}?" if near else f"known settings: {', '.join(_DECLARED)}"
-        return f"{place}: {key}: unknown setting; {remedy}"
+        near = did_you_mean(key, _DECLARED) or f" Known settings: {', '.join(_DECLARED)}"
+        return f"{place}: {key}: unknown setting.{near}"
     if place == _COMMAND_LINE:
         return f"--{key.replace('_', '-')}: {message}"
     if place == "environment":

@@ -251,16 +251,15 @@ class MlxBackend:
             request: The request.
             form: The form that constrains its answer; None where the answer is free.
         """
-        wanted = request.sampling
+        wanted = sampling.with_defaults(request.sampling, self._defaults)
         if request.tool_choice.mode == "none":
             wanted = replace(wanted, logit_bias=(*wanted.logit_bias, *self._no_calls()))
-        processors = sampling.processors(wanted, self._defaults)
+        processors = sampling.processors(wanted)
         constraint = self._constraints.hold(request, prompt.tokens, form, thinks=prompt.thinks)
         if constraint is not None:  # last, so that no other processor allows more tokens
             processors.append(sampling.ConstraintProcessor(constraint, len(prompt.tokens)))
         sampler = sampling.sampler(
             wanted,
-            self._defaults,
             self.info.vocabulary_size,
             is_foreseen=self._budgets.budget_of(request) is not None,
         )

@@ -5,7 +5,7 @@ Engine thread.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from mlx_lm.sample_utils import (
 from engine.grammar.masks import TokenConstraint
 from engine.library.cache_size import MAX_FIGURE
 from engine.library.models import read_json
-from engine.values.request import Sampling
+from engine.values.request import Sampling, SamplingOptions
 from engine.values.tokens import TokenStats
 
 Sampler = Callable[[mx.array], mx.array]
@@ -88,49 +88,40 @@ def foreseen(sampler: Sampler, logits: mx.array) -> int:
     return int(drawn.item())
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingDefaults:
-    """The model's own sampling settings (``generation_config.json``); greedy if it has none."""
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-
-
-def sampling_defaults(folder: Path) -> SamplingDefaults:
-    """Return the sampling settings of a model folder; greedy if it has none."""
+def sampling_defaults(folder: Path) -> SamplingOptions:
+    """Return a model's own settings (``generation_config.json``): None where it has none."""
     path = folder / "generation_config.json"
-    if not path.is_file():
-        return SamplingDefaults()
-    values = read_json(path)
+    values = read_json(path) if path.is_file() else {}
     if values.get("do_sample") is False:
-        return SamplingDefaults()
+        return SamplingOptions()
 
-    def number(key: str, default: float) -> float:
+    def number(key: str) -> float | None:
         value = values.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return default
-        return float(value) if -MAX_FIGURE <= value <= MAX_FIGURE else default  # NaN is in no range
+            return None
+        return float(value) if -MAX_FIGURE <= value <= MAX_FIGURE else None  # NaN is in no range
 
-    return SamplingDefaults(
-        temperature=number("temperature", 0.0),
-        top_p=number("top_p", 1.0),
-        top_k=int(number("top_k", 0)),
-        min_p=number("min_p", 0.0),
-        repetition_penalty=number("repetition_penalty", 1.0),
+    top_k = number("top_k")
+    return SamplingOptions(
+        temperature=number("temperature"),
+        top_p=number("top_p"),
+        top_k=None if top_k is None else int(top_k),
+        min_p=number("min_p"),
+        repetition_penalty=number("repetition_penalty"),
     )
 
 
-def sampler(
-    wanted: Sampling, defaults: SamplingDefaults, vocabulary_size: int, *, is_foreseen: bool = False
-) -> Sampler:
+def with_defaults(wanted: Sampling, defaults: SamplingOptions) -> Sampling:
+    """Return the settings of a request with the model's own where it has none."""
+    unset = [each.name for each in fields(defaults) if getattr(wanted, each.name) is None]
+    return replace(wanted, **{name: getattr(defaults, name) for name in unset})
+
+
+def sampler(wanted: Sampling, vocabulary_size: int, *, is_foreseen: bool = False) -> Sampler:
     """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,)."""
-    temperature = defaults.temperature if wanted.temperature is None else wanted.temperature
-    top_p = defaults.top_p if wanted.top_p is None else wanted.top_p
-    top_k = defaults.top_k if wanted.top_k is None else wanted.top_k
-    min_p = defaults.min_p if wanted.min_p is None else wanted.min_p
+    temperature, min_p = wanted.temperature or 0.0, wanted.min_p or 0.0
+    top_p = 1.0 if wanted.top_p is None else wanted.top_p
+    top_k = wanted.top_k or 0
     if top_k >= vocabulary_size:  # mlx-lm rejects a top_k that keeps every token
         top_k = 0
     if temperature < _LEAST_TEMPERATURE:
@@ -145,11 +136,9 @@ def sampler(
     return _shared_sampler(temperature, top_p, max(top_k, 0), min_p)
 
 
-def processors(wanted: Sampling, defaults: SamplingDefaults) -> list[Any]:
+def processors(wanted: Sampling) -> list[Any]:
     """Return the logits processors of a request; empty if it needs none."""
     repetition = wanted.repetition_penalty
-    if repetition is None:
-        repetition = defaults.repetition_penalty
     return list(
         make_logits_processors(
             logit_bias=dict(wanted.logit_bias) or None,

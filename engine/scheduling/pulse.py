@@ -16,7 +16,7 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 # Evidence is gathered about work that has lasted this share of the patience.
@@ -142,37 +142,28 @@ def gather(engine_thread: int | None, *, is_load: bool) -> Evidence:
     own_s = computing_s = 0.0
     faults, is_runnable = 0, False
     pythons = {thread.native_id for thread in threading.enumerate()}
-    for thread in _threads():
-        if thread.number == engine_thread:
-            own_s = thread.used_s
-        elif thread.number in pythons:
+    for number, used_s, own_faults, can_run in _threads():
+        if number == engine_thread:
+            own_s = used_s
+        elif number in pythons:
             continue
         else:
-            computing_s += thread.used_s
-        faults += thread.faults
-        is_runnable = is_runnable or thread.is_runnable
+            computing_s += used_s
+        faults += own_faults
+        is_runnable = is_runnable or can_run
     return Evidence((*progress, faults), own_s, computing_s, is_runnable)
 
 
-class _Thread(NamedTuple):
-    """A thread: its number in the system, processor time, major page faults, and state."""
-
-    number: int
-    used_s: float
-    faults: int
-    is_runnable: bool
-
-
-def _threads() -> list[_Thread]:
-    """Return what the system knows of each thread of this process.
+def _threads() -> Iterator[tuple[int, float, int, bool]]:
+    """Yield each thread's number in the system, processor seconds, major page faults, and whether
+    it can run.
 
     Linux only. Elsewhere models run on graphics processors, whose operations are all short.
     """
-    threads: list[_Thread] = []
     try:
         numbers = os.listdir("/proc/self/task")
     except OSError:
-        return threads
+        return
     ticks = os.sysconf("SC_CLK_TCK")
     for number in numbers:
         try:
@@ -182,8 +173,7 @@ def _threads() -> list[_Thread]:
         except OSError:  # it has ended meanwhile
             continue
         used_s = (int(fields[11]) + int(fields[12])) / ticks
-        threads.append(_Thread(int(number), used_s, int(fields[9]), fields[0] == b"R"))
-    return threads
+        yield int(number), used_s, int(fields[9]), fields[0] == b"R"
 
 
 class Watch:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from engine.files.causes import os_cause
+from engine.files.json_fields import DamagedFile
 from engine.inference.threads import leave_thread
 from engine.values.request import CacheOwner
 
@@ -188,10 +189,6 @@ class StoredFile:
     nodes: set[Any] = field(default_factory=set)
 
 
-class NotAFile(Exception):
-    """A header does not describe a file of cached tokens."""
-
-
 @dataclass(frozen=True, slots=True)
 class FileHeader:
     """What a file holds.
@@ -248,7 +245,7 @@ class FileHeader:
         try:
             fields = json.loads(metadata[_KEY])  # type: ignore[index]
             if fields["format"] != FORMAT:
-                raise NotAFile("of another version")
+                raise DamagedFile("of another version")
             header = cls(
                 model=str(fields["model"]),
                 owner=CacheOwner(str(fields["owner"]), str(fields["kept_with"])),
@@ -259,11 +256,11 @@ class FileHeader:
                 can_trim=bool(fields["can_trim"]),
             )
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise NotAFile(str(error)) from error
+            raise DamagedFile(str(error)) from error
         if not header.tokens or len(header.tokens) % TOKEN_BYTES:
-            raise NotAFile("its tokens are no token ids")
+            raise DamagedFile("its tokens are no token ids")
         if not 0 <= header.start < header.end or (header.is_snapshot and header.start):
-            raise NotAFile("its place is unclear")
+            raise DamagedFile("its place is unclear")
         return header
 
 
@@ -280,10 +277,6 @@ LEFT_FREE_BYTES = 512 << 20
 _MOST_HEADER = 256 << 20
 _LENGTH_BYTES = 8
 _FRESH_S = 5.0
-
-
-class DiskNearlyFull(OSError):
-    """There is too little room on the disk for a cache."""
 
 
 def tag(text: str) -> str:
@@ -403,7 +396,7 @@ class CacheFolder:
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(_FOLDER_MODE)
         if shutil.disk_usage(self.path).free < size_bytes + LEFT_FREE_BYTES:
-            raise DiskNearlyFull("the disk is nearly full")
+            raise OSError("the disk is nearly full")
         file = UnfinishedFile(self.path)
         try:
             yield file

@@ -18,11 +18,11 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.files.json_fields import DamagedFile
 from engine.inference.cache.folder import (
     TOKEN_BYTES,
     DiskCache,
     FileHeader,
-    NotAFile,
     Stamps,
     StoredFile,
     Ticket,
@@ -64,10 +64,6 @@ _MAX_WAITING_BYTES = 1 << 30
 STRIDE = 512
 # The snapshots of one conversation take at most this share of what there is for caches.
 _MAX_PATH_SHARE = 0.5
-
-
-class DamagedFile(Exception):
-    """A file does not have the expected content."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,10 +223,10 @@ class PromptCache:
                 if header.model != fingerprint or not file.name.startswith(
                     folder.prefix(fingerprint, header.owner)
                 ):
-                    raise NotAFile("of another model or owner")
+                    raise DamagedFile("of another model or owner")
             except FileNotFoundError:
                 continue  # another process has deleted it
-            except (OSError, ValueError, NotAFile) as error:
+            except (OSError, ValueError) as error:
                 _log.info("a cache on disk is damaged and deleted: %s", error)
                 folder.delete([file.name])
             else:

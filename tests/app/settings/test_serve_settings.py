@@ -130,8 +130,8 @@ def test_the_default_file_is_read_if_it_exists(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("prot = 1", ["prot", "did you mean port?"]),
-        ("zzz = 1", ["zzz", "known settings: host, port"]),
+        ("prot = 1", ["prot", "Did you mean port?"]),
+        ("zzz = 1", ["zzz", "Known settings: host, port"]),
         ("port = 99999", ["port: ", "65535", "write it like port = 8642"]),
         ('port = "8642"', ["port: ", "valid integer", "port = 8642"]),
         ("strict = 1", ["strict: ", "strict = true"]),

@@ -8,8 +8,9 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.files.json_fields import DamagedFile
 from engine.inference.cache import folder as cache_files
-from engine.inference.cache.folder import TOKEN_BYTES, CacheFolder, FileHeader, NotAFile
+from engine.inference.cache.folder import TOKEN_BYTES, CacheFolder, FileHeader
 from engine.inference.cache.segments import save
 from tests.support.models.disk_caches import Room, kv_cache
 
@@ -162,5 +163,5 @@ def test_a_foreign_file_with_a_fitting_name_is_dropped(room: Room, model: Path, 
     ],
 )
 def test_metadata_of_another_kind_is_no_segment(metadata: object) -> None:
-    with pytest.raises(NotAFile):
+    with pytest.raises(DamagedFile):
         FileHeader.from_metadata(metadata)
