@@ -92,14 +92,14 @@ def options_of(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
     """Return the options of a command, of the values in a namespace."""
     found: dict[str, Any] = {}
     hints = get_type_hints(kind)
-    for one in declared_here(kind):
-        name = _dest(one, prefix)
-        if one.kind is StopOptions:
-            found[one.name] = _stop_options(values, prefix)
-        elif is_dataclass(one.kind):
-            found[one.name] = options_of(hints[one.name], values, prefix)
+    for option in declared_here(kind):
+        name = _dest(option, prefix)
+        if option.kind is StopOptions:
+            found[option.name] = _stop_options(values, prefix)
+        elif is_dataclass(option.kind):
+            found[option.name] = options_of(hints[option.name], values, prefix)
         elif name in values:
-            found[one.name] = _value(one, values[name], values.get(f"{prefix}escapes", False))
+            found[option.name] = _value(option, values[name], values.get(f"{prefix}escapes", False))
     return kind(**found)
 
 
@@ -150,11 +150,11 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
         help="a TOML file of settings (default: serve.toml in the folder of settings, if any)",
     )
     groups: dict[str, argparse._ActionsContainer] = {"": serve}
-    for one in declared(ServeOptions):
-        place = one.setting.place
+    for option in declared(ServeOptions):
+        place = option.setting.place
         if place not in groups:
             groups[place] = serve.add_argument_group(place)
-        _add_option(groups[place], one)
+        _add_option(groups[place], option)
 
 
 # -- options -----------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
 def declared_here(kind: type) -> list[Declared]:
     """Return the fields of a dataclass; a dataclass within it is one of them."""
     hints = get_type_hints(kind)
-    said = {one.path: one for one in declared(kind)}
+    said = {option.path: option for option in declared(kind)}
     return [
         said.get(field_.name) or Declared(field_.name, hints[field_.name], None, Declaration())
         for field_ in fields(kind)

@@ -46,7 +46,9 @@ def made_private(folder: Path) -> Path:
     Raises:
         OSError: It cannot be made.
     """
-    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+    for missing in reversed(
+        [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    ):
         # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
         missing.mkdir(mode=_FOLDER, exist_ok=True)
     folder.mkdir(exist_ok=True)

@@ -280,7 +280,7 @@ def _read(path: Path) -> KeptResponse | None:
         ids = (previous, owner, *sent_ids, *output_ids)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-    if not all(isinstance(one, str) for one in ids):
+    if not all(isinstance(name, str) for name in ids):
         return None
     found = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
     return KeptResponse(its_id, previous, *found, owner)

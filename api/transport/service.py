@@ -455,7 +455,7 @@ async def running(
     """
     name = asker()
     owner = CacheOwner(name, kept_with=name if service.config.keeps_prompts else None)
-    wanted = [replace(traced(one), cache_owner=owner) for one in requests]
+    wanted = [replace(traced(choice), cache_owner=owner) for choice in requests]
     generations = await service.engine.generate_together(wanted)
     model = model_name(service, requests[0].model or "")
     for generation, request in zip(generations, requests, strict=True):

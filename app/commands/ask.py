@@ -55,7 +55,7 @@ def run(options: AskOptions) -> int:
 def run_model(options: RunOptions) -> int:
     """Answer the prompt or what is piped in; chat without either. Return the exit code."""
     prompt = " ".join(options.prompt)
-    of_model = {one.name: getattr(options, one.name) for one in fields(ModelOptions)}
+    of_model = {field.name: getattr(options, field.name) for field in fields(ModelOptions)}
     if not prompt and sys.stdin is not None and sys.stdin.isatty():
         from app.terminal_chat import chat
 

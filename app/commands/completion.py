@@ -57,7 +57,7 @@ def run(options: CompletionOptions) -> int:
 def _suggested() -> list[str]:
     from engine.library.hub_models import SUGGESTIONS
 
-    return [one.name for one in SUGGESTIONS]
+    return [suggestion.name for suggestion in SUGGESTIONS]
 
 
 def _candidates(

@@ -44,7 +44,7 @@ def show(options: LoadedOptions) -> int:
 
 def unload(options: UnloadOptions) -> int:
     """Unload a model from every server that has loaded it; return the exit code."""
-    loaded = [(one, _name(model)) for one in _servers() for model in one.loaded()]
+    loaded = [(place, _name(model)) for place in _servers() for model in place.loaded()]
     typed = options.model.removesuffix(_TAG)
     meant = [(one, name) for one, name in loaded if typed in (name, name.rpartition("/")[2])]
     if not meant:

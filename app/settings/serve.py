@@ -284,7 +284,7 @@ _SETTINGS = "settings"
 _COMMAND_LINE = "command line"
 _KEYS = {"api_key", "api_key_file"}
 _MOST_KEY_BYTES = 64 << 10
-_DECLARED = {one.name: one for one in declared(ServeOptions)}
+_DECLARED = {option.name: option for option in declared(ServeOptions)}
 
 
 def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, str]) -> ServeOptions:

@@ -42,7 +42,7 @@ def checks_of(kind: type) -> "type[BaseModel]":
     from pydantic import ConfigDict, Field, create_model  # help and most commands do without it
 
     hints = get_type_hints(kind)
-    said = {one.name: one for one in declared(kind) if "." not in one.path}
+    said = {option.name: option for option in declared(kind) if "." not in option.path}
     checked: dict[str, Any] = {}
     for field_ in fields(kind):
         if field_.name in said:

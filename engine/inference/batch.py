@@ -57,8 +57,8 @@ class _ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm ha
         if not rows:
             super().prompt(tokens)
             return
-        begun = [len(one) for one in self.tokens]
-        counts = [len(one) for one in tokens]
+        begun = [len(sequence) for sequence in self.tokens]
+        counts = [len(sequence) for sequence in tokens]
         model: Any = self.model  # type: ignore[has-type]
         read = 0
 
@@ -307,9 +307,9 @@ class RunningBatch:
     def _failed(self) -> list[tuple[int, str]]:
         """Return the sequences whose answer can no longer meet its constraint, and why."""
         held = [
-            (number, one.constraint)
-            for number, one in self.sequences.by_number.items()
-            if one.constraint is not None
+            (number, sequence.constraint)
+            for number, sequence in self.sequences.by_number.items()
+            if sequence.constraint is not None
         ]
         if not held:
             return []
@@ -434,13 +434,13 @@ class RunningBatch:
                 get.
         """
         gone = self._taken_out(rows)
-        for one in gone:
-            if (unused := rows[one.sequence.number]) and one.cache and one.tokens:
+        for departure in gone:
+            if (unused := rows[departure.sequence.number]) and departure.cache and departure.tokens:
                 with self._generators.stream():
-                    if not self._drafting.cut(one.sequence.number, one.cache, unused):
-                        one.cache = one.tokens = None
+                    if not self._drafting.cut(departure.sequence.number, departure.cache, unused):
+                        departure.cache = departure.tokens = None
                         continue
-                one.tokens = one.tokens[:-unused]
+                departure.tokens = departure.tokens[:-unused]
         self._let_go(gone)
 
     def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
@@ -451,12 +451,12 @@ class RunningBatch:
     def _let_go(self, gone: abc.Sequence[Departure]) -> None:
         """Store the caches of sequences that were taken out; those that waited read on."""
         self.sequences.let_go(gone)
-        for one in gone:
-            self._store(one.sequence, one.cache, one.tokens)
+        for departure in gone:
+            self._store(departure.sequence, departure.cache, departure.tokens)
         self._note_use()
-        for one in gone:
-            if one.sequence.draft is not None:
-                one.sequence.draft.leave()
+        for departure in gone:
+            if departure.sequence.draft is not None:
+                departure.sequence.draft.leave()
 
     def _note_use(self) -> None:
         """Make a new ``cache_use`` if anything has changed."""

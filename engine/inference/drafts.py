@@ -109,11 +109,11 @@ class Drafting:
             return None
         guesses, origins, proposing_s = self._proposed(numbers, min(width, most) - 1)
         size = int(rows.pending_logprobs(0).shape[-1])
-        guesses = [_within(one, size) for one in guesses]
+        guesses = [_within(guess, size) for guess in guesses]
         longest = max(map(len, guesses))
         if not longest:
             return None
-        width = next(one for one in WIDTHS if one > longest)
+        width = next(other for other in WIDTHS if other > longest)
         curve = self._curve(len(numbers))
         if self._noise.is_probe_due():
             curve.note(width, self._probe(rows, guesses, width))

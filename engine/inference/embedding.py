@@ -72,7 +72,7 @@ def pooling_of(folder: Path, name: str) -> Pooling:
 def _kinds_of_modules(path: Path) -> list[str]:
     try:
         modules = json.loads(path.read_bytes())
-        return [str(one["type"]).rpartition(".")[2] for one in modules]
+        return [str(module["type"]).rpartition(".")[2] for module in modules]
     except (ValueError, TypeError, LookupError, OSError):
         return []
 

@@ -370,7 +370,7 @@ class MlxBackend:
         longest = max(map(len, texts))
         if longest > most_tokens:
             raise InvalidRequest(
-                f"inputs[{[len(one) for one in texts].index(longest)}]",
+                f"inputs[{[len(text) for text in texts].index(longest)}]",
                 f"the text has {longest:,} tokens, and there is memory for {most_tokens:,}; "
                 "shorten it",
             )

@@ -141,7 +141,7 @@ def stop_reading_at(batch: Any, row: int, tokens: int) -> None:
     Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
     """
     reading = dict(zip(batch._prompt_batch.uids, batch._currently_processing, strict=True))
-    waiting = {one[0]: (one[1], 0) for one in batch._unprocessed_sequences}
+    waiting = {sequence[0]: (sequence[1], 0) for sequence in batch._unprocessed_sequences}
     segments, read = reading[row][:2] if row in reading else waiting[row]
     left = tokens - read
     for index, segment in enumerate(segments):

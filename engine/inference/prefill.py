@@ -174,7 +174,7 @@ class PrefillBudget:
 
         Prompts that shared a beginning then begin to answer at the same time.
         """
-        left = max((one.unread for one in sequences), default=1)
+        left = max((sequence.unread for sequence in sequences), default=1)
         together = max(READ_TOGETHER, LANE_TOKENS[0] // left)
         if decoding:
             longest = max(map(len, sequences), default=1)

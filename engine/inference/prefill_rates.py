@@ -46,7 +46,9 @@ class PrefillRates:
 
     def _in_lane(self, lane: int, depth: int) -> float | None:
         wanted = _stage(depth)
-        known = [(stage, one.rate) for (of, stage), one in self._measured.items() if of == lane]
+        known = [
+            (stage, measured.rate) for (of, stage), measured in self._measured.items() if of == lane
+        ]
         # Deeper, it is slower; and at twice the depth, at most twice as slow.
         return max((rate / 2 ** max(0, wanted - stage) for stage, rate in known), default=None)
 

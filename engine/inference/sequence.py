@@ -174,15 +174,15 @@ class Sequences:
         Returns the progress of those that go on waiting.
         """
         sequence.read = sequence.cached + tokens
-        due = [one for one, shared in sequence.waiting.items() if shared <= sequence.read]
+        due = [other for other, shared in sequence.waiting.items() if shared <= sequence.read]
         if due:
             cache, held = self.copy_of(sequence)
-            for one in sorted(due, key=_number):
-                self._take_beginning(one, cache, held)
-                self._stop_waiting(one, self._join)
+            for other in sorted(due, key=_number):
+                self._take_beginning(other, cache, held)
+                self._stop_waiting(other, self._join)
         return [
-            (one.number, min(most, sequence.read) - one.cached)
-            for one, most in sequence.waiting.items()
+            (other.number, min(most, sequence.read) - other.cached)
+            for other, most in sequence.waiting.items()
         ]
 
     def begins_to_decode(self, sequence: Sequence) -> None:
@@ -197,50 +197,56 @@ class Sequences:
 
     def take_out(self, numbers: Iterable[int]) -> list[Departure]:
         """Take sequences out, lane by lane; return them in order."""
-        gone = [Departure(self.by_number.pop(one)) for one in numbers if one in self.by_number]
+        gone = [
+            Departure(self.by_number.pop(number)) for number in numbers if number in self.by_number
+        ]
         by_lane: dict[int, list[Departure]] = {}
-        for one in gone:
-            if (reader := one.sequence.reader) is not None:
-                del reader.waiting[one.sequence]
-            elif one.sequence.is_joined:
-                by_lane.setdefault(one.sequence.lane or 0, []).append(one)
+        for departure in gone:
+            if (reader := departure.sequence.reader) is not None:
+                del reader.waiting[departure.sequence]
+            elif departure.sequence.is_joined:
+                by_lane.setdefault(departure.sequence.lane or 0, []).append(departure)
         for lane, leaving in by_lane.items():
             batch = self._lanes[lane]
             with mx.stream(batch.stream):
-                numbers = [one.sequence.number for one in leaving]
+                numbers = [departure.sequence.number for departure in leaving]
                 caches = batch.remove(numbers, return_prompt_caches=True)
-            for one in leaving:
-                if one.sequence.lane is not None:
-                    self.begins_to_decode(one.sequence)
-                one.cache, one.tokens = caches.get(one.sequence.number, (None, None))
+            for departure in leaving:
+                if departure.sequence.lane is not None:
+                    self.begins_to_decode(departure.sequence)
+                departure.cache, departure.tokens = caches.get(
+                    departure.sequence.number, (None, None)
+                )
         return gone
 
     def let_go(self, gone: abc.Sequence[Departure]) -> None:
         """Let those that waited for sequences that were taken out read on from there."""
-        numbers = {one.sequence.number for one in gone}
+        numbers = {departure.sequence.number for departure in gone}
         if self._stopped_waiting:
-            self._stopped_waiting = [one for one in self._stopped_waiting if one[0] not in numbers]
+            self._stopped_waiting = [
+                stopped for stopped in self._stopped_waiting if stopped[0] not in numbers
+            ]
         heirs: list[Sequence] = []
-        for one in gone:
-            waited = sorted(one.sequence.waiting, key=_number)
+        for departure in gone:
+            waited = sorted(departure.sequence.waiting, key=_number)
             heirs += waited
-            if waited and one.cache and one.tokens:
-                self._evaluate(one.cache)
+            if waited and departure.cache and departure.tokens:
+                self._evaluate(departure.cache)
                 for heir in waited:
-                    self._take_beginning(heir, one.cache, one.tokens)
+                    self._take_beginning(heir, departure.cache, departure.tokens)
         # Only now, so that none finds a beginning in a sequence that has left.
         for heir in heirs:
             self._stop_waiting(heir, self._place)
 
     def begin_anew(self) -> list[Sequence]:
         """Let those that waited join a batch that is empty again; return the others, dropped."""
-        waiting = [one for one in self.by_number.values() if one.reader is not None]
-        dropped = [one for one in self.by_number.values() if one.reader is None]
-        for one in dropped:
-            del self.by_number[one.number]
+        waiting = [sequence for sequence in self.by_number.values() if sequence.reader is not None]
+        dropped = [sequence for sequence in self.by_number.values() if sequence.reader is None]
+        for sequence in dropped:
+            del self.by_number[sequence.number]
         self.reading.clear()
-        for one in waiting:
-            self._stop_waiting(one, self._place)
+        for sequence in waiting:
+            self._stop_waiting(sequence, self._place)
         return dropped
 
     def clear(self) -> None:

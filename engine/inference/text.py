@@ -104,7 +104,7 @@ def _check_size(request: GenerationRequest, context: int, longest: int | None) -
     if longest is None:
         return
     # Assistant messages do not count: their text may contain reasoning, which templates leave out.
-    texts = (one.content for one in request.messages if one.role != "assistant")
+    texts = (message.content for message in request.messages if message.role != "assistant")
     size = sum(len(text.strip()) for text in texts) if prompt is None else len(prompt)
     least = size // (longest * _SHRINKING)
     if size > _WHOLE and least >= context:

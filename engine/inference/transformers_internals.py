@@ -119,7 +119,7 @@ def _patch(utils: Any) -> None:
 
         def _read_names(self, args: Any, options: Any) -> None:
             whole = lazy_module(
-                *(_whole(define, one) for one in args),
+                *(_whole(define, argument) for argument in args),
                 **{key: _whole(define, one) for key, one in options.items()},
             )
             # At once, because other threads may ask for other names.

@@ -286,7 +286,9 @@ def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
         yield Finding("stop_kept", Severity.NOTE, sentence)
         return
     # Such a trace has a dot for each byte that is not ASCII.
-    is_lossy = any(one.code == "lossy_capture" for one in capture.findings) and "." in found.stop
+    is_lossy = (
+        any(finding.code == "lossy_capture" for finding in capture.findings) and "." in found.stop
+    )
     if is_lossy:
         return
     yield Finding(
@@ -376,9 +378,9 @@ def as_json(answers: Iterable[tuple[Capture, Sequence[Finding]]]) -> Iterator[st
 def _json_of(capture: Capture, findings: Sequence[Finding]) -> Iterator[str]:
     # The events are most of a large answer, so they are written one by one.
     values: dict[str, Any] = {
-        one.name: _plain(getattr(capture, one.name))
-        for one in dataclasses.fields(capture)
-        if one.name not in ("events", "findings")
+        field.name: _plain(getattr(capture, field.name))
+        for field in dataclasses.fields(capture)
+        if field.name not in ("events", "findings")
     }
     values["has_faults"] = has_faults(findings)
     values["findings"] = _plain(tuple(findings))

@@ -48,9 +48,9 @@ def _of_value(value: dict[str, Any]) -> Iterator[Record]:
         yield from _spans(value)
     else:
         observations = items(value.get("observations")) or items(value.get("data")) or [value]
-        for one in map(mapping, observations):
-            if one.get("type") == "GENERATION":
-                yield _langfuse(one)
+        for observation in map(mapping, observations):
+            if observation.get("type") == "GENERATION":
+                yield _langfuse(observation)
 
 
 # LiteLLM's debug log: as text, or as JSON with the text as the message of a line.
@@ -159,8 +159,8 @@ def _postman(holder: dict[str, Any], level: int) -> Iterator[Record]:
                 request=asked if isinstance(asked, str) else "",
                 status=status if isinstance(status, int) else None,
                 headers={
-                    str(one.get("key")).lower(): str(one.get("value"))
-                    for one in map(mapping, items(answer.get("header")))
+                    str(header.get("key")).lower(): str(header.get("value"))
+                    for header in map(mapping, items(answer.get("header")))
                 },
                 body=body if isinstance(body, str) else "",
             )
@@ -209,7 +209,7 @@ def _plain(value: Any) -> Any:
     """Return a value of OTLP's JSON as an ordinary one."""
     kind, inner = next(iter(mapping(value).items()), ("", None))
     if kind == "arrayValue":
-        return [_plain(one) for one in items(mapping(inner).get("values"))]
+        return [_plain(item) for item in items(mapping(inner).get("values"))]
     digits = str(inner)
     return int(digits) if kind == "intValue" and digits.isdecimal() else inner
 
@@ -256,6 +256,6 @@ def _rebuilt(
         spelled = {"tool_call": "tool_calls"}.get(reason, reason) if reason else None
         choice = {"index": 0, "message": {**message, "content": text}, "finish_reason": spelled}
         body = {"choices": [choice]}
-        if any(isinstance(one, int) for one in counts):
+        if any(isinstance(count, int) for count in counts):
             body["usage"] = {"prompt_tokens": counts[0], "completion_tokens": counts[1]}
     return Record(url, request, body=json.dumps(body), lacks_reason=lacks_reason)

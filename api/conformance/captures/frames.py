@@ -151,8 +151,8 @@ def _levels(value: Any) -> int:
     while inner:
         holders = [one for one in inner if isinstance(one, dict | list)]
         inner = []
-        for one in holders:
-            inner.extend(one.values() if isinstance(one, dict) else one)
+        for holder in holders:
+            inner.extend(holder.values() if isinstance(holder, dict) else holder)
         level += bool(holders)
         if level > _MOST_LEVELS:
             break

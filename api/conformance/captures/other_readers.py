@@ -272,7 +272,7 @@ def read_llama_cpp_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
 def _take_llama_cpp(draft: Draft, index: int, value: dict[str, Any]) -> None:
     draft.model = value.get("model") or draft.model
     draft.add_text(index, value.get("content"))
-    ids = [one for one in items(value.get("tokens")) if isinstance(one, int)]
+    ids = [item for item in items(value.get("tokens")) if isinstance(item, int)]
     draft.output_ids += ids
     if "tokens_predicted" in value:
         draft.usage = usage(value, "tokens_evaluated", "tokens_predicted")
@@ -357,8 +357,10 @@ def _tgi_end(draft: Draft, index: int, value: dict[str, Any]) -> None:
         draft.usage = counted
     elif details:
         draft.lacks_usage("The details have no count of tokens (generated_tokens).")
-    ids = [mapping(one).get("id") for one in items(details.get("tokens"))]
-    draft.output_ids = [one for one in ids if isinstance(one, int)] or draft.output_ids
+    ids = [mapping(item).get("id") for item in items(details.get("tokens"))]
+    draft.output_ids = [
+        token_id for token_id in ids if isinstance(token_id, int)
+    ] or draft.output_ids
     reason = details.get("finish_reason")
     if isinstance(reason, str):
         draft.set_reason(index, reason, _TGI_ENDINGS.get(reason, CapturedEnding.OTHER))

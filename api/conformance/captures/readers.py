@@ -497,7 +497,7 @@ def read_generate_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
 
 def _generate_end(draft: Draft, index: int, value: dict[str, Any]) -> None:
     meta = mapping(value.get("meta_info"))
-    ids = [one for one in items(value.get("output_ids")) if isinstance(one, int)]
+    ids = [item for item in items(value.get("output_ids")) if isinstance(item, int)]
     draft.output_ids = ids or draft.output_ids
     if "completion_tokens" in meta:
         draft.usage = usage(meta, "prompt_tokens", "completion_tokens", ("cached_tokens",))

@@ -395,15 +395,15 @@ def as_archive(records: Iterable[Record]) -> str:
     """Return exchanges as an archive that ``records_of`` reads back."""
     entries = [
         {
-            "request": {"url": one.url, "postData": {"text": one.request}},
+            "request": {"url": record.url, "postData": {"text": record.request}},
             "response": {
-                "status": one.status or 0,
-                "headers": [{"name": name, "value": text} for name, text in one.headers.items()],
-                "content": {} if one.problem else {"text": one.body},
-                **({"_error": one.problem} if one.problem else {}),
+                "status": record.status or 0,
+                "headers": [{"name": name, "value": text} for name, text in record.headers.items()],
+                "content": {} if record.problem else {"text": record.body},
+                **({"_error": record.problem} if record.problem else {}),
             },
         }
-        for one in records
+        for record in records
     ]
     return json.dumps({"log": {"version": "1.2", "entries": entries}}, ensure_ascii=False, indent=1)
 
@@ -421,8 +421,8 @@ def _har_record(request: dict[str, Any], response: dict[str, Any]) -> Record:
         except binascii.Error:
             text, problem = "", "its base64 is damaged"
     headers = {
-        str(one.get("name")).lower(): str(one.get("value"))
-        for one in map(mapping, items(response.get("headers")))
+        str(item.get("name")).lower(): str(item.get("value"))
+        for item in map(mapping, items(response.get("headers")))
     }
     asked = mapping(request.get("postData")).get("text")
     status = response.get("status")
@@ -557,7 +557,7 @@ def _end_of_request(text: str, at: int) -> int:
     if first is None:
         found = _HEAD_END.search(text, at)
         return len(text) if found is None else found.end()
-    answer = next((one.start() for one in status_lines(text, first)), None)
+    answer = next((line.start() for line in status_lines(text, first)), None)
     if answer is not None:
         return answer
     return next_line(text, first)

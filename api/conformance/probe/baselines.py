@@ -50,7 +50,7 @@ async def baselines(client: Client, options: ProbeOptions, short_s: float = 0.0)
         await asking.ask(replace(opening.ask, prompt=prompt), first)
     for prompt in () if options.is_quick else more:
         cases = plan(asking.usable)
-        unthought = [one for one in cases if not one.is_thought]
+        unthought = [case for case in cases if not case.is_thought]
         if len(missing(cases)) + len(cases) - len(unthought) > _MOST_MISSING:
             await asking.ask(replace(opening.ask, prompt=prompt))
     return Baselines(
@@ -234,4 +234,4 @@ def _differs(client: Client, whole: Exchange, streamed: Exchange) -> Fault:
 
 
 def _place(client: Client, run: Exchange) -> int | None:
-    return next((at for at, one in enumerate(client.exchanges) if one is run), None)
+    return next((at for at, exchange in enumerate(client.exchanges) if exchange is run), None)

@@ -50,7 +50,7 @@ def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
     found = [text_fault, _reason(case, run, driver), _matched(case, run, driver)]
     if text_fault is None:
         found.append(_cost(case, run))
-    return [one for one in found if one is not None]
+    return [judgement for judgement in found if judgement is not None]
 
 
 def no_answer(run: Exchange) -> Judgement | None:

@@ -80,7 +80,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "is_complete": report.is_complete,
         **fields,
         "levels": sorted(report.levels),
-        "results": [_data_result(one) for one in report.results],
+        "results": [_data_result(result) for result in report.results],
     }
 
 
@@ -91,7 +91,7 @@ def _data_result(result: CheckResult) -> dict[str, Any]:
         **fields,
         "reference": dataclasses.asdict(reference) if reference is not None else None,
         "faults": [dataclasses.asdict(fault) for fault in result.faults],
-        "exchanges": [_exchange(one) for one in result.exchanges],
+        "exchanges": [_exchange(exchange) for exchange in result.exchanges],
     }
 
 
@@ -123,7 +123,7 @@ _COLORS = {
 def as_badge(suite: ProbeSuite) -> dict[str, Any]:
     """Return the badge as an object that ``json`` can write."""
     held = sum(
-        one.outcome is CheckOutcome.HELD for report in suite.reports for one in report.results
+        result.outcome is CheckOutcome.HELD for report in suite.reports for result in report.results
     )
     judged = held + sum(len(report.failed) for report in suite.reports)
     verdict = suite.verdict
@@ -317,7 +317,9 @@ def _sarif_result(suite: ProbeSuite, report: Report, result: CheckResult) -> dic
 def _notes(suite: ProbeSuite) -> list[dict[str, Any]]:
     said = [suite.problem] if suite.problem else []
     said += [f"{dialect}: {why}" for dialect, why in suite.problems]
-    said += [f"{one.dialect}: {one.cut_short}" for one in suite.reports if one.cut_short]
+    said += [
+        f"{report.dialect}: {report.cut_short}" for report in suite.reports if report.cut_short
+    ]
     return [{"level": "error", "message": {"text": harmless(text)}} for text in said]
 
 
@@ -397,7 +399,7 @@ def _extension_in(case: Case) -> str:
     """Return the dialects in which a rule is an extension."""
     if case.level is not Level.SPECIFICATION:
         return ""
-    return ", ".join(one for one in DRIVERS if case.level_in(one) is Level.EXTENSION)
+    return ", ".join(driver for driver in DRIVERS if case.level_in(driver) is Level.EXTENSION)
 
 
 # Compares two JSON reports: new failures, and checks that no longer fail.
@@ -614,12 +616,12 @@ def _fault(fault: Fault, modes: str) -> Iterator[str]:
 
 
 def _raw(exchanges: Sequence[Exchange]) -> Iterator[str]:
-    for number, one in enumerate(exchanges, 1):
-        status = f"status {one.status}" if one.status else "no status"
-        problem = f", {_shown(one.problem)}" if one.problem else ""
-        yield f"<details><summary>Answer {number}: {one.mode}, {status}{problem}</summary>"
-        yield f"<pre>{_shown(cut(request_text(one), _RAW_CHARS))}</pre>"
-        yield f"<pre>{_shown(cut(one.text, _RAW_CHARS))}</pre>"
+    for number, exchange in enumerate(exchanges, 1):
+        status = f"status {exchange.status}" if exchange.status else "no status"
+        problem = f", {_shown(exchange.problem)}" if exchange.problem else ""
+        yield f"<details><summary>Answer {number}: {exchange.mode}, {status}{problem}</summary>"
+        yield f"<pre>{_shown(cut(request_text(exchange), _RAW_CHARS))}</pre>"
+        yield f"<pre>{_shown(cut(exchange.text, _RAW_CHARS))}</pre>"
         yield "</details>"
 
 

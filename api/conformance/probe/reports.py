@@ -61,9 +61,9 @@ class Expected:
         """Return the line that expects the failure of a check, or None."""
         return next(
             (
-                one
-                for one in self.entries
-                if one.dialect in ("", dialect) and fnmatchcase(code, one.pattern)
+                entry
+                for entry in self.entries
+                if entry.dialect in ("", dialect) and fnmatchcase(code, entry.pattern)
             ),
             None,
         )
@@ -102,7 +102,9 @@ def read_expected(text: str) -> Expected:
 def unknown_patterns(patterns: Iterable[str]) -> list[str]:
     """Return the patterns that match no check."""
     return [
-        pattern for pattern in patterns if not any(fnmatchcase(one.code, pattern) for one in CASES)
+        pattern
+        for pattern in patterns
+        if not any(fnmatchcase(case.code, pattern) for case in CASES)
     ]
 
 
@@ -265,7 +267,7 @@ def as_markdown(report: Report) -> str:
 
 def summary(report: Report) -> str:
     """Return the result in a sentence or two."""
-    held = sum(one.outcome is CheckOutcome.HELD for one in report.results)
+    held = sum(result.outcome is CheckOutcome.HELD for result in report.results)
     failed, left_out = len(report.failed), len(report.not_asked)
     judged = held + failed
     if failed:
@@ -317,13 +319,13 @@ def facts(report: Report) -> Iterator[tuple[str, str]]:
 
 def headings(results: Sequence[CheckResult]) -> list[tuple[CheckResult, list[CheckResult]]]:
     """Return the failures that have a section, each with those that are shown under it."""
-    there = {one.code: one for one in results}
+    there = {result.code: result for result in results}
     under: dict[str, list[CheckResult]] = {
-        one.code: [] for one in results if one.cause not in there
+        result.code: [] for result in results if result.cause not in there
     }
-    for one in results:
-        if one.cause in there:
-            under.setdefault(one.cause, []).append(one)
+    for result in results:
+        if result.cause in there:
+            under.setdefault(result.cause, []).append(result)
     # What killed the server comes first.
     first = sorted(under, key=lambda code: code != _HEALTH)
     return [(there[code], under[code]) for code in first]
@@ -333,10 +335,10 @@ def grouped(result: CheckResult) -> list[tuple[Fault, str]]:
     """Return the faults of a check, each sentence once, with the modes in which it showed."""
     modes: dict[tuple[str, str], list[str]] = {}
     first: dict[tuple[str, str], Fault] = {}
-    for one in result.faults:
-        key = (one.code, one.sentence)
-        first.setdefault(key, one)
-        modes.setdefault(key, []).extend([one.mode] if one.mode else [])
+    for fault in result.faults:
+        key = (fault.code, fault.sentence)
+        first.setdefault(key, fault)
+        modes.setdefault(key, []).extend([fault.mode] if fault.mode else [])
     return [(one, ", ".join(dict.fromkeys(modes[key]))) for key, one in first.items()]
 
 
@@ -416,14 +418,14 @@ def _failure(result: CheckResult, under: Sequence[CheckResult], *, has_raw: bool
 
 
 def _raw(exchanges: Sequence[Exchange]) -> Iterator[str]:
-    for number, one in enumerate(exchanges, 1):
-        status = f"status {one.status}" if one.status else "no status"
-        problem = f", {html.escape(on_one_line(one.problem))}" if one.problem else ""
+    for number, exchange in enumerate(exchanges, 1):
+        status = f"status {exchange.status}" if exchange.status else "no status"
+        problem = f", {html.escape(on_one_line(exchange.problem))}" if exchange.problem else ""
         yield ""
-        yield f"<details><summary>Answer {number}: {one.mode}, {status}{problem}</summary>"
+        yield f"<details><summary>Answer {number}: {exchange.mode}, {status}{problem}</summary>"
         yield ""
-        yield from fenced(cut(request_text(one), _RAW_CHARS), "json")
-        yield from fenced(cut(one.text, _RAW_CHARS))
+        yield from fenced(cut(request_text(exchange), _RAW_CHARS), "json")
+        yield from fenced(cut(exchange.text, _RAW_CHARS))
         yield ""
         yield "</details>"
 
@@ -448,7 +450,8 @@ def cut(text: str, most: int) -> str:
 def _table(results: Sequence[CheckResult]) -> Iterator[str]:
     rows = [("check", "result", "what was seen")]
     rows += [
-        (one.title, WORDS[one.outcome], cell(seen(one), _SEEN_WIDTH)) for one in ordered(results)
+        (result.title, WORDS[result.outcome], cell(seen(result), _SEEN_WIDTH))
+        for result in ordered(results)
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     for number, row in enumerate(rows):

@@ -290,8 +290,8 @@ class ProbeRun:
         return CheckSetting(client, self._options, measured.usable, short.total_s)
 
     async def _check_all(self, setting: CheckSetting, *, may_harm: bool) -> None:
-        checks = [one for one in all_checks(setting.baselines) if one.code in self._codes]
-        done = sum(case_of(one.code).may_harm for one in checks) if may_harm else 0
+        checks = [known for known in all_checks(setting.baselines) if known.code in self._codes]
+        done = sum(case_of(known.code).may_harm for known in checks) if may_harm else 0
         done = len(checks) - done if may_harm else 0
         for number, check in enumerate(checks):
             if case_of(check.code).may_harm is not may_harm:
@@ -363,7 +363,7 @@ class ProbeRun:
             return True
         commands = one_after_the_other(client.curl(blamed.body), client.curl(after.body))
         code, sentence = _death(first if after.is_answer else after, is_back=after.is_answer)
-        place = next(at for at, one in enumerate(client.exchanges) if one is blamed)
+        place = next(at for at, exchange in enumerate(client.exchanges) if exchange is blamed)
         harm = Fault(code, sentence, blamed.mode, "an answer", _said(after), commands)
         self._harm.append(replace(harm, exchange=place, got=_said(first)))
         return after.is_answer
@@ -373,7 +373,7 @@ class ProbeRun:
         if _HEALTH not in self._codes:
             return
         faults, slips = list(self._harm), client.slips
-        failures = [one for one in slips if one.status >= 500]
+        failures = [slip for slip in slips if slip.status >= 500]
         asked = f"{self._budget.requests} requests"
         if not faults and (len(failures) > _MOST_FAILURES or len(slips) > _MOST_SLIPS):
             lost = slips[0]
@@ -381,7 +381,7 @@ class ProbeRun:
                 f"{len(slips)} of {asked} got no answer at first ({_said(lost)}), and one when "
                 "they were repeated."
             )
-            place = next(at for at, one in enumerate(client.exchanges) if one is lost)
+            place = next(at for at, exchange in enumerate(client.exchanges) if exchange is lost)
             curl = client.curl(lost.body)
             fault = Fault("answers_lost", sentence, lost.mode, "an answer", _said(lost), curl)
             faults.append(replace(fault, exchange=place, is_intermittent=True))
@@ -433,7 +433,7 @@ class ProbeRun:
 
 def _before(results: Iterator[CheckResult], code: str) -> Iterator[CheckResult]:
     """Yield the results of other checks; a failure is shown under one of these."""
-    return (one for one in results if one.code != code)
+    return (result for result in results if result.code != code)
 
 
 def _left_s(setting: CheckSetting, checks: Sequence[Check]) -> float:

@@ -342,8 +342,8 @@ class Report:
     @property
     def unjudged(self) -> tuple[CheckResult, ...]:
         """The checks that said nothing, if these are most of those of stops, or most of all."""
-        for results in ([one for one in self.results if one.is_of_stops], self.results):
-            silent = tuple(one for one in results if not one.is_decided)
+        for results in ([result for result in self.results if result.is_of_stops], self.results):
+            silent = tuple(result for result in results if not result.is_decided)
             if 2 * len(silent) > len(results):
                 return silent
         return ()
@@ -365,31 +365,34 @@ class Report:
     @property
     def failed(self) -> tuple[CheckResult, ...]:
         """The failures that count."""
-        return tuple(one for one in self._failures() if one.level in self.levels)
+        return tuple(failure for failure in self._failures() if failure.level in self.levels)
 
     @property
     def remarks(self) -> tuple[CheckResult, ...]:
         """The failures of levels that do not count."""
-        return tuple(one for one in self._failures() if one.level not in self.levels)
+        return tuple(failure for failure in self._failures() if failure.level not in self.levels)
 
     @property
     def not_asked(self) -> tuple[CheckResult, ...]:
         """The checks that were left out because the probe was cut short."""
-        return tuple(one for one in self.results if one.outcome is CheckOutcome.NOT_ASKED)
+        return tuple(result for result in self.results if result.outcome is CheckOutcome.NOT_ASKED)
 
     @property
     def fault_codes(self) -> frozenset[str]:
         """The codes of all faults of all levels, without those shown under others."""
         return frozenset(
-            fault.code for one in self._failures() if not one.cause for fault in one.faults
+            fault.code
+            for failure in self._failures()
+            if not failure.cause
+            for fault in failure.faults
         )
 
     def shown_under(self, code: str) -> tuple[CheckResult, ...]:
         """Return the results that reports show under another check's failure."""
-        return tuple(one for one in self.results if one.cause == code)
+        return tuple(result for result in self.results if result.cause == code)
 
     def _failures(self) -> tuple[CheckResult, ...]:
-        return tuple(one for one in self.results if one.outcome is CheckOutcome.FAILED)
+        return tuple(result for result in self.results if result.outcome is CheckOutcome.FAILED)
 
 
 @dataclass(frozen=True, slots=True)

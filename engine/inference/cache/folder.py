@@ -375,12 +375,12 @@ class CacheFolder:
 
     def files_of_model(self, model: str) -> list[KeptFile]:
         """Return the files of the model with this fingerprint."""
-        return [one for one in self.files() if one.name.startswith(f"{tag(model)}-")]
+        return [file for file in self.files() if file.name.startswith(f"{tag(model)}-")]
 
     @property
     def size_bytes(self) -> int:
         """The bytes of all kept files."""
-        return sum(one.size_bytes for one in self.files())
+        return sum(file.size_bytes for file in self.files())
 
     @staticmethod
     def prefix(model: str, owner: CacheOwner) -> str:
@@ -391,7 +391,9 @@ class CacheFolder:
     def unfinished(self, size_bytes: int) -> Iterator[UnfinishedFile]:
         """Yield a file to be written."""
         # One by one: ``mkdir`` applies the mode to the last folder only, not to its parents.
-        for missing in [one for one in (self.path, *self.path.parents) if not one.exists()][::-1]:
+        for missing in [
+            parent for parent in (self.path, *self.path.parents) if not parent.exists()
+        ][::-1]:
             missing.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(_FOLDER_MODE)
@@ -441,20 +443,20 @@ class CacheFolder:
 
     def delete_owner(self, owner: CacheOwner) -> list[str]:
         """Delete an owner's files, whatever model they are for; return their names."""
-        names = [one.name for one in self.files() if one.name[17:33] == _owner_tag(owner)]
+        names = [file.name for file in self.files() if file.name[17:33] == _owner_tag(owner)]
         self.delete(names)
         return names
 
     def shrink_to(self, most_bytes: int) -> list[str]:
         """Delete the least recently used files until the rest fits; return their names."""
         files = self.files()
-        size = sum(one.size_bytes for one in files)
+        size = sum(file.size_bytes for file in files)
         gone = []
-        for one in files:
+        for file in files:
             if size <= most_bytes:
                 break
-            size -= one.size_bytes
-            gone.append(one.name)
+            size -= file.size_bytes
+            gone.append(file.name)
         self.delete(gone)
         return gone
 

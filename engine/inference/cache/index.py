@@ -399,18 +399,22 @@ class PrefixIndex:
 
     def _touch_below(self, node: Node) -> bool:
         """Mark the most recently used of the caches that pass through a node as used now."""
-        ends = [one for one in node.down() if one.snapshot is not None]
+        ends = [descendant for descendant in node.down() if descendant.snapshot is not None]
         if ends:
             max(ends, key=_last_used).used = next(self._uses)
         return bool(ends)
 
     def _hold(self, node: Node, block: Block) -> None:
         """Let a node and those above it use a block for all of its tokens that memory lacks."""
-        for one in node.up():
-            if one.end <= block.start:
+        for ancestor in node.up():
+            if ancestor.end <= block.start:
                 break
-            if one.block is None and block.start <= one.begin and one.end <= block.end:
-                one.block = block
+            if (
+                ancestor.block is None
+                and block.start <= ancestor.begin
+                and ancestor.end <= block.end
+            ):
+                ancestor.block = block
                 block.nodes += 1
         if block.nodes:
             node.share.size_bytes += block.segment.size_bytes
@@ -442,10 +446,14 @@ class PrefixIndex:
         """Keep the snapshots along a path within their limit."""
         if self._max_path_bytes is None:
             return
-        ends = [one for one in node.up() if one.snapshot is not None and not one.snapshot.is_empty]
-        sizes = {one: one.snapshot.size_bytes for one in ends if one.snapshot is not None}
-        for one in _surplus(ends, sizes.__getitem__, self._max_path_bytes):
-            self._forget_end(one)
+        ends = [
+            ancestor
+            for ancestor in node.up()
+            if ancestor.snapshot is not None and not ancestor.snapshot.is_empty
+        ]
+        sizes = {end: end.snapshot.size_bytes for end in ends if end.snapshot is not None}
+        for end in _surplus(ends, sizes.__getitem__, self._max_path_bytes):
+            self._forget_end(end)
 
     def _drop(self, end: Node) -> None:
         """Drop a cache from memory, and the tokens that no other there shares."""
@@ -503,7 +511,7 @@ class PrefixIndex:
             node = node.parent
         if node.parent is None and not node.children:
             self._shares = {
-                name: one for name, one in self._shares.items() if one is not node.share
+                name: share for name, share in self._shares.items() if share is not node.share
             }
 
     def _owner_of(self, node: Node) -> str:
@@ -553,7 +561,9 @@ class PrefixIndex:
         else:
             if file.start:
                 self._place(owner, key[: file.start * TOKEN_BYTES])
-            nodes = [(one, one.files) for one in node.up() if one.begin >= file.start]
+            nodes = [
+                (ancestor, ancestor.files) for ancestor in node.up() if ancestor.begin >= file.start
+            ]
         for one, files in nodes:
             if (before := files.get(file.kept_with)) is not None:
                 before.nodes.discard(one)
@@ -683,7 +693,7 @@ def _end_of(node: Node) -> int:
 
 
 def _key_to(node: Node) -> bytes:
-    return b"".join([one.key for one in node.up()][::-1])
+    return b"".join([ancestor.key for ancestor in node.up()][::-1])
 
 
 def _held(path: Sequence[Node], common: int) -> int:
@@ -724,7 +734,7 @@ def _nearest(
         count = min(node.end, tokens)
         if node.end <= tokens and has(node):
             return node, count
-        others = [one for one in _below(node, passed) if can_trim(one)]
+        others = [descendant for descendant in _below(node, passed) if can_trim(descendant)]
         if others and count > node.begin:
             return max(others, key=_last_used), count
         passed = node

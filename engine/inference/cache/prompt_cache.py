@@ -78,8 +78,8 @@ class _Waiting:
 
 def _bytes_of(caches: Collection[_Waiting]) -> int:
     """Return the memory of some caches; most segments are in several of them."""
-    segments = {id(piece.segment): piece.segment for one in caches for piece in one.pieces}
-    snapshots = sum(one.snapshot.size_bytes for one in caches)
+    segments = {id(piece.segment): piece.segment for cache in caches for piece in cache.pieces}
+    snapshots = sum(cache.snapshot.size_bytes for cache in caches)
     return sum(segment.size_bytes for segment in segments.values()) + snapshots
 
 

@@ -126,7 +126,7 @@ def parse_tool_code(raw: str, tools: Sequence[Mapping[str, Any]]) -> list[dict[s
 
 def _calls_of(node: object, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     if isinstance(node, ast.List):
-        return [call for one in node.elts for call in _calls_of(one, tools)]
+        return [call for element in node.elts for call in _calls_of(element, tools)]
     if not isinstance(node, ast.Call):
         raise ValueError("the code is more than calls")
     name = ast.unparse(node.func)

@@ -62,7 +62,9 @@ class CheckSetting:
 
     def simple(self, *baselines: Baseline) -> StopCase | None:
         """Return the simplest case of the first answer that has one."""
-        cases = (simple_case(one, is_thinking_safe=self.is_thinking_safe) for one in baselines)
+        cases = (
+            simple_case(baseline, is_thinking_safe=self.is_thinking_safe) for baseline in baselines
+        )
         return next(filter(None, cases), None)
 
     def body(self, ask: Ask) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def fault(client: Client, run: Exchange, verdict: Judgement, curl: str = "") -> 
         verdict.got[:_SHOWN_CHARS],
         curl or client.curl(run.body),
         verdict.baseline[:_SHOWN_CHARS],
-        next((at for at, one in enumerate(client.exchanges) if one is run), None),
+        next((at for at, exchange in enumerate(client.exchanges) if exchange is run), None),
     )
 
 
@@ -172,7 +174,7 @@ class Findings:
 
     def note(self, run: Exchange, verdicts: Iterable[Judgement], curl: str = "") -> None:
         """Record faults of one answer."""
-        self.faults += [fault(self._setting.client, run, one, curl) for one in verdicts]
+        self.faults += [fault(self._setting.client, run, verdict, curl) for verdict in verdicts]
 
     def doubt(self, sentence: str) -> None:
         """Record why something could not be decided."""
@@ -193,7 +195,7 @@ class Findings:
         if repeated:
             self.note(again, repeated)
             return again
-        if certain := [one for one in verdicts if one.is_certain]:
+        if certain := [verdict for verdict in verdicts if verdict.is_certain]:
             self.note(run, certain, again_and_again(client.curl(body)))
             for at in range(-len(certain), 0):
                 said = f"{self.faults[at].sentence} The same request was also answered correctly."

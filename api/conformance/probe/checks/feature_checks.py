@@ -62,11 +62,11 @@ def _counted(run: Exchange) -> list[Judgement]:
     if len(choices) < _CHOICES:
         said = f"{_CHOICES} choices were asked for, but {len(choices)} came."
         return [Judgement("choices_missing", said, wanted, str(len(choices)))]
-    silent = [at for at, one in enumerate(choices) if not one.text and not one.tool_calls]
+    silent = [at for at, choice in enumerate(choices) if not choice.text and not choice.tool_calls]
     if silent:
         said = f"Choice {silent[0]} has no text."
-        return [Judgement("choice_empty", said, wanted, repr([one.text for one in choices]))]
-    unended = [at for at, one in enumerate(choices) if one.reason is None]
+        return [Judgement("choice_empty", said, wanted, repr([choice.text for choice in choices]))]
+    unended = [at for at, choice in enumerate(choices) if choice.reason is None]
     if unended:
         said = f"Choice {unended[0]} gives no reason for its end."
         return [Judgement("reason_missing", said, "a reason for each", "none")]
@@ -119,7 +119,7 @@ def _texts_of_choices(run: Exchange) -> dict[int, str]:
 
 def _choices_in(raw: str) -> list[dict[str, Any]]:
     try:
-        return [mapping(one) for one in items(mapping(parsed(raw)).get("choices"))]
+        return [mapping(item) for item in items(mapping(parsed(raw)).get("choices"))]
     except ValueError:
         return []
 
@@ -169,10 +169,10 @@ def _logged_behind(run: Exchange) -> list[Judgement]:
 def _logged(run: Exchange) -> list[str]:
     choice = next(iter(_choices_in(run.text)), {})
     listed = mapping(choice.get("logprobs"))
-    names = [mapping(one).get("token") for one in items(listed.get("content"))]
+    names = [mapping(item).get("token") for item in items(listed.get("content"))]
     names = names or items(listed.get("tokens"))
     # Some servers list ids, or nothing, in place of the token's text; these prove nothing here.
-    return [str(one) for one in names] if all(isinstance(one, str) for one in names) else []
+    return [str(name) for name in names] if all(isinstance(name, str) for name in names) else []
 
 
 # Checks calls of a tool.
@@ -225,7 +225,7 @@ def _whole_call(driver: Driver, name: str, is_forced: bool, run: Exchange) -> li
         return [Judgement("call_missing", said, f"a call of {name}", repr(capture.text))]
     found = []
     call = capture.tool_calls[0]
-    if any(one.code == "arguments_form" for one in capture.findings):
+    if any(finding.code == "arguments_form" for finding in capture.findings):
         said = "The arguments of a call do not have the form of this dialect."
         found.append(Judgement("arguments_form", said, "a JSON string, or an object", run.text))
     elif not _is_whole(call.arguments) and capture.ending is not CapturedEnding.LIMIT:
@@ -393,8 +393,10 @@ def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
 
 def _judge_structured(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
     return [
-        replace(one, code="structured_stop_ignored") if one.code == "stop_ignored" else one
-        for one in judge(case, run, driver)
+        replace(judgement, code="structured_stop_ignored")
+        if judgement.code == "stop_ignored"
+        else judgement
+        for judgement in judge(case, run, driver)
     ]
 
 

@@ -197,7 +197,7 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
 
 
 def _judge_last(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
-    return [_as_lost(one, run) for one in judge(case, run, driver)]
+    return [_as_lost(judgement, run) for judgement in judge(case, run, driver)]
 
 
 def _as_lost(verdict: Judgement, run: Exchange) -> Judgement:
@@ -306,16 +306,16 @@ def _object(raw: str) -> dict[str, Any]:
 async def _same_when_streamed(setting: CheckSetting) -> Seen:
     """The same answer has the same count, whole or streamed."""
     compared = [
-        one
-        for one in setting.baselines
-        if one.is_repeatable and one.streamed_text is None and None not in _pair(one)
+        baseline
+        for baseline in setting.baselines
+        if baseline.is_repeatable and baseline.streamed_text is None and None not in _pair(baseline)
     ]
     if not compared:
         return undecided("There are no counts that could be compared.")
-    for one in compared:
-        whole, streamed = _pair(one)
+    for baseline in compared:
+        whole, streamed = _pair(baseline)
         if whole != streamed:
-            body = setting.client.driver.body(replace(one.ask, is_streamed=True), "")
+            body = setting.client.driver.body(replace(baseline.ask, is_streamed=True), "")
             run = _sent(setting, body)
             verdict = Judgement(
                 "usage_differs",

@@ -233,7 +233,7 @@ async def _concurrent(setting: CheckSetting) -> Seen:
             found.doubt(_DIFFERS)
     for run in runs[::2]:
         found.note(run, _kept(case, run), together)
-    found.faults = list({one.code: one for one in reversed(found.faults)}.values())
+    found.faults = list({fault.code: fault for fault in reversed(found.faults)}.values())
     return found.seen(f"{len(bodies)} requests at the same time")
 
 

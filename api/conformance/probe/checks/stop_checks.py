@@ -115,7 +115,7 @@ def _other_line_end(given: Baseline) -> Iterator[_Lookalike]:
 
 async def _literal(choosers: Sequence[_Choose], setting: CheckSetting) -> Seen:
     chosen = list(_chosen(setting.baselines, choosers))
-    if not any(one.is_repeatable for one in setting.baselines):
+    if not any(baseline.is_repeatable for baseline in setting.baselines):
         return undecided(VARIES)
     if not chosen:
         return undecided(NO_TEXT)
@@ -312,7 +312,7 @@ async def _token_ids(setting: CheckSetting) -> Seen:
     if run.is_refusal:
         return skipped(f"Token ids are refused with status {run.status}.")
     is_stated = reference(driver.dialect, Topic.TOKEN_IDS) is not None
-    if not is_stated and {one.code for one in found.faults} == {"ids_ignored"}:
+    if not is_stated and {fault.code for fault in found.faults} == {"ids_ignored"}:
         return skipped("The server knows no token ids here, nor does the API's vendor.")
     shown = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
     return found.seen(f"ids {shown} ended the answer")
@@ -370,8 +370,10 @@ async def _many(setting: CheckSetting) -> Seen:
 def _judge_many(case: StopCase, driver: Driver, count: int, run: Exchange) -> list[Judgement]:
     sentence = f"The last of {count} stops was dropped without a word."
     return [
-        replace(one, code="stops_dropped", sentence=sentence) if one.code == "stop_ignored" else one
-        for one in judge(case, run, driver)
+        replace(judgement, code="stops_dropped", sentence=sentence)
+        if judgement.code == "stop_ignored"
+        else judgement
+        for judgement in judge(case, run, driver)
     ]
 
 
@@ -409,7 +411,7 @@ def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement
         return [Judgement("stop_cut_short", sentence, case.text, got, case.text)]
     # If the server's window of text is too short, a long part of the stop leaks.
     has_leaked = len(got) - len(case.text) >= length // 4
-    codes = {one.code for one in verdicts}
+    codes = {verdict.code for verdict in verdicts}
     if "stop_ignored" in codes or ("prefix_leaked" in codes and has_leaked):
         sentence = f"A stop of {length} characters was forgotten before it was complete."
         return [Judgement("long_stop_ignored", sentence, case.text, got, case.baseline.text)]
@@ -418,7 +420,7 @@ def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement
 
 async def long_answer(setting: CheckSetting, max_tokens: int, count: int) -> Baseline | None:
     """Return a longer answer that repeats itself, if the server gives one; else the longest."""
-    repeatable = [one for one in setting.baselines if one.is_repeatable]
+    repeatable = [baseline for baseline in setting.baselines if baseline.is_repeatable]
     if not repeatable:
         return None
     usual = max(repeatable, key=lambda one: len(one.text))
