@@ -11,6 +11,8 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.models import qwen3_next
 
+from tests.support.models.tiny_models import STATES
+
 DEMO = Path(__file__).parents[3] / "assets" / "demo-model"
 _TOKENIZER = (
     "tokenizer.json",
@@ -37,21 +39,10 @@ def write_hybrid_model(folder: Path, *, hidden_size: int = 32, layers: int = 4) 
         "rms_norm_eps": 1e-6,
         "vocab_size": 768,
         "max_position_embeddings": 32768,
-        "rope_theta": 10_000.0,
-        "partial_rotary_factor": 0.5,
         "eos_token_id": 2,
-        "full_attention_interval": 4,
-        "linear_num_value_heads": 2,
-        "linear_num_key_heads": 1,
+        **STATES,
         "linear_key_head_dim": hidden_size // 2,
         "linear_value_head_dim": hidden_size // 2,
-        "linear_conv_kernel_dim": 4,
-        "num_experts": 0,
-        "num_experts_per_tok": 0,
-        "decoder_sparse_step": 1,
-        "shared_expert_intermediate_size": 0,
-        "mlp_only_layers": [],
-        "moe_intermediate_size": 0,
     }
     (folder / "config.json").write_text(json.dumps(config))
     mx.random.seed(1)

@@ -19,6 +19,23 @@ _COMMON = {
     "rope_theta": 10000.0,
     "max_position_embeddings": 4096,
 }
+# The rest of a configuration whose layers have states: ``qwen3_next``, without experts.
+STATES: dict[str, Any] = {
+    "linear_num_value_heads": 2,
+    "linear_num_key_heads": 1,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+    "linear_conv_kernel_dim": 4,
+    "num_experts": 0,
+    "num_experts_per_tok": 0,
+    "decoder_sparse_step": 1,
+    "shared_expert_intermediate_size": 0,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 0,
+    "rope_theta": 10000.0,
+    "partial_rotary_factor": 0.5,
+    "full_attention_interval": 4,
+}
 
 
 def _full() -> Any:
@@ -37,24 +54,8 @@ def _windowed() -> Any:
 
 
 def _recurrent() -> Any:
-    config = {
-        "model_type": "qwen3_next",
-        "num_hidden_layers": 2,
-        "linear_num_value_heads": 2,
-        "linear_num_key_heads": 1,
-        "linear_key_head_dim": 16,
-        "linear_value_head_dim": 16,
-        "linear_conv_kernel_dim": 4,
-        "num_experts": 0,
-        "num_experts_per_tok": 0,
-        "decoder_sparse_step": 1,
-        "shared_expert_intermediate_size": 0,
-        "mlp_only_layers": [],
-        "moe_intermediate_size": 0,
-        "partial_rotary_factor": 0.5,
-        "full_attention_interval": 2,
-    }
-    return qwen3_next.Model(qwen3_next.ModelArgs.from_dict(_COMMON | config))
+    config = {"model_type": "qwen3_next", "num_hidden_layers": 2, "full_attention_interval": 2}
+    return qwen3_next.Model(qwen3_next.ModelArgs.from_dict(_COMMON | STATES | config))
 
 
 # Every token is kept; a window of the last ones in two layers of three; a state in one of two.

@@ -20,6 +20,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.cache.segments import measured, size_of
 from engine.inference.mlx_loading import load
 from engine.library.cache_size import CacheSize, Window, estimated
+from tests.support.models.tiny_models import STATES
 
 KEYS = mx.zeros((1, 2, 1, 32), mx.float16)
 # Keys and values of two heads of 32, two bytes each.
@@ -97,23 +98,10 @@ def test_a_model_with_states_is_measured_with_them() -> None:
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
         "head_dim": 16,
-        "linear_num_value_heads": 2,
-        "linear_num_key_heads": 1,
-        "linear_key_head_dim": 16,
-        "linear_value_head_dim": 16,
-        "linear_conv_kernel_dim": 4,
-        "num_experts": 0,
-        "num_experts_per_tok": 0,
-        "decoder_sparse_step": 1,
-        "shared_expert_intermediate_size": 0,
-        "mlp_only_layers": [],
-        "moe_intermediate_size": 0,
         "rms_norm_eps": 1e-6,
         "vocab_size": 64,
-        "rope_theta": 10000.0,
-        "partial_rotary_factor": 0.5,
         "max_position_embeddings": 128,
-        "full_attention_interval": 4,
+        **STATES,
     }
     model = qwen3_next.Model(qwen3_next.ModelArgs.from_dict(config))
     model.set_dtype(mx.float16)

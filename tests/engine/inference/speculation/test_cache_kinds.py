@@ -13,6 +13,7 @@ from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.sources import DraftSource
 from tests.support.models.guessing import Eager, Foreseen
+from tests.support.models.tiny_models import STATES
 
 SMALL = {
     "hidden_size": 32,
@@ -24,24 +25,6 @@ SMALL = {
     "vocab_size": 64,
     "rms_norm_eps": 1e-6,
 }
-STATES = {
-    "num_hidden_layers": 4,
-    "linear_num_value_heads": 2,
-    "linear_num_key_heads": 1,
-    "linear_key_head_dim": 16,
-    "linear_value_head_dim": 16,
-    "linear_conv_kernel_dim": 4,
-    "num_experts": 0,
-    "num_experts_per_tok": 0,
-    "decoder_sparse_step": 1,
-    "shared_expert_intermediate_size": 0,
-    "mlp_only_layers": [],
-    "moe_intermediate_size": 0,
-    "rope_theta": 10000.0,
-    "partial_rotary_factor": 0.5,
-    "max_position_embeddings": 4096,
-    "full_attention_interval": 4,
-}
 WINDOW = 96
 TOKENS = 40
 
@@ -52,7 +35,7 @@ def model_of(kind: str, dtype: mx.Dtype) -> Any:
     module, more = {
         "plain": (llama, {}),
         "windows": (gemma3_text, {"sliding_window": WINDOW, "sliding_window_pattern": 3}),
-        "states": (qwen3_next, STATES),
+        "states": (qwen3_next, {**STATES, "num_hidden_layers": 4, "max_position_embeddings": 4096}),
     }[kind]
     model: Any = module.Model(
         module.ModelArgs.from_dict({"model_type": module.__name__.split(".")[-1], **SMALL, **more})

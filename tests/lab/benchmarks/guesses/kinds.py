@@ -20,6 +20,7 @@ from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import PromptLookup
 from tests.lab.benchmarks.guesses.guessing import page
+from tests.support.models.tiny_models import STATES
 
 _SIZE: dict[str, Any] = {
     "hidden_size": 128,
@@ -35,19 +36,11 @@ _SIZE: dict[str, Any] = {
     "tie_word_embeddings": True,
 }
 _STATES: dict[str, Any] = {
+    **STATES,
     "linear_num_value_heads": 4,
     "linear_num_key_heads": 4,
     "linear_key_head_dim": 32,
     "linear_value_head_dim": 32,
-    "linear_conv_kernel_dim": 4,
-    "num_experts": 0,
-    "num_experts_per_tok": 0,
-    "decoder_sparse_step": 1,
-    "shared_expert_intermediate_size": 0,
-    "mlp_only_layers": [],
-    "moe_intermediate_size": 0,
-    "partial_rotary_factor": 0.5,
-    "full_attention_interval": 4,
 }
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "keys and values": (qwen3, {}),
