@@ -109,7 +109,11 @@ async def _late(setting: CheckSetting) -> Seen:
     # As many numbers as it takes: those up to 99 have 3 characters with their line breaks.
     tokens, chars = setting.main.tokens or 0, len(setting.main.text)
     count = 150 if not tokens else max(150, 25 + int(1.3 * _LATE_TOKENS * chars / tokens / 4))
-    given = await long_answer(setting, 3 * _LATE_TOKENS, min(count, 500))
+    # A small model may count to another number than the one it is asked for.
+    for last in (min(count, 500), count + 25, 2 * count):
+        given = await long_answer(setting, 3 * _LATE_TOKENS, last)
+        if given is not None and (given.tokens or 0) > 1.1 * _LATE_TOKENS:
+            break
     if given is None or not given.tokens or given.tokens <= 1.1 * _LATE_TOKENS:
         return undecided("There is no answer of so many tokens.")
     place = int(len(given.text) * max(0.85, 1.05 * _LATE_TOKENS / given.tokens))
