@@ -18,7 +18,14 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
-from ui.records.store import MOST_HITS, Hit, Recovered, StoreProblem
+from ui.records.store import (
+    EVERYWHERE,
+    MOST_HITS,
+    Hit,
+    Recovered,
+    SearchFilter,
+    StoreProblem,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -362,9 +369,11 @@ class SqliteConversationStore:
         """Bring back a deleted conversation."""
         self._mark_deleted(conversation.id, False)
 
-    async def search(self, query: str) -> list[Hit]:
+    async def search(
+        self, query: str, wanted: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+    ) -> list[Hit]:
         """Return the places with the words of a query, best first."""
-        return await self._read(lambda database: search(database, query, MOST_HITS), [])
+        return await self._read(lambda database: search(database, query, wanted, limit), [])
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, the newest first."""

@@ -281,7 +281,8 @@ def _connected(
         _check_health(connection, path)
         migrate(connection)
         connection.execute(
-            "SELECT 1 FROM conversations, messages, presets, folders, attached, said LIMIT 0"
+            "SELECT 1 FROM conversations, messages, presets, folders, attached, said, works, "
+            "worked LIMIT 0"
         )
         prepare(connection)
     except (sqlite3.DatabaseError, *_UNREADABLE) as error:

@@ -21,7 +21,16 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
-from ui.records.store import Hit, named_hit, snippet_of, words_of
+from ui.records.store import (
+    EVERYWHERE,
+    MOST_HITS,
+    Hit,
+    SearchFilter,
+    Speaker,
+    named_hit,
+    snippet_of,
+    words_of,
+)
 
 # The tables, and the steps from one version of them to the next.
 #
@@ -108,7 +117,45 @@ CREATE TABLE attached (
 ) STRICT;
 """
 
-STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED)
+# The reasoning, the calls and their results are searched as well. They stay where they are, in the
+# runs: the view reads them there, for whole answers alone, so that nothing is stored twice.
+_WORKED = """
+CREATE VIEW works AS
+SELECT number,
+    coalesce(json_extract(run, '$.thinking'), '') AS thinking,
+    coalesce((SELECT group_concat(
+        json_extract(value, '$.name') || ' ' || json_extract(value, '$.arguments'), char(10)
+    ) FROM json_each(run, '$.tool_calls')), '') || char(10) ||
+    coalesce((SELECT group_concat(json_extract(value, '$.text'), char(10))
+        FROM json_each(run, '$.results')), '') AS tools
+FROM messages
+WHERE CASE WHEN is_running OR role <> 'assistant' OR NOT json_valid(run) THEN 0
+    ELSE json_type(run, '$.thinking') = 'text' OR json_type(run, '$.tool_calls') = 'array' END;
+CREATE VIRTUAL TABLE worked USING fts5(
+    thinking, tools, content='works', content_rowid='number', tokenize='trigram'
+);
+INSERT INTO worked(rowid, thinking, tools) SELECT number, thinking, tools FROM works;
+CREATE TRIGGER worked_insert AFTER INSERT ON messages BEGIN
+    INSERT INTO worked(rowid, thinking, tools)
+        SELECT number, thinking, tools FROM works WHERE number = new.number;
+END;
+CREATE TRIGGER worked_delete BEFORE DELETE ON messages BEGIN
+    INSERT INTO worked(worked, rowid, thinking, tools)
+        SELECT 'delete', number, thinking, tools FROM works WHERE number = old.number;
+END;
+CREATE TRIGGER worked_update_old BEFORE UPDATE OF run, is_running ON messages
+WHEN old.run IS NOT new.run OR old.is_running <> new.is_running BEGIN
+    INSERT INTO worked(worked, rowid, thinking, tools)
+        SELECT 'delete', number, thinking, tools FROM works WHERE number = old.number;
+END;
+CREATE TRIGGER worked_update_new AFTER UPDATE OF run, is_running ON messages
+WHEN old.run IS NOT new.run OR old.is_running <> new.is_running BEGIN
+    INSERT INTO worked(rowid, thinking, tools)
+        SELECT number, thinking, tools FROM works WHERE number = new.number;
+END;
+"""
+
+STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED)
 VERSION = len(STEPS)
 
 
@@ -320,6 +367,11 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
             "INSERT INTO said(said, rowid, text) "
             "SELECT 'delete', number, text FROM messages WHERE is_running"
         )
+        # SQLite's own rebuilding reads no view that takes JSON apart.
+        connection.execute("INSERT INTO worked(worked) VALUES ('delete-all')")
+        connection.execute(
+            "INSERT INTO worked(rowid, thinking, tools) SELECT number, thinking, tools FROM works"
+        )
 
 
 def take_over(connection: sqlite3.Connection, found: FoundRows) -> tuple[int, int]:
@@ -379,7 +431,7 @@ def folders(connection: sqlite3.Connection) -> list[ConversationFolder]:
     return rows.folders_from(FolderRow(*row) for row in found)
 
 
-# Searches all messages by the trigram index. Store thread.
+# Searches all messages by the trigram indexes: what was said, and the work behind an answer.
 #
 # Trigrams find substrings of three or more characters in any language. Shorter words are compared
 # with every message, or with those that match the longer words.
@@ -388,41 +440,89 @@ _INDEXED_CHARS = 3
 # Beyond this many matches the newest are ranked: nobody reads more, and ranking all is slow.
 _RANKED = 1000
 
-_COLUMNS = "m.conversation_id, m.id, c.title, m.role, m.created_at, m.text"
+
+class _Index(NamedTuple):
+    """A text that is searched: the role of its hits, its index, its column, whose words it has."""
+
+    role: str
+    name: str
+    text: str
+    speakers: tuple[Speaker, ...]
 
 
-def search(connection: sqlite3.Connection, query: str, limit: int) -> list[Hit]:
+_INDEXES = (
+    _Index("m.role", "said", "m.text", (Speaker.YOU, Speaker.MODEL)),
+    _Index("'thinking'", "worked", "w.thinking", (Speaker.MODEL,)),
+    _Index("'tool'", "worked", "w.tools", (Speaker.TOOL,)),
+)
+_ROLES = {Speaker.YOU: "user", Speaker.MODEL: "assistant"}
+
+
+def search(
+    connection: sqlite3.Connection,
+    query: str,
+    wanted: SearchFilter = EVERYWHERE,
+    limit: int = MOST_HITS,
+) -> list[Hit]:
     """Return the matches of all words of a query: titles and tags first, then messages,
     best first.
     """
     words = words_of(query)
     if not words:
         return []
-    named = _named(connection, words, limit)
-    found = _messages(connection, words, limit - len(named)) if len(named) < limit else []
-    return named + [_hit(row, words) for row in _once(found)]
+    named = _named(connection, words, wanted, limit) if wanted.speaker is Speaker.ANYONE else []
+    found: list[_Match] = []
+    for index in _INDEXES:
+        if wanted.speaker is Speaker.ANYONE or wanted.speaker in index.speakers:
+            found += _matches(connection, words, wanted, index, limit)
+    found.sort(key=lambda match: match.rank)
+    return (named + [_hit(match, words) for match in _once(found)])[:limit]
 
 
-def _once(found: Sequence[Any]) -> list[Any]:
+class _Match(NamedTuple):
+    conversation_id: str
+    message_id: str
+    title: str
+    role: str
+    said_at: float
+    text: str
+    rank: float
+
+
+def _once(found: Sequence[_Match]) -> list[_Match]:
     """Leave out copies: a version of an answer repeats the messages after it."""
-    seen: set[tuple[Any, ...]] = set()
-    kept = []
-    for row in found:
-        conversation_id, _, _, role, said_at, text = row
-        said = (conversation_id, role, said_at, text)
-        if said not in seen:
-            seen.add(said)
-            kept.append(row)
-    return kept
+    kept: dict[tuple[Any, ...], _Match] = {}
+    for match in found:
+        said = (match.conversation_id, match.role, match.said_at, match.text)
+        kept.setdefault(said, match)
+    return list(kept.values())
 
 
-def _named(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Hit]:
+def _narrowed(wanted: SearchFilter, said_at: str) -> tuple[str, list[Any]]:
+    """Return the condition for the conversations and times of a search, and its values."""
+    parts, values = ["c.deleted_at IS NULL"], list[Any]()
+    if wanted.folder_id:
+        parts.append("c.folder_id = ?")
+        values.append(wanted.folder_id)
+    if wanted.tag:
+        parts.append("instr(char(10) || c.tags || char(10), char(10) || ? || char(10))")
+        values.append(wanted.tag)
+    if wanted.since:
+        parts.append(f"{said_at} >= ?")
+        values.append(wanted.since)
+    return " AND ".join(parts), values
+
+
+def _named(
+    connection: sqlite3.Connection, words: Sequence[str], wanted: SearchFilter, limit: int
+) -> list[Hit]:
     """Return the conversations that have the words in their titles and tags."""
     condition, values = _all_like("(c.title || ' ' || c.tags)", words)
+    narrowed, more = _narrowed(wanted, "c.updated_at")
     found = connection.execute(
         "SELECT c.id, c.title, c.tags, c.updated_at FROM conversations c "
-        f"WHERE c.deleted_at IS NULL AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
-        (*values, min(limit, 10)),
+        f"WHERE {narrowed} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
+        (*more, *values, min(limit, 10)),
     ).fetchall()
     hits = (
         named_hit(identity, title_from_file(title), tags.split("\n"), updated_at, words)
@@ -431,26 +531,50 @@ def _named(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> 
     return [hit for hit in hits if hit is not None]
 
 
-def _messages(connection: sqlite3.Connection, words: Sequence[str], limit: int) -> list[Any]:
+def _matches(
+    connection: sqlite3.Connection,
+    words: Sequence[str],
+    wanted: SearchFilter,
+    index: _Index,
+    limit: int,
+) -> list[_Match]:
     long = [word for word in words if len(word) >= _INDEXED_CHARS]
     short = [word for word in words if len(word) < _INDEXED_CHARS]
-    condition, values = _all_like("m.text", short)
+    condition, values = _all_like(index.text, short)
+    narrowed, more = _narrowed(wanted, "m.created_at")
+    if index.name == "said" and wanted.speaker is not Speaker.ANYONE:
+        narrowed += " AND m.role = ?"
+        more.append(_ROLES[wanted.speaker])
+    columns = f"m.conversation_id, m.id, c.title, {index.role}, m.created_at, {index.text}"
+    beside = "JOIN conversations c ON c.id = m.conversation_id"
+    if index.name == "worked":
+        beside += " JOIN works w ON w.number = m.number"
     if not long:
-        return connection.execute(
-            f"SELECT {_COLUMNS} FROM messages m JOIN conversations c ON c.id = m.conversation_id "
-            f"WHERE c.deleted_at IS NULL AND {condition} ORDER BY m.number DESC LIMIT ?",
-            (*values, limit),
-        ).fetchall()
+        found = connection.execute(
+            f"SELECT {columns}, 0.0 FROM messages m {beside} "
+            f"WHERE {narrowed} AND {condition} ORDER BY m.number DESC LIMIT ?",
+            (*more, *values, limit),
+        )
+        return [_Match(*row) for row in found]
     match = " AND ".join('"' + word.replace('"', '""') + '"' for word in long)
-    newest = "SELECT rowid FROM said WHERE said MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?"
-    floor = connection.execute(newest, (match, _RANKED)).fetchone()
-    return connection.execute(
-        f"SELECT {_COLUMNS} FROM said JOIN messages m ON m.number = said.rowid "
-        "JOIN conversations c ON c.id = m.conversation_id "
-        f"WHERE said MATCH ? AND said.rowid > ? AND c.deleted_at IS NULL AND {condition} "
-        "ORDER BY said.rank, m.number DESC LIMIT ?",
-        (match, floor[0] if floor else -1, *values, limit),
-    ).fetchall()
+    if index.name == "worked":
+        match = f"{index.text.removeprefix('w.')} : ({match})"
+    matching = f"FROM {index.name} AS i JOIN messages m ON m.number = i.rowid {beside}"
+    matching += f" WHERE {index.name} MATCH ?"
+    ranked = max(_RANKED, limit)
+    if wanted == EVERYWHERE:  # the index alone is faster
+        newest = f"FROM {index.name} AS i WHERE {index.name} MATCH ?", (match,)
+    else:
+        newest = f"{matching} AND {narrowed}", (match, *more)
+    floor = connection.execute(
+        f"SELECT i.rowid {newest[0]} ORDER BY i.rowid DESC LIMIT 1 OFFSET ?", (*newest[1], ranked)
+    ).fetchone()
+    found = connection.execute(
+        f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {narrowed} AND {condition} "
+        "ORDER BY i.rank, m.number DESC LIMIT ?",
+        (match, floor[0] if floor else -1, *more, *values, limit),
+    )
+    return [_Match(*row) for row in found]
 
 
 def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
@@ -471,8 +595,9 @@ def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:
     return " AND ".join(parts) or "1", values
 
 
-def _hit(row: Sequence[Any], words: Sequence[str]) -> Hit:
-    conversation_id, message_id, title, role, said_at, text = row
-    line, spans = snippet_of(text, words)
-    shown = title_from_file(title)
-    return Hit(conversation_id, message_id, shown, role, said_at, line, spans)
+def _hit(match: _Match, words: Sequence[str]) -> Hit:
+    line, spans = snippet_of(match.text, words)
+    shown = title_from_file(match.title)
+    return Hit(
+        match.conversation_id, match.message_id, shown, match.role, match.said_at, line, spans
+    )

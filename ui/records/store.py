@@ -4,8 +4,9 @@ Called on the main thread. Knows no database.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
-# Search: the words of a query, and the snippet of a text that shows them.
+# Search: the words of a query, what it is narrowed to, and the snippet of a text that shows them.
 
 MOST_HITS = 100
 _BEFORE_CHARS = 24
@@ -29,7 +30,8 @@ class Hit:
         conversation_id: The conversation.
         message_id: The message; None if the title or a tag matches.
         title: The conversation's title.
-        role: ``user``, ``assistant``, ``title``, or ``tag``.
+        role: ``user``, ``assistant``, ``thinking``, ``tool`` (a call or its result), ``title``, or
+            ``tag``.
         said_at: Unix time of the message, in seconds.
         snippet: The words around the match, on one line.
         spans: The start and length of each match in the snippet.
@@ -42,6 +44,46 @@ class Hit:
     said_at: float
     snippet: str
     spans: tuple[tuple[int, int], ...]
+
+
+class Speaker(StrEnum):
+    """Whose words a search looks for."""
+
+    ANYONE = ""
+    YOU = "you"
+    MODEL = "model"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFilter:
+    """What a search is narrowed to.
+
+    Attributes:
+        folder_id: Only conversations in this folder; empty for all.
+        tag: Only conversations with this tag; empty for all.
+        since: Unix time; only what was said at or after it.
+        speaker: Whose words. Titles and tags are nobody's, so they count only for anyone.
+    """
+
+    folder_id: str = ""
+    tag: str = ""
+    since: float = 0.0
+    speaker: Speaker = Speaker.ANYONE
+
+    def takes(self, conversation: Conversation) -> bool:
+        """Return whether a conversation is searched."""
+        place = conversation.placement
+        return self.folder_id in ("", place.folder_id) and (not self.tag or self.tag in place.tags)
+
+
+EVERYWHERE = SearchFilter()
+_SPEAKERS = {
+    "user": Speaker.YOU,
+    "assistant": Speaker.MODEL,
+    "thinking": Speaker.MODEL,
+    "tool": Speaker.TOOL,
+}
 
 
 def words_of(query: str) -> tuple[str, ...]:
@@ -196,8 +238,16 @@ class ConversationStore(Protocol):
     def restore(self, conversation: Conversation) -> None:
         """Restore a deleted conversation."""
 
-    async def search(self, query: str) -> list[Hit]:
-        """Return the places where the words of a query occur, best first."""
+    async def search(
+        self, query: str, wanted: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+    ) -> list[Hit]:
+        """Return the places where the words of a query occur, best first.
+
+        Args:
+            query: The words; a hit has all of them in its question, answer, reasoning, or calls.
+            wanted: What the search is narrowed to.
+            limit: The most places to return.
+        """
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, newest first."""
@@ -238,6 +288,33 @@ class ConversationStore(Protocol):
 
     def decline_recovery(self) -> None:
         """Stop offering the damaged file that ``problem`` names; the file stays where it is."""
+
+
+def _hits_in(
+    conversation: Conversation, words: Sequence[str], wanted: SearchFilter
+) -> Iterator[Hit]:
+    identity, title = conversation.id, conversation.title
+    if wanted.speaker is Speaker.ANYONE and conversation.updated_at >= wanted.since:
+        tags = conversation.placement.tags
+        if named := named_hit(identity, title, tags, conversation.updated_at, words):
+            yield named
+    for message in conversation.tree:
+        if message.created_at < wanted.since:
+            continue
+        for role, text in _parts(message):
+            is_wanted = wanted.speaker in (Speaker.ANYONE, _SPEAKERS[role])
+            if is_wanted and matches(text, words):
+                line, spans = snippet_of(text, words)
+                yield Hit(identity, message.id, title, role, message.created_at, line, spans)
+
+
+def _parts(message: ConversationMessage) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a message that are searched, each with its role."""
+    yield message.role, message.said
+    if message.run is not None:
+        yield "thinking", message.run.thinking
+        calls = (f"{call.name} {call.arguments}" for call in message.run.tool_calls)
+        yield "tool", "\n".join([*calls, *(result.text for result in message.run.results)])
 
 
 class MemoryConversationStore:
@@ -319,31 +396,18 @@ class MemoryConversationStore:
         """Restore a deleted conversation."""
         self.save(conversation)
 
-    async def search(self, query: str) -> list[Hit]:
+    async def search(
+        self, query: str, wanted: SearchFilter = EVERYWHERE, limit: int = MOST_HITS
+    ) -> list[Hit]:
         """Return the places where the words of a query occur, newest first."""
         words = words_of(query)
         hits: list[Hit] = []
         for conversation in self._kept.values() if words else ():
-            title, tags = conversation.title, conversation.placement.tags
-            if named := named_hit(conversation.id, title, tags, conversation.updated_at, words):
-                hits.append(named)
-            for message in conversation.tree:
-                if matches(message.said, words):
-                    line, spans = snippet_of(message.said, words)
-                    hits.append(
-                        Hit(
-                            conversation.id,
-                            message.id,
-                            conversation.title,
-                            message.role,
-                            message.created_at,
-                            line,
-                            spans,
-                        )
-                    )
+            if wanted.takes(conversation):
+                hits += _hits_in(conversation, words, wanted)
         # A longer version of an answer has copies of the messages after it.
         once = {(hit.conversation_id, hit.role, hit.said_at, hit.snippet): hit for hit in hits}
-        return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:MOST_HITS]
+        return sorted(once.values(), key=lambda hit: hit.said_at, reverse=True)[:limit]
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, newest first."""

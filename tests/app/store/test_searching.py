@@ -1,18 +1,30 @@
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
+from engine import ToolCall
 from tests.app.store.conftest import Use, stored
 from tests.support.answers.said import conversation, finished_run
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage, copied_below
 from ui.records.runs import Run, RunState
-from ui.records.store import MOST_HITS
+from ui.records.store import (
+    EVERYWHERE,
+    MOST_HITS,
+    MemoryConversationStore,
+    SearchFilter,
+    Speaker,
+)
+from ui.records.tools import CallResult, CallState
 
 
-async def keep(store: SqliteConversationStore, *texts: str, title: str = "T") -> Conversation:
+async def keep(
+    store: SqliteConversationStore | MemoryConversationStore, *texts: str, title: str = "T"
+) -> Conversation:
     written = Conversation(title, [ConversationMessage("user", text) for text in texts])
     store.save(written)
     store.save_messages(written, list(written.tree))
@@ -196,3 +208,136 @@ def test_a_message_that_follows_two_versions_is_found_only_once(
         for query in ("zebras", "ze"):
             (hit,) = await store.search(query)
             assert hit.message_id == copy.id
+
+
+async def keep_worked(
+    store: SqliteConversationStore | MemoryConversationStore, title: str = "Worked"
+) -> Conversation:
+    """Keep a conversation whose answer thought, and called a tool."""
+    run = finished_run(
+        "The answer is blue.",
+        thinking="Perhaps a quokka said it.",
+        tool_calls=[ToolCall("c1", "look_up", '{"where": "zeppelin archive"}')],
+        results=[CallResult("c1", CallState.DONE, "Nothing about 停止序列 there.", tool="look_up")],
+    )
+    question = ConversationMessage("user", "What color is it?")
+    written = Conversation(title, [question, ConversationMessage("assistant", run=run)])
+    store.save(written)
+    store.save_messages(written, list(written.tree))
+    return written
+
+
+async def roles(
+    store: SqliteConversationStore | MemoryConversationStore,
+    query: str,
+    wanted: SearchFilter = EVERYWHERE,
+) -> list[str]:
+    return sorted(hit.role for hit in await store.search(query, wanted))
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+@pytest.mark.parametrize(
+    ("query", "role"),
+    [
+        ("quokka", "thinking"),
+        ("qu said", "thinking"),
+        ("zeppelin", "tool"),
+        ("look_up", "tool"),
+        ("ze", "tool"),
+        ("停止序列", "tool"),
+        ("blue", "assistant"),
+        ("color", "user"),
+    ],
+)
+def test_reasoning_and_tool_calls_are_searched_too(
+    use: Use, query: str, role: str, is_in_memory: bool
+) -> None:
+    @use
+    async def steps(file: SqliteConversationStore) -> None:
+        store = MemoryConversationStore() if is_in_memory else file
+        written = await keep_worked(store)
+        (hit,) = await store.search(query)
+        assert (hit.role, hit.conversation_id) == (role, written.id)
+        assert hit.message_id in [message.id for message in written.messages]
+        assert hit.spans
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_a_search_is_narrowed_to_folder_tag_time_and_speaker(use: Use, is_in_memory: bool) -> None:
+    @use
+    async def steps(file: SqliteConversationStore) -> None:
+        store = MemoryConversationStore() if is_in_memory else file
+        written = await keep_worked(store, title="the first")
+        other = await keep(store, "the other one", title="Second")
+        written.placement = Placement("folder-1", ("red", "blue"))
+        other.messages[0].created_at = 1_000.0
+        for one in (written, other):
+            store.save(one)
+            store.save_messages(one, list(one.tree))
+        await store.settled()
+        who = Speaker
+        assert await roles(store, "the") == ["assistant", "title", "tool", "user"]
+        assert await roles(store, "the", SearchFilter(folder_id="folder-1")) == [
+            "assistant", "title", "tool",
+        ]  # fmt: skip
+        assert await roles(store, "the", SearchFilter(tag="red", speaker=who.MODEL)) == [
+            "assistant"
+        ]
+        assert await roles(store, "the", SearchFilter(tag="re")) == []
+        assert await roles(store, "the", SearchFilter(speaker=who.YOU)) == ["user"]
+        assert await roles(store, "the", SearchFilter(speaker=who.TOOL)) == ["tool"]
+        assert await roles(store, "the", SearchFilter(since=2_000.0, speaker=who.YOU)) == []
+        assert await roles(store, "said", SearchFilter(speaker=who.MODEL)) == ["thinking"]
+
+
+def test_matches_of_a_narrowed_search_are_found_among_thousands_of_newer_ones(use: Use) -> None:
+    @use
+    async def steps(store: SqliteConversationStore) -> None:
+        first = await keep(store, "a needle in the folder")
+        first.placement = Placement("folder-1")
+        store.save(first)
+        await keep(store, *(f"a needle and {n}" for n in range(1_200)))
+        assert await roles(store, "needle", SearchFilter(folder_id="folder-1")) == ["user"]
+        assert len(await store.search("needle", EVERYWHERE, 1_150)) == 1_150
+
+
+def test_work_that_is_deleted_or_replaced_is_found_no_more(use: Use, path: Path) -> None:
+    @use
+    async def steps(store: SqliteConversationStore) -> None:
+        written = await keep_worked(store)
+        answer = written.messages[1]
+        assert answer.run is not None
+        answer.run.thinking = "Perhaps a wombat."
+        store.save_messages(written, [answer])
+        assert await roles(store, "quokka") == []
+        assert await roles(store, "wombat") == ["thinking"]
+        store.delete_messages(written, [answer])
+        assert await roles(store, "wombat") == []
+        store.save_messages(written, [answer])
+        assert await roles(store, "wombat") == ["thinking"]
+        store.delete(written)
+        assert await roles(store, "wombat") == []
+        await store.settled()
+
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL")
+        file.execute("PRAGMA foreign_keys = ON")
+        file.execute("DELETE FROM conversations")
+        file.execute("INSERT INTO worked(worked) VALUES ('integrity-check')")
+
+
+def test_a_run_that_is_no_json_is_not_searched_and_harms_nothing(use: Use, path: Path) -> None:
+    @use
+    async def steps(store: SqliteConversationStore) -> None:
+        await keep_worked(store)
+        await store.settled()
+
+    for run in ("{", "[]", '{"thinking": 7}', '{"tool_calls": 7, "thinking": "quokka"}', "", None):
+        with closing(sqlite3.connect(path)) as file:
+            file.execute("UPDATE messages SET run = ? WHERE role = 'assistant'", (run,))
+            file.commit()
+
+        @use
+        async def again(store: SqliteConversationStore) -> None:
+            assert await roles(store, "zeppelin") == []
+            assert await roles(store, "blue") == ["assistant"]

@@ -1,5 +1,9 @@
 """The search field of the sidebar and its results. Main thread."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
 from PySide6.QtCore import QModelIndex, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
@@ -10,18 +14,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
 from ui.chat.columns.sidebar_rows import when_words
-from ui.chat.storage.search import Search
+from ui.chat.storage.conversation_list import ConversationList
+from ui.chat.storage.search import FoundConversation, MoreHits, Search, role_words, since_days
 from ui.kit.fields import add_clear_button, add_leading_icon, is_typed_text
 from ui.kit.icons import draw_row_ground
-from ui.kit.labels import label
-from ui.kit.layouts import column
+from ui.kit.labels import ElidedButton, label
+from ui.kit.layouts import FlowLayout, column
+from ui.kit.menus import add_entry, literal, passing_menu
 from ui.kit.rows import Index
 from ui.kit.theme import current_theme
-from ui.records.store import MOST_HITS, Hit
+from ui.records.store import EVERYWHERE, Hit, SearchFilter, Speaker
 
-_ROLES = {"user": "You", "assistant": "Answer", "title": "Title", "tag": "Tag"}
 _ELIDE = Qt.TextElideMode.ElideRight
 
 
@@ -53,41 +57,147 @@ class SearchField(QLineEdit):
             super().keyPressEvent(event)
 
 
+_DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
+_SPEAKERS = (("You", Speaker.YOU), ("Model", Speaker.MODEL), ("Tools", Speaker.TOOL))
+
+
+class _FilterChip(ElidedButton):
+    """Shows what a search is narrowed to in one respect; a click offers the choices.
+
+    Args:
+        says: What it chooses.
+        nothing: The words for no choice.
+        choices: Returns the other choices: their words and values.
+    """
+
+    narrowed = Signal()
+
+    def __init__(
+        self, says: str, nothing: str, choices: Callable[[], Sequence[tuple[str, Any]]]
+    ) -> None:
+        super().__init__()
+        self._says, self._nothing, self._choices = says, nothing, choices
+        self.value: Any = None
+        self.setProperty("kind", "chip")
+        self.setCheckable(True)
+        self.clicked.connect(self._offer)
+        self._show(nothing)
+
+    def refresh(self) -> None:
+        """Hide the chip while there is nothing to choose, and forget a choice that is gone."""
+        choices = self._choices()
+        if self.value is not None and self.value not in [value for _, value in choices]:
+            self._choose(None, self._nothing)
+        self.setVisible(bool(choices))
+
+    def _offer(self) -> None:
+        self.setChecked(self.value is not None)
+        menu = passing_menu(self, self._says)
+        for words, value in ((self._nothing, None), *self._choices()):
+            add_entry(
+                menu,
+                literal(words),
+                partial(self._choose, value, words),
+                is_checked=value == self.value,
+            )
+        menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+
+    def _choose(self, value: Any, words: str) -> None:
+        self.value = value
+        self._show(words)
+        self.narrowed.emit()
+
+    def _show(self, words: str) -> None:
+        self.setText(words)
+        self.setChecked(self.value is not None)
+        self.setAccessibleName(f"{self._says}: {words}")
+        self.setToolTip(f"{self._says} of the results")
+
+
+class SearchFilters(QWidget):
+    """What the search is narrowed to: folder, tag, time, and who said it."""
+
+    def __init__(self, search: Search, conversations: ConversationList) -> None:
+        super().__init__()
+        self._search = search
+        self.folder = _FilterChip(
+            "Folder",
+            "Any Folder",
+            lambda: [(folder.name, folder.id) for folder in conversations.folders.all()],
+        )
+        self.tag = _FilterChip(
+            "Tag", "Any Tag", lambda: [(f"#{tag}", tag) for tag in conversations.tags()]
+        )
+        self.time = _FilterChip("Time", "Any Time", lambda: _DAYS)
+        self.speaker = _FilterChip("Speaker", "Anyone", lambda: _SPEAKERS)
+        inner = QWidget()
+        flow = FlowLayout(inner)
+        column(inner, margins=(12, 0, 12, 6), on=self)
+        for chip in self._chips:
+            flow.addWidget(chip)
+            chip.narrowed.connect(self._narrow)
+
+    def refresh(self) -> None:
+        """Offer the folders and tags that there are now."""
+        for chip in self._chips:
+            chip.refresh()
+
+    @property
+    def _chips(self) -> tuple[_FilterChip, ...]:
+        return self.folder, self.tag, self.time, self.speaker
+
+    def _narrow(self) -> None:
+        days = self.time.value
+        self._search.narrow(
+            SearchFilter(
+                self.folder.value or "",
+                self.tag.value or "",
+                0.0 if days is None else since_days(days),
+                self.speaker.value or Speaker.ANYONE,
+            )
+        )
+
+
 class SearchResults(QWidget):
-    """The hits, best first, or a message that there are none.
+    """The hits by conversation, or a message that there are none.
 
     Signals:
         chosen: A person chose a hit; carries the ``Hit``.
+        left: A person goes back to the field by keyboard.
     """
 
     chosen = Signal(object)
+    left = Signal()
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: Search, conversations: ConversationList) -> None:
         super().__init__()
         self._search = search
+        self.filters = SearchFilters(search, conversations)
         self.list = _ResultList()
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName("Search results")
         self.list.setModel(search)
-        self.list.setItemDelegate(_HitDelegate(self.list))
+        self.list.setItemDelegate(_ResultDelegate(self.list))
         self.list.setMouseTracking(True)
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.count = label("", "faint", 0.92, is_wrapped=True)
         self.count.setContentsMargins(16, 2, 16, 4)
-        column(self.count, (self.list, 1), spacing=0, on=self)
+        column(self.filters, self.count, (self.list, 1), spacing=0, on=self)
         # Whether a person came here from the field by keyboard, and has not chosen a hit yet.
         self._is_entered = False
         self.list.clicked.connect(self._take)
         self.list.activated.connect(self._take)
+        self.list.left.connect(self.left)
         search.changed.connect(self._refresh)
         self._refresh()
 
     def enter(self) -> None:
         """Take the focus and show the first hit, or the chosen one."""
-        if self._search.rowCount():
+        first = self._search.first_hit()
+        if first >= 0:
             if not self.list.currentIndex().isValid():
-                self.list.setCurrentIndex(self._search.index(0))
+                self.list.setCurrentIndex(self._search.index(first))
             self.list.setFocus()
             self._is_entered = True
             self._choose(self.list.currentIndex())
@@ -102,84 +212,133 @@ class SearchResults(QWidget):
         self._choose(index)
 
     def _choose(self, index: QModelIndex) -> None:
-        if index.isValid():
-            self.chosen.emit(self._search.at(index.row()))
+        if not index.isValid():
+            return
+        row = self._search.at(index.row())
+        if isinstance(row, MoreHits):
+            self._search.show_more(row)
+            self.list.setCurrentIndex(self._search.index(index.row()))
+        elif (hit := self._search.hit_at(index.row())) is not None:
+            self.chosen.emit(hit)
 
     def _refresh(self) -> None:
-        count = self._search.rowCount()
-        if self._search.is_searching and not count:
+        search = self._search
+        if search.is_active:
+            self.filters.refresh()
+        if search.words:
+            self.count.setText(search.words)
+        elif search.is_searching:
             self.count.setText("Searching…")
-        elif not count:
-            self.count.setText(
-                f"No results for “{self._search.query.strip()}”. Try fewer or shorter words."
-            )
         else:
-            more = " or more" if count == MOST_HITS else ""
-            self.count.setText(f"{counted(count, 'result')}{more}{', best first' * (count > 1)}")
+            advice = "Try fewer or shorter words"
+            if search.filter != EVERYWHERE:
+                advice = "Try fewer words, or search in more conversations"
+            self.count.setText(f"No results for “{search.query.strip()}”. {advice}.")
 
 
 class _ResultList(QListView):
-    """A list that leaves letters to the composer."""
+    """A list that leaves letters to the composer.
+
+    Signals:
+        left: Escape was pressed, or Up above the first result.
+    """
+
+    left = Signal()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Move through the rows."""
+        before = self.currentIndex()
         if is_typed_text(event):
             event.ignore()
+        elif event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
         else:
             super().keyPressEvent(event)
+            if event.key() == Qt.Key.Key_Up and self.currentIndex() == before:
+                self.left.emit()
 
 
-class _HitDelegate(QStyledItemDelegate):
-    """Draws two lines: role, conversation and time; then the text with the matches in bold."""
+class _ResultDelegate(QStyledItemDelegate):
+    """Draws conversations as headings; hits on two lines, with the matches in bold; and more."""
 
     def __init__(self, view: QWidget) -> None:
         super().__init__(view)
         self._view = view
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(120, self._view.fontMetrics().lineSpacing() * 2 + 20)
+        line = self._view.fontMetrics().lineSpacing()
+        is_hit = isinstance(index.data(Search.row_role), Hit)
+        return QSize(120, line * 2 + 18 if is_hit else line + 14)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the row."""
-        hit = index.data(Search.hit_role)
-        if not isinstance(hit, Hit):
-            return
+        row = index.data(Search.row_role)
         colors = current_theme().colors
         area: QRect = option.rect.adjusted(8, 1, -8, -1)
         painter.save()
-        chosen = colors.bubble if colors.is_dark else colors.raised
-        has_ring = self._view.hasFocus()
-        draw_row_ground(painter, area, option.state, colors, chosen=chosen, has_ring=has_ring)
-        inner = area.adjusted(10, 7, -10, -7)
-        half = inner.height() // 2
-        self._paint_head(painter, QRect(inner.topLeft(), QSize(inner.width(), half)), hit)
-        rest = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
-        self._paint_snippet(painter, rest, hit)
+        if not isinstance(row, FoundConversation) or row.named is not None:
+            chosen = colors.bubble if colors.is_dark else colors.raised
+            has_ring = self._view.hasFocus()
+            draw_row_ground(painter, area, option.state, colors, chosen=chosen, has_ring=has_ring)
+        if isinstance(row, Hit):
+            inner = area.adjusted(20, 5, -10, -5)
+            half = inner.height() // 2
+            self._paint_head(painter, QRect(inner.topLeft(), QSize(inner.width(), half)), row)
+            rest = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+            self._paint_marked(painter, rest, row.snippet, row.spans, QFont.Weight.Normal)
+        elif isinstance(row, FoundConversation):
+            self._paint_title(painter, area.adjusted(10, 4, -10, -2), row)
+        elif isinstance(row, MoreHits):
+            painter.setPen(QColor(colors.link))
+            painter.setFont(self._view.font())
+            inner = area.adjusted(20 if row.conversation_id else 10, 2, -10, -2)
+            painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, row.words)
         painter.restore()
 
-    def _paint_head(self, painter: QPainter, area: QRect, hit: Hit) -> None:
-        theme = current_theme()
+    def _small(self) -> QFont:
         small = QFont(self._view.font())
         small.setPointSizeF(small.pointSizeF() * 0.9)
-        metrics = QFontMetrics(small)
+        return small
+
+    def _paint_title(self, painter: QPainter, area: QRect, found: FoundConversation) -> None:
+        """Draw a conversation: its title, and how many hits it has."""
+        small = self._small()
+        colors, count = current_theme().colors, str(found.hits) if found.hits else ""
+        painter.setFont(small)
+        painter.setPen(QColor(colors.faint))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, count)
+        area.setWidth(area.width() - QFontMetrics(small).horizontalAdvance(count) - 8)
+        named = found.named
+        text, spans = (found.title, ()) if named is None else (named.snippet, named.spans)
+        self._paint_marked(painter, area, text, spans, QFont.Weight.DemiBold)
+
+    def _paint_head(self, painter: QPainter, area: QRect, hit: Hit) -> None:
+        colors, small = current_theme().colors, self._small()
         when = when_words(hit.said_at)
         painter.setFont(small)
-        painter.setPen(QColor(theme.colors.faint))
+        painter.setPen(QColor(colors.faint))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
-        painter.setPen(QColor(theme.colors.muted))
-        room = area.width() - metrics.horizontalAdvance(when) - 10
-        head = metrics.elidedText(f"{_ROLES[hit.role]} · {hit.title}", _ELIDE, room)
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, head)
+        painter.setPen(QColor(colors.muted))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, role_words(hit))
 
-    def _paint_snippet(self, painter: QPainter, area: QRect, hit: Hit) -> None:
+    def _paint_marked(
+        self,
+        painter: QPainter,
+        area: QRect,
+        text: str,
+        spans: Sequence[tuple[int, int]],
+        weight: QFont.Weight,
+    ) -> None:
+        """Draw a line of text with the matches in bold."""
         plain, bold = QFont(self._view.font()), QFont(self._view.font())
+        plain.setWeight(weight)
         bold.setWeight(QFont.Weight.DemiBold)
         colors = current_theme().colors
         left, place = area.left(), 0
-        ends = [(hit.snippet[a : a + n], a, a + n) for a, n in hit.spans]
-        for marked, start, end in [*ends, ("", len(hit.snippet), len(hit.snippet))]:
+        ends = [(text[a : a + n], a, a + n) for a, n in spans]
+        for marked, start, end in [*ends, ("", len(text), len(text))]:
             for words, font, color in (
-                (hit.snippet[place:start], plain, colors.text),
+                (text[place:start], plain, colors.text),
                 (marked, bold, colors.link),
             ):
                 metrics = QFontMetrics(font)

@@ -556,7 +556,7 @@ class Sidebar(QFrame):
         self.archive = ArchiveHead(self.rows)
         self.list.setItemDelegate(ConversationDelegate(self.list))
         self.search_field = SearchField(workspace.search)
-        self.results = SearchResults(workspace.search)
+        self.results = SearchResults(workspace.search, workspace.conversations)
         self.undo_bar = UndoBar()
         self.server = ServerCard(workspace.server)
         new = IconButton("plus", "New conversation (Ctrl+N)", color="text", size=20)
@@ -650,7 +650,8 @@ class Sidebar(QFrame):
         self.search_field.entered.connect(self.results.enter)
         self._workspace.search.changed.connect(self._show_search)
         self.results.chosen.connect(self._show_hit)
-        self.results.list.activated.connect(lambda _: self.writing_wanted.emit())
+        self.results.list.activated.connect(self._write_at)
+        self.results.left.connect(self.search_field.setFocus)
         self._workspace.selection_changed.connect(self._show_current)
         self.rows.rowsMoved.connect(self._show_current)
         self.rows.rowsInserted.connect(self._show_current)
@@ -680,6 +681,10 @@ class Sidebar(QFrame):
         self.tags.show_unless(is_searching)
         self.results.setVisible(is_searching)
         self._refresh_hint()
+
+    def _write_at(self, index: QModelIndex) -> None:
+        if self._workspace.search.hit_at(index.row()) is not None:
+            self.writing_wanted.emit()
 
     def _show_hit(self, hit: Hit) -> None:
         self._workspace.open_at(hit.conversation_id, hit.message_id)

@@ -235,7 +235,10 @@ class MessageColumn(QScrollArea):
         self._near.fill(slot)
         self._marks.choose_found(message, words)
         if slot.show_found(words) is None:
-            self._stack.mark(slot)
+            # They may be in something that is folded: the reasoning, a call, a file.
+            slot.unfold_place(Highlight(tuple(words), current=0))
+            if slot.show_found(words) is None:
+                self._stack.mark(slot)
         self._place.go_to(slot)
 
     def jump_to_latest(self) -> None:

@@ -1,5 +1,7 @@
 """The search in all conversations. Main thread."""
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from PySide6.QtCore import (
@@ -10,29 +12,102 @@ from PySide6.QtCore import (
     Signal,
 )
 
+from engine import counted
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
-from ui.records.store import ConversationStore, Hit, words_of
+from ui.records.store import (
+    EVERYWHERE,
+    MOST_HITS,
+    ConversationStore,
+    Hit,
+    SearchFilter,
+    words_of,
+)
 
 _WAIT_MS = 60
+# How many hits of a conversation are shown before a person wants more of them.
+_MOST_OF_ONE = 3
+_ROLES = {
+    "user": "You",
+    "assistant": "Answer",
+    "thinking": "Thinking",
+    "tool": "Tool",
+    "title": "Title",
+    "tag": "Tag",
+}
+
+
+def role_words(hit: Hit) -> str:
+    """Return what a hit was found in."""
+    return _ROLES[hit.role]
+
+
+def since_days(days: int) -> float:
+    """Return the Unix time at which the day began that was some days ago."""
+    midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    return (midnight - timedelta(days)).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConversation:
+    """A heading: a conversation with hits.
+
+    Attributes:
+        conversation_id: The conversation.
+        title: Its title.
+        hits: How many hits it has below.
+        named: The hit in its title or tags; None for none.
+    """
+
+    conversation_id: str
+    title: str
+    hits: int
+    named: Hit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoreHits:
+    """A row that shows more.
+
+    Attributes:
+        conversation_id: Whose hits it shows; empty for those of all conversations.
+        count: How many there are; 0 if that is not known.
+    """
+
+    conversation_id: str = ""
+    count: int = 0
+
+    @property
+    def words(self) -> str:
+        """What the row says."""
+        return f"{counted(self.count, 'more result')} here" if self.count else "Show More"
+
+
+SearchRow = FoundConversation | Hit | MoreHits
 
 
 class Search(QAbstractListModel):
-    """The hits of the newest query, best first.
+    """The hits of the newest query by conversation, that with the best hit first.
 
     Signals:
-        changed: The hits or the query have changed.
+        changed: The hits, the query or the filter have changed.
     """
 
     changed = Signal()
 
-    hit_role = int(Qt.ItemDataRole.UserRole) + 1
+    row_role = int(Qt.ItemDataRole.UserRole) + 1
 
     def __init__(self, store: ConversationStore, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._store = store
         self._hits: list[Hit] = []
+        self._rows: list[SearchRow] = []
+        self._limit = MOST_HITS
+        self._has_more = False
+        # The conversations whose hits are all shown.
+        self._whole: set[str] = set()
         self.query = ""
+        self.filter = EVERYWHERE
         self.is_searching = False
         self._wait = QTimer(self, singleShot=True, interval=_WAIT_MS)
         self._wait.timeout.connect(self._begin)
@@ -42,31 +117,82 @@ class Search(QAbstractListModel):
         """Whether there is a query."""
         return bool(words_of(self.query))
 
+    @property
+    def words(self) -> str:
+        """How many hits there are, in words; empty for none."""
+        if not self._hits:
+            return ""
+        conversations = len({hit.conversation_id for hit in self._hits})
+        said = f"{counted(len(self._hits), 'result')} in {counted(conversations, 'conversation')}"
+        return f"{said}, and more" if self._has_more else said
+
     def rowCount(self, parent: Index = NO_PARENT) -> int:
-        return 0 if parent.isValid() else len(self._hits)
+        return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return a hit, or its text."""
-        if not index.isValid() or index.row() >= len(self._hits):
+        """Return a row, or its text."""
+        if not index.isValid() or index.row() >= len(self._rows):
             return None
-        hit = self._hits[index.row()]
-        if role == self.hit_role:
-            return hit
-        if role == Qt.ItemDataRole.DisplayRole:
-            return hit.snippet
+        row = self._rows[index.row()]
+        if role == self.row_role:
+            return row
         if role == Qt.ItemDataRole.ToolTipRole:
-            return hit.title
-        if role == Qt.ItemDataRole.AccessibleTextRole:
-            who = {"user": "You", "assistant": "Answer", "tag": "Tag"}.get(hit.role, "Title")
-            return f"{who} in {hit.title}: {hit.snippet}"
+            return row.title if isinstance(row, FoundConversation) else None
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            return _words(row, is_spoken=role == Qt.ItemDataRole.AccessibleTextRole)
         return None
 
-    def at(self, row: int) -> Hit:
-        return self._hits[row]
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Return that a heading can be chosen only if the words are in it."""
+        row = self._rows[index.row()] if index.isValid() else None
+        if isinstance(row, FoundConversation) and row.named is None:
+            return Qt.ItemFlag.NoItemFlags
+        return super().flags(index)
+
+    def at(self, row: int) -> SearchRow:
+        return self._rows[row]
+
+    def hit_at(self, row: int) -> Hit | None:
+        """Return the hit of a row, or of a heading with the words; None for another row."""
+        found = self._rows[row]
+        if isinstance(found, FoundConversation):
+            return found.named
+        return found if isinstance(found, Hit) else None
+
+    def first_hit(self) -> int:
+        """Return the row of the first hit; -1 if there is none."""
+        return next((n for n in range(len(self._rows)) if self.hit_at(n) is not None), -1)
 
     def look_for(self, query: str) -> None:
         """Search for the words of a query; an empty one ends the search."""
         self.query = query
+        self._ask_anew()
+
+    def narrow(self, wanted: SearchFilter) -> None:
+        """Narrow the search to a part of the conversations."""
+        if wanted != self.filter:
+            self.filter = wanted
+            self._ask_anew()
+
+    def show_more(self, more: MoreHits) -> None:
+        """Show the other hits of a conversation, or more hits of all."""
+        if more.conversation_id:
+            self._whole.add(more.conversation_id)
+            self._lay_out()
+        else:
+            self._limit += MOST_HITS
+            self._begin()
+
+    async def finish(self) -> None:
+        """Wait until the search has ended."""
+        self._wait.stop()
+        await finish_tasks(self)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _ask_anew(self) -> None:
+        self._limit = MOST_HITS
+        self._whole.clear()
         self.is_searching = self.is_active
         if self.is_active:
             self._wait.start()
@@ -75,22 +201,59 @@ class Search(QAbstractListModel):
             self._show([])
         self.changed.emit()
 
-    async def finish(self) -> None:
-        """Wait until the search has ended."""
-        self._wait.stop()
-        await finish_tasks(self)
-
     def _begin(self) -> None:
-        start_task(self, self._search(self.query), "search")
+        start_task(self, self._search(self.query, self.filter, self._limit), "search")
 
-    async def _search(self, query: str) -> None:
-        hits = await self._store.search(query)
-        if query == self.query:
+    async def _search(self, query: str, wanted: SearchFilter, limit: int) -> None:
+        hits = await self._store.search(query, wanted, limit + 1)
+        if (query, wanted, limit) == (self.query, self.filter, self._limit):
             self.is_searching = False
             self._show(hits)
             self.changed.emit()
 
     def _show(self, hits: list[Hit]) -> None:
-        self.beginResetModel()
-        self._hits = hits
-        self.endResetModel()
+        self._hits, self._has_more = hits[: self._limit], len(hits) > self._limit
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Show the hits by conversation; views keep their place where only rows are added."""
+        rows = self._wanted()
+        old = self._rows
+        same = next((n for n, (a, b) in enumerate(zip(old, rows, strict=False)) if a != b), None)
+        if same is None:
+            same = min(len(old), len(rows))
+        if same < len(old):
+            self.beginRemoveRows(NO_PARENT, same, len(old) - 1)
+            self._rows = old[:same]
+            self.endRemoveRows()
+        if same < len(rows):
+            self.beginInsertRows(NO_PARENT, same, len(rows) - 1)
+            self._rows = rows
+            self.endInsertRows()
+
+    def _wanted(self) -> list[SearchRow]:
+        by_conversation: dict[str, list[Hit]] = {}
+        for hit in self._hits:
+            by_conversation.setdefault(hit.conversation_id, []).append(hit)
+        rows: list[SearchRow] = []
+        for identity, hits in by_conversation.items():
+            named = next((hit for hit in hits if hit.message_id is None), None)
+            below = [hit for hit in hits if hit.message_id is not None]
+            rows.append(FoundConversation(identity, hits[0].title, len(below), named))
+            is_whole = identity in self._whole or len(below) <= _MOST_OF_ONE + 1
+            shown = below if is_whole else below[:_MOST_OF_ONE]
+            rows += shown
+            if len(shown) < len(below):
+                rows.append(MoreHits(identity, len(below) - len(shown)))
+        return [*rows, MoreHits()] if self._has_more else rows
+
+
+def _words(row: SearchRow, *, is_spoken: bool) -> str:
+    if isinstance(row, MoreHits):
+        return row.words
+    if isinstance(row, FoundConversation):
+        if not is_spoken:
+            return row.title
+        where = f", {role_words(row.named)} has the words" if row.named else ""
+        return f"Conversation {row.title}{where}, {counted(row.hits, 'result')}"
+    return f"{role_words(row)} in {row.title}: {row.snippet}" if is_spoken else row.snippet

@@ -74,8 +74,9 @@ async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_vers
     await eventually(lambda: window.workspace.search.rowCount() > 0)
     assert window.sidebar.results.isVisible()
     assert not window.sidebar.list.isVisible()
-    hits = [window.workspace.search.at(n) for n in range(window.workspace.search.rowCount())]
-    row = next(n for n, hit in enumerate(hits) if hit.role == "user")
+    search = window.workspace.search
+    hits = [search.hit_at(n) for n in range(search.rowCount())]
+    row = next(n for n, hit in enumerate(hits) if hit is not None and hit.role == "user")
     results = window.sidebar.results
     place = results.list.visualRect(window.workspace.search.index(row)).center()
     qtbot.mouseClick(results.list.viewport(), Qt.MouseButton.LeftButton, pos=place)

@@ -1,0 +1,169 @@
+"""The hits of a search are grouped by conversation, can be narrowed, and say when there is more."""
+
+import pytest
+from PySide6.QtCore import Qt
+from pytestqt.modeltest import ModelTester
+from pytestqt.qtbot import QtBot
+
+from engine.scheduling.service import Engine
+from tests.support.answers.said import finished_run
+from tests.support.shown import main_window, shown
+from tests.ui.driving import eventually
+from ui.chat.storage.search import FoundConversation, MoreHits, Search
+from ui.kit.theme import Theme
+from ui.records.conversations import Conversation, ConversationFolder, Placement
+from ui.records.messages import ConversationMessage
+from ui.records.store import Hit, MemoryConversationStore, SearchFilter, Speaker
+
+
+def kept(store: MemoryConversationStore, title: str, *texts: str) -> Conversation:
+    conversation = Conversation(title, [ConversationMessage("user", text) for text in texts])
+    store.save(conversation)
+    return conversation
+
+
+def shape(search: Search) -> list[str]:
+    """Return the rows as words."""
+    rows = [search.at(row) for row in range(search.rowCount())]
+    return [
+        row.snippet if isinstance(row, Hit) else getattr(row, "title", "") or row.words
+        for row in rows
+    ]
+
+
+async def looked_for(search: Search, query: str) -> None:
+    search.look_for(query)
+    await eventually(lambda: not search.is_searching)
+
+
+async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(qtbot: QtBot) -> None:
+    store = MemoryConversationStore()
+    kept(store, "Cats", *(f"a cat {n}" for n in range(7)))
+    kept(store, "Dogs", "no cat here")
+    search = Search(store)
+    ModelTester(None).check(search)
+    await looked_for(search, "cat")
+    rows = [search.at(row) for row in range(search.rowCount())]
+    headings = [row for row in rows if isinstance(row, FoundConversation)]
+    assert {(row.title, row.hits, row.named is not None) for row in headings} == {
+        ("Cats", 7, True),
+        ("Dogs", 1, False),
+    }
+    (more,) = [row for row in rows if isinstance(row, MoreHits)]
+    assert more.words == "4 more results here"
+    assert search.words == "9 results in 2 conversations"
+    search.show_more(more)
+    assert search.rowCount() == 10
+    for row in range(search.rowCount()):
+        is_heading = isinstance(search.at(row), FoundConversation)
+        can_choose = bool(search.flags(search.index(row)) & Qt.ItemFlag.ItemIsEnabled)
+        assert can_choose is (not is_heading or search.hit_at(row) is not None)
+    await looked_for(search, "")
+    assert search.rowCount() == 0
+
+
+async def test_a_search_says_that_there_is_more_and_shows_it(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.chat.storage.search.MOST_HITS", 5)
+    store = MemoryConversationStore()
+    for n in range(12):
+        kept(store, f"T{n}", f"needle {n}")
+    search = Search(store)
+    await looked_for(search, "needle")
+    assert search.words == "5 results in 5 conversations, and more"
+    for count in (10, 12):
+        last = search.at(search.rowCount() - 1)
+        assert isinstance(last, MoreHits)
+        search.show_more(last)
+        await eventually(lambda count=count: search.words.startswith(f"{count} "))
+    assert search.words == "12 results in 12 conversations"
+    assert shape(search)[-1] != "Show More"
+
+
+async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(qtbot: QtBot) -> None:
+    store = MemoryConversationStore()
+    inside = kept(store, "Inside", "a needle")
+    inside.placement = Placement("folder", ("red",))
+    kept(store, "Outside", "a needle")
+    search = Search(store)
+    await looked_for(search, "needle")
+    assert search.words.startswith("2 results")
+    search.narrow(SearchFilter(folder_id="folder", speaker=Speaker.YOU))
+    await eventually(lambda: search.words == "1 result in 1 conversation")
+    search.narrow(SearchFilter(tag="blue"))
+    await eventually(lambda: not search.is_searching)
+    assert search.words == ""
+
+
+async def test_the_keyboard_walks_the_results_shows_more_and_goes_back_to_the_field(
+    engine: Engine, theme: Theme, qtbot: QtBot
+) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        conversations = window.workspace.conversations
+        for title in ("First", "Second"):
+            conversations.add(
+                Conversation(title, [ConversationMessage("user", f"needle {n}") for n in range(6)])
+            )
+        sidebar, results = window.sidebar, window.sidebar.results
+        sidebar.search()
+        qtbot.keyClicks(sidebar.search_field, "needle")
+        await eventually(lambda: results.count.text() == "12 results in 2 conversations")
+        qtbot.keyClick(sidebar.search_field, Qt.Key.Key_Down)
+        assert results.list.hasFocus()
+        assert window.workspace.search.hit_at(results.list.currentIndex().row()) is not None
+        for _ in range(3):
+            qtbot.keyClick(results.list, Qt.Key.Key_Down)
+        assert results.list.currentIndex().data() == "3 more results here"
+        qtbot.keyClick(results.list, Qt.Key.Key_Return)
+        assert window.workspace.search.rowCount() == 11 + 1
+        assert isinstance(window.workspace.search.at(results.list.currentIndex().row()), Hit)
+        qtbot.keyClick(results.list, Qt.Key.Key_Escape)
+        assert sidebar.search_field.hasFocus()
+        assert sidebar.search_field.text() == "needle"
+        qtbot.keyClick(sidebar.search_field, Qt.Key.Key_Escape)
+        assert sidebar.list.isVisible()
+
+
+async def test_a_hit_in_folded_reasoning_unfolds_it(
+    engine: Engine, theme: Theme, qtbot: QtBot
+) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        run = finished_run("The answer.", thinking="A quokka thought.", tool_calls=[])
+        written = Conversation(
+            "Thought", [ConversationMessage("user", "Q"), ConversationMessage("assistant", run=run)]
+        )
+        window.workspace.conversations.add(written)
+        window.workspace.search.look_for("quokka")
+        await eventually(lambda: window.workspace.search.first_hit() >= 0)
+        hit = window.workspace.search.hit_at(window.workspace.search.first_hit())
+        assert hit is not None
+        assert hit.role == "thinking"
+        window.sidebar.results.chosen.emit(hit)
+        await eventually(lambda: bool(window.chat.column.views[1:]))
+        view = window.chat.column.views[1]
+        await eventually(
+            lambda: view.thinking.text_view is not None and view.thinking.text_view.isVisible()
+        )
+        assert view.thinking.text_view.found_texts == ["quokka"]
+
+
+async def test_filters_offer_what_there_is_and_forget_a_folder_that_is_gone(
+    engine: Engine, theme: Theme
+) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        conversations, filters = window.workspace.conversations, window.sidebar.results.filters
+        folder = ConversationFolder("Work")
+        conversations.folders.keep(folder)
+        written = Conversation("In it", [ConversationMessage("user", "needle")])
+        written.placement = Placement(folder.id)
+        conversations.add(written)
+        window.sidebar.search_field.setText("needle")
+        assert not filters.folder.isHidden()
+        assert filters.tag.isHidden()
+        filters.folder._choose(folder.id, "Work")
+        assert window.workspace.search.filter == SearchFilter(folder_id=folder.id)
+        assert filters.folder.accessibleName() == "Folder: Work"
+        conversations.delete_folder(folder)
+        window.sidebar.search_field.setText("needle in")
+        assert window.workspace.search.filter == SearchFilter()
