@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from api.terminal_text import on_one_line
 from app import paths
 from app.exits import did_you_mean
 from app.mcp.configuration import FILE_NAME
@@ -20,7 +21,16 @@ from engine import Tool, ToolCall
 from ui.preferences.preferences import ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
-from ui.records.tools import CallResult, CallState, ServerStage, ToolInfo, approval_of
+from ui.records.tools import (
+    CallResult,
+    CallState,
+    QuestionReply,
+    ServerQuestion,
+    ServerStage,
+    ToolAnswer,
+    ToolInfo,
+    approval_of,
+)
 from ui.tools.tool_host import ToolsRefused, engine_tools, named, stage_words, tools_in_use
 
 _USUAL = ToolPreferences()
@@ -153,14 +163,22 @@ class ChatTools:
         began_s = time.monotonic()
         self._printer.status(f"{tool.title} …")
         try:
-            text, is_error = await self._host.call(tool, arguments, lambda *_: None)
+            answer = await self._host.call(tool, arguments, lambda *_: None, self._declined)
         except ToolsRefused as refused:
-            text, is_error = str(refused), True
+            answer = ToolAnswer(str(refused), is_error=True)
         finally:
             self._printer.status("")
-        state = CallState.FAILED if is_error else CallState.DONE
+        state = CallState.FAILED if answer.is_error else CallState.DONE
         took_s = time.monotonic() - began_s
-        return CallResult(call.id, state, text, tool.server, tool.name, took_s)
+        return CallResult(call.id, state, answer.text, tool.server, tool.name, took_s)
+
+    async def _declined(self, question: ServerQuestion) -> QuestionReply:
+        """Show what a server asks; forms are filled in only in the window."""
+        asked = on_one_line(question.message)
+        self._printer.remark(
+            f"{question.server} asks “{asked}”; answer such questions in the window"
+        )
+        return QuestionReply("decline")
 
     def _named(self, conversation: Conversation) -> dict[str, ToolInfo]:
         return named(tools_in_use(self._host.servers, conversation.tools))

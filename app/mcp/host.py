@@ -27,8 +27,18 @@ from app.mcp.processes import ServerLog, kill_all
 from app.settings.keychain import ToolSecrets
 from engine import size_in_words
 from engine.files.causes import os_cause
-from ui.records.tools import NamedValue, ServerStage, ServerState, ToolInfo, ToolServerConfig
-from ui.tools.tool_host import AddedServers, OnProgress, ToolsRefused
+from ui.records.pictures import picture_kind
+from ui.records.tools import (
+    NamedValue,
+    QuestionReply,
+    ServerQuestion,
+    ServerStage,
+    ServerState,
+    ToolAnswer,
+    ToolInfo,
+    ToolServerConfig,
+)
+from ui.tools.tool_host import AddedServers, OnProgress, OnQuestion, ToolsRefused
 
 # Converts a tool server's answers to text for the model and the person, within a limit.
 
@@ -42,6 +52,22 @@ def text_of_result(result: Any, most_bytes: int) -> str:
     if not any(part.strip() for part in parts) and result.structured_content is not None:
         parts = [json.dumps(result.structured_content, ensure_ascii=False)]
     return shortened("\n".join(parts), most_bytes) or "(no output)"
+
+
+def pictures_of(result: Any) -> tuple[bytes, ...]:
+    """Return the contents of a result's pictures that can be shown, within limits."""
+    pictures: list[bytes] = []
+    for block in result.content[:1_000]:
+        content = block.resource if block.type == "resource" else block
+        data = getattr(content, "data", None) or getattr(content, "blob", None)
+        if data is None or len(pictures) >= _MOST_PICTURES:
+            continue
+        if len(data) > _MOST_PICTURE_BYTES * 4 // 3 + 4:
+            continue
+        with contextlib.suppress(binascii.Error, ValueError):
+            if picture_kind(decoded := base64.b64decode(data, validate=False)):
+                pictures.append(decoded)
+    return tuple(pictures)
 
 
 def text_of_resource(result: Any, most_bytes: int) -> str:
@@ -88,13 +114,13 @@ def _block(block: Any) -> str:
         case "text":
             return str(block.text)
         case "image" | "audio":
-            return f"[{block.type} {block.mime_type}, {_size(block.data)}; it cannot be shown here]"
+            return f"[{block.type} {block.mime_type}, {_size(block.data)}, which you cannot read]"
         case "resource":
             return _contents(block.resource)
         case "resource_link":
             return f"[resource {block.uri}: {block.title or block.name}]"
         case other:
-            return f"[{other}; it cannot be shown here]"
+            return f"[{other}, which you cannot read]"
 
 
 def _contents(contents: Any) -> str:
@@ -102,7 +128,7 @@ def _contents(contents: Any) -> str:
     if text is not None:
         return str(text)
     kind = contents.mime_type or "binary data"
-    return f"[{kind}, {_size(contents.blob)}; it cannot be shown here]"
+    return f"[{kind}, {_size(contents.blob)}, which you cannot read]"
 
 
 def _size(data: str) -> str:
@@ -115,6 +141,8 @@ def _size(data: str) -> str:
 if TYPE_CHECKING:
     from app.mcp.session import ServerSession
 
+_MOST_PICTURES = 20
+_MOST_PICTURE_BYTES = 10 << 20
 START_TIME_OUT_S = 60.0
 # A server that died is started again after each of these pauses; then a person has to do it.
 RESTART_PAUSES_S = (1.0, 5.0, 20.0)
@@ -538,16 +566,28 @@ class ToolServers:
         await self._do(lambda room: room.ready(names))
 
     async def call(
-        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
-    ) -> tuple[str, bool]:
-        """Call a tool; return the result's text, and whether the tool reports an error."""
+        self,
+        tool: ToolInfo,
+        arguments: dict[str, Any],
+        on_progress: OnProgress,
+        on_question: OnQuestion,
+    ) -> ToolAnswer:
+        """Call a tool and return what it answered."""
         progress = _Progress(self._main, on_progress)
 
-        async def work(room: ServerRoom) -> tuple[str, bool]:
+        async def asked(question: ServerQuestion) -> QuestionReply:
+            assert self._main is not None
+            answering = asyncio.run_coroutine_threadsafe(
+                _awaited(on_question, question), self._main
+            )
+            return await asyncio.wrap_future(answering)
+
+        async def work(room: ServerRoom) -> ToolAnswer:
             session = await room.session(tool.server)
-            result = await session.call(tool.name, arguments, progress.take)
+            result = await session.call(tool.name, arguments, progress.take, asked)
+            pictures = pictures_of(result)
             text = text_of_result(result, self._most_result_bytes)
-            return text, bool(result.is_error)
+            return ToolAnswer(text, bool(result.is_error), pictures)
 
         return await self._do(work)
 
@@ -668,6 +708,10 @@ class ToolServers:
             self._servers, self._notice = servers, notice
             for tell in self._listeners:
                 tell()
+
+
+async def _awaited(ask: OnQuestion, question: ServerQuestion) -> QuestionReply:
+    return await ask(question)
 
 
 class _Progress:

@@ -7,13 +7,25 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic as _now_s
 from typing import Any
 
 from mcp import Client, MCPError
-from mcp_types import Implementation
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ElicitResult,
+    ErrorData,
+    Implementation,
+)
 
 from app import __version__
 from app.mcp.processes import ServerLog, printable
+from app.mcp.questions import BadQuestion, question_from
 from app.mcp.transports import (
     AnswerRefused,
     ProgramTransport,
@@ -25,12 +37,14 @@ from engine.files.causes import network_cause, os_cause
 from ui.records.tools import (
     PromptArgument,
     PromptInfo,
+    QuestionReply,
     ResourceInfo,
+    ServerQuestion,
     ServerStage,
     ToolInfo,
     ToolServerConfig,
 )
-from ui.tools.tool_host import ToolsRefused
+from ui.tools.tool_host import OnQuestion, ToolsRefused
 
 # Lists a server's tools, resources and prompts, within limits. Tool thread.
 
@@ -224,6 +238,45 @@ class SessionWords:
 # Everything runs on the tool thread's loop, in one task for each session, as anyio requires.
 
 
+_NO_HANDSHAKE = {
+    METHOD_NOT_FOUND,
+    INVALID_REQUEST,
+    INVALID_PARAMS,
+    UNSUPPORTED_PROTOCOL_VERSION,
+}
+# How often a call is looked at that a person may be thinking about.
+_LOOK_EACH_S = 0.5
+
+
+@dataclass(eq=False, slots=True)
+class _Asker:
+    """Asks the person about one call, and notes how long that took."""
+
+    ask: OnQuestion
+    _open: int = 0
+    _since_s: float = 0.0
+    _before_s: float = 0.0
+
+    @property
+    def thought_s(self) -> float:
+        """For how long the person has had a question."""
+        return self._before_s + (_now_s() - self._since_s if self._open else 0.0)
+
+    async def reply_to(self, question: ServerQuestion) -> QuestionReply:
+        if not self._open:
+            self._since_s = _now_s()
+        self._open += 1
+        try:
+            return await self.ask(question)
+        finally:
+            self._open -= 1
+            if not self._open:
+                self._before_s += _now_s() - self._since_s
+
+
+_of_this_call: ContextVar[_Asker | None] = ContextVar("_of_this_call", default=None)
+
+
 class ServerSession:
     """One server, from its start to its end; a restart makes a new one."""
 
@@ -253,6 +306,7 @@ class ServerSession:
         self._tell = changed
         self._tell_died = died
         self._client: Client | None = None
+        self._askers: list[_Asker] = []
         self._words = SessionWords(config, log)
         self._ended = asyncio.Event()
         self._settled = asyncio.Event()
@@ -281,9 +335,16 @@ class ServerSession:
         tool: str,
         arguments: dict[str, Any],
         tell: Callable[[float, float | None, str | None], None],
+        ask: OnQuestion,
     ) -> Any:
         """Call a tool and return its result. Cancelling this also cancels the call at the
         server.
+
+        Args:
+            tool: Its name on the server.
+            arguments: Its arguments.
+            tell: Called with its progress.
+            ask: Called with what the server asks the person meanwhile.
         """
 
         async def told(
@@ -291,10 +352,17 @@ class ServerSession:
         ) -> None:
             tell(progress, total, message)
 
-        return await self._asked(
-            f"the call of {printable(tool, 80)}",
-            lambda client: client.call_tool(tool, arguments, progress_callback=told),
-        )
+        asker = _Asker(ask)
+        _of_this_call.set(asker)
+        self._askers.append(asker)
+        try:
+            return await self._asked(
+                f"the call of {printable(tool, 80)}",
+                lambda client: client.call_tool(tool, arguments, progress_callback=told),
+                asker,
+            )
+        finally:
+            self._askers.remove(asker)
 
     async def read(self, uri: str) -> Any:
         """Read a resource; raises ``ToolsRefused`` as ``call`` does."""
@@ -309,7 +377,12 @@ class ServerSession:
             lambda client: client.get_prompt(name, arguments),
         )
 
-    async def _asked(self, what: str, ask: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def _asked(
+        self,
+        what: str,
+        ask: Callable[[Client], Awaitable[Any]],
+        asker: "_Asker | None" = None,
+    ) -> Any:
         client = self._client
         if client is None or self._ended.is_set():
             raise ToolsRefused(self.problem or f"{self._words.name} is not running.")
@@ -317,9 +390,16 @@ class ServerSession:
         asking = asyncio.ensure_future(ask(client))
         ending = asyncio.ensure_future(self._ended.wait())
         try:
-            await asyncio.wait(
-                {asking, ending}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
-            )
+            begun_s, left_s = _now_s(), limit_s
+            while left_s > 0 and not (asking.done() or ending.done()):
+                await asyncio.wait(
+                    {asking, ending},
+                    timeout=min(left_s, _LOOK_EACH_S),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                # The time in which the person thinks about a question is not the server's.
+                thought_s = 0.0 if asker is None else asker.thought_s
+                left_s = limit_s - (_now_s() - begun_s - thought_s)
             if asking.done():
                 return asking.result()
             if self._ended.is_set():
@@ -386,6 +466,21 @@ class ServerSession:
             self._tell()
 
     async def _connected(self, stack: AsyncExitStack) -> Client:
+        """Connect with the handshake in which a server can ask the person something at any time.
+
+        Servers that know only later versions of MCP, which have no handshake, refuse it.
+        """
+        try:
+            return await stack.enter_async_context(self._new_client("legacy"))
+        except (MCPError, BaseExceptionGroup) as error:
+            first = _first(error)
+            if not isinstance(first, MCPError) or first.error.code not in _NO_HANDSHAKE:
+                raise
+        self._words.exit_words = ""
+        self._ended.clear()
+        return await stack.enter_async_context(self._new_client("auto"))
+
+    def _new_client(self, mode: str) -> Client:
         config = self.config
         if config.is_program:
             env = {one.name: self._values[f"env/{one.name}"] for one in config.env}
@@ -398,14 +493,15 @@ class ServerSession:
             }
             reached = sse_transport if config.is_sse else address_transport
             transport = reached(config.url, headers, self._call_time_out_s())
-        client = Client(
+        return Client(
             transport,
+            mode=mode,
             client_info=Implementation(name="fullstop", version=__version__),
             logging_callback=self._take_log,
+            elicitation_callback=self._ask_person,
             message_handler=self._take_message,
             cache=None,
         )
-        return await stack.enter_async_context(client)
 
     async def _learn(self, client: Client) -> None:
         """List what the server offers, among the kinds that it announces."""
@@ -440,6 +536,25 @@ class ServerSession:
                     async with asyncio.timeout(1):
                         await self._ended.wait()
 
+    async def _ask_person(self, context: Any, params: Any) -> ElicitResult | ErrorData:
+        """Have the person answer a question of the server, in the card of the call.
+
+        Earlier versions of MCP do not say which call a question belongs to: then it is the latest.
+        """
+        asker = _of_this_call.get()
+        if asker not in self._askers:
+            asker = self._askers[-1] if self._askers else None
+        if asker is None:
+            return ElicitResult(action="cancel")
+        try:
+            question = question_from(self.config.name, params)
+        except BadQuestion as error:
+            self.log.add(f"(a question that cannot be shown) {error}")
+            return ErrorData(code=INVALID_PARAMS, message=str(error))
+        reply = await asker.reply_to(question)
+        is_form = reply.action == "accept" and not question.url
+        return ElicitResult(action=reply.action, content=dict(reply.values) if is_form else None)
+
     async def _take_log(self, params: Any) -> None:
         self.log.add(f"[{params.level}] {params.data}"[:2_000])
         self._tell()
@@ -470,9 +585,8 @@ class ServerSession:
             self._tell_died()
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first error that is not a group of errors."""
-    error: BaseException = group
+def _first(error: BaseException) -> BaseException:
+    """Return an error, or the first one of a group of errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -71,6 +71,7 @@ class Allowance:
 
 MOST_ANSWER_BYTES = 16 << 20
 _CONNECTS_WITHIN_S = 15.0
+_THINKS_S = 3_600.0
 
 
 @asynccontextmanager
@@ -109,7 +110,8 @@ def _client(headers: Mapping[str, str], call_time_out_s: float) -> httpx2.AsyncC
     return httpx2.AsyncClient(
         # A compressed answer of a few KB may become gigabytes, so compression is refused.
         headers={**headers, "accept-encoding": "identity"},
-        timeout=httpx2.Timeout(_CONNECTS_WITHIN_S, read=call_time_out_s + 30),
+        # A person may think about a question of the server; calls have a limit of their own.
+        timeout=httpx2.Timeout(_CONNECTS_WITHIN_S, read=call_time_out_s + _THINKS_S),
         transport=_Bounded(httpx2.AsyncHTTPTransport()),
     )
 

@@ -331,7 +331,7 @@ def ask_about_picture(parent: QWidget, name: str, path: Path) -> None:
     ask(
         parent,
         "Open this picture in another program?",
-        f"{name} was imported with this conversation.",
+        f"{name} belongs to this conversation.",
         answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
         title=title,
         prefers_cancel=True,

@@ -121,6 +121,8 @@ QPushButton[kind="fold"] {
 }
 QPushButton[kind="fold"]:hover { color: $text; }
 QPushButton[kind="fold"]:focus { border: $ring; }
+QPushButton[kind="picture"] { background: transparent; border: 1px solid $line; padding: 3px; }
+QPushButton[kind="picture"]:focus { border: $ring; }
 
 QToolButton {
     background: transparent; border: 1px solid transparent; border-radius: 6px; padding: 3px;

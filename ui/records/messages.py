@@ -49,7 +49,8 @@ class ConversationMessage:
     def pictures(self) -> tuple[Attachment, ...]:
         """The pictures of a question or an answer."""
         if self.run is not None:
-            return self.run.pictures
+            made = (picture for result in self.run.results for picture in result.pictures)
+            return (*self.run.pictures, *made)
         return tuple(file for file in self.files if file.picture_file)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from engine import counted
 from engine.files.json_fields import Fields
+from ui.records.attachments import Attachment, attachment_from, attachment_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +303,81 @@ class CallState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What a server answered to a call.
+
+    Attributes:
+        text: Its whole text.
+        is_error: Whether the tool reports an error.
+        pictures: The contents of its pictures.
+    """
+
+    text: str
+    is_error: bool = False
+    pictures: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionField:
+    """A field of a server's form.
+
+    Attributes:
+        name: Its name in the answer.
+        title: Its name, for a person.
+        says: What it means, in the server's words.
+        kind: What is typed or chosen: a text, a number, a whole number, yes or no, one or several
+            of the choices.
+        is_required: Whether the server needs it.
+        choices: The values that can be chosen, each with its words.
+        default: The value that the server proposes; of any type.
+        least: The least number, the fewest characters or choices; None for any.
+        most: The greatest number, the most characters or choices; None for any.
+        form: What a text has to be: ``email``, ``uri``, ``date`` or ``date-time``; empty for any.
+    """
+
+    name: str
+    title: str
+    says: str = ""
+    kind: Literal["text", "number", "whole", "yes", "choice", "choices"] = "text"
+    is_required: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    default: Any = None
+    least: float | None = None
+    most: float | None = None
+    form: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerQuestion:
+    """What a server asks the person during a call.
+
+    Attributes:
+        server: The server.
+        message: Its question, in its own words.
+        fields: The fields of its form.
+        url: The address that it wants the person to visit; empty for a form.
+    """
+
+    server: str
+    message: str
+    fields: tuple[QuestionField, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionReply:
+    """A person's answer to a server's question.
+
+    Attributes:
+        action: Whether the person answered, refused to, or stopped the call.
+        values: The values of the form's fields, by their names.
+    """
+
+    action: Literal["accept", "decline", "cancel"]
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class CallResult:
     """The result of a call.
 
@@ -313,6 +389,7 @@ class CallResult:
         tool: The tool's name on the server.
         took_s: How long the server took, in seconds.
         sent_chars: How many characters of the text the model gets; None for all.
+        pictures: Its pictures, which no model gets.
     """
 
     call_id: str
@@ -322,6 +399,7 @@ class CallResult:
     tool: str = ""
     took_s: float = 0.0
     sent_chars: int | None = None
+    pictures: tuple[Attachment, ...] = ()
 
     @property
     def is_cut(self) -> bool:
@@ -354,11 +432,12 @@ class CallProgress:
     Attributes:
         server: The server.
         tool: The tool's name, for a person.
-        asks: Whether it waits for the person's approval.
+        asks: Whether it waits for the person: for approval, or for an answer to ``question``.
         running_s: For how many seconds it has been running.
         done: How much is done, in the server's own unit; None if the server does not say.
         total: How much there is to do; None if the server does not say.
         message: The server's message about the progress.
+        question: What the server asks the person; None for nothing.
     """
 
     server: str
@@ -368,6 +447,7 @@ class CallProgress:
     done: float | None = None
     total: float | None = None
     message: str = ""
+    question: ServerQuestion | None = None
 
 
 Permission = Literal["once", "conversation", "always", "denied"]
@@ -398,6 +478,7 @@ def result_values(result: CallResult) -> dict[str, object]:
     }
     if result.is_cut:
         values["sent_chars"] = result.sent_chars
+    values["pictures"] = [attachment_values(picture) for picture in result.pictures]
     kept = ("text", "sent_chars")
     return {name: value for name, value in values.items() if value or name in kept}
 
@@ -414,4 +495,7 @@ def result_from(fields: Fields) -> CallResult:
         tool=fields.maybe("tool", str) or "",
         took_s=max(fields.maybe("took_s", float) or 0.0, 0.0),
         sent_chars=None if sent is None else max(sent, 0),
+        pictures=tuple(
+            file for file in map(attachment_from, fields.items("pictures")) if file.picture_file
+        ),
     )

@@ -4,17 +4,28 @@ Knows no Qt.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine import Tool, counted
-from ui.records.tools import ServerStage, ServerState, ToolInfo, ToolServerConfig, ToolsInUse
+from ui.records.tools import (
+    QuestionReply,
+    ServerQuestion,
+    ServerStage,
+    ServerState,
+    ToolAnswer,
+    ToolInfo,
+    ToolServerConfig,
+    ToolsInUse,
+)
 
 # Main thread; knows no MCP and no process.
 
 OnProgress = Callable[[float, float | None, str], None]
 """Called with the progress of a call, its total (None if it is not known), and a message."""
+OnQuestion = Callable[[ServerQuestion], Awaitable[QuestionReply]]
+"""Called with what the server asks during a call; returns the person's answer."""
 
 
 class ToolsRefused(Exception):
@@ -98,9 +109,13 @@ class ToolHost(Protocol):
         """
 
     async def call(
-        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
-    ) -> tuple[str, bool]:
-        """Call a tool; return its text, and whether the text is an error.
+        self,
+        tool: ToolInfo,
+        arguments: dict[str, Any],
+        on_progress: OnProgress,
+        on_question: OnQuestion,
+    ) -> ToolAnswer:
+        """Call a tool and return what it answered.
 
         Cancelling this cancels the call at the server.
 
@@ -108,6 +123,8 @@ class ToolHost(Protocol):
             tool: The tool.
             arguments: Its arguments.
             on_progress: Called with the progress of the call.
+            on_question: Asks the person what the server asks; the time that this takes does not
+                count for the limit of the call.
 
         Raises:
             ToolsRefused: The server ended, took too long, refused, or gave an invalid answer.

@@ -1,6 +1,7 @@
 """Calls tool servers as the window does, from tests that are not coroutines."""
 
 import asyncio
+import socket
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -10,7 +11,14 @@ import psutil
 
 from app.mcp.host import ToolServers
 from app.settings.keychain import Keychain, NoKeychain, ToolSecrets
-from ui.records.tools import ServerState, ToolInfo, ToolServerConfig
+from ui.records.tools import (
+    QuestionReply,
+    ServerQuestion,
+    ServerState,
+    ToolAnswer,
+    ToolInfo,
+    ToolServerConfig,
+)
 from ui.tools.tool_host import ToolsRefused
 
 SERVERS = Path(__file__).parent / "servers"
@@ -32,6 +40,8 @@ class Served:
         self.runner = runner
         self.folder = folder
         self.call_time_out_s = 60.0
+        self.questions: list[ServerQuestion] = []
+        self.replies: list[QuestionReply] = []
         self.host = ToolServers(
             folder,
             call_time_out_s=lambda: self.call_time_out_s,
@@ -54,10 +64,18 @@ class Served:
     def tool(self, server: str, name: str) -> ToolInfo:
         return next(one for one in self.state(server).tools if one.name == name)
 
-    def call(self, server: str, tool: str, **arguments: Any) -> tuple[str, bool]:
+    def answer(self, server: str, tool: str, **arguments: Any) -> ToolAnswer:
         found = self.tool(server, tool)
-        said: tuple[str, bool] = self.do(self.host.call(found, arguments, lambda *_: None))
-        return said
+        answer: ToolAnswer = self.do(self.host.call(found, arguments, lambda *_: None, self.reply))
+        return answer
+
+    def call(self, server: str, tool: str, **arguments: Any) -> tuple[str, bool]:
+        answer = self.answer(server, tool, **arguments)
+        return answer.text, answer.is_error
+
+    async def reply(self, question: ServerQuestion) -> QuestionReply:
+        self.questions.append(question)
+        return self.replies.pop(0)
 
     def refusal(self, server: str, tool: str, **arguments: Any) -> str:
         """Return the words with which a call is refused."""
@@ -73,6 +91,15 @@ class Served:
                 await asyncio.sleep(0.02)
 
         self.do(wait())
+
+
+def answers(port: int) -> bool:
+    """Return whether a server on loopback takes connections."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
 
 
 def is_dead(pid: int) -> bool:

@@ -104,6 +104,12 @@ def test_half_of_a_surrogate_pair_damages_one_character_and_not_the_call(served:
         served.call_time_out_s = 60
 
 
+def test_a_server_that_knows_only_versions_without_a_handshake_is_used(served: Served) -> None:
+    started(served, "modern")
+    assert served.state("modern").problem == ""
+    assert served.call("modern", "go") == ("fine", False)
+
+
 def test_a_greeting_on_the_wrong_stream_does_no_harm(served: Served) -> None:
     started(served, "greets")
     assert served.call("greets", "go") == ("fine", False)

@@ -62,7 +62,9 @@ def test_the_everything_server_reports_progress_and_is_cancelled(served: Served)
 
         names = {tool.name: tool for tool in state.tools}
         tool = names["trigger-long-running-operation"]
-        call = asyncio.create_task(served.host.call(tool, {"duration": 300, "steps": 300}, note))
+        call = asyncio.create_task(
+            served.host.call(tool, {"duration": 300, "steps": 300}, note, served.reply)
+        )
         await begun.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

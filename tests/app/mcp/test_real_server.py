@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.app.mcp.served import SERVERS, Served, is_dead
+from tests.app.mcp.served import SERVERS, Served, answers, is_dead
 from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
@@ -77,7 +77,9 @@ def test_a_cancelled_call_is_cancelled_at_the_server(plain: Served, tmp_path: Pa
             begun.set()
 
         tool = plain.tool("plain", "slow")
-        call = asyncio.create_task(plain.host.call(tool, {"marker": str(marker)}, note))
+        call = asyncio.create_task(
+            plain.host.call(tool, {"marker": str(marker)}, note, plain.reply)
+        )
         await begun.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -159,7 +161,7 @@ def test_a_server_over_http_gets_its_headers_and_needs_no_process(plain: Served,
         [sys.executable, str(SERVERS / "plain.py"), str(port), way], stderr=subprocess.DEVNULL
     )
     try:
-        plain.until(lambda: _answers(port))
+        plain.until(lambda: answers(port))
         url = f"http://127.0.0.1:{port}/{way}"
         headers = (NamedValue("Authorization", "Bearer abc", is_secret=True),)
         if way == "sse":
@@ -180,11 +182,3 @@ def test_a_server_over_http_gets_its_headers_and_needs_no_process(plain: Served,
         plain.do(plain.host.remove("web"))
         process.kill()
         process.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True

@@ -6,8 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from tests.support.kept import preferences_state
-from ui.records.tools import ServerStage, ServerState, ToolInfo, ToolServerConfig, ToolsInUse
-from ui.tools.tool_host import AddedServers, OnProgress, ToolsRefused
+from ui.records.tools import (
+    QuestionReply,
+    ServerQuestion,
+    ServerStage,
+    ServerState,
+    ToolAnswer,
+    ToolInfo,
+    ToolServerConfig,
+    ToolsInUse,
+)
+from ui.tools.tool_host import AddedServers, OnProgress, OnQuestion, ToolsRefused
 from ui.tools.toolbox import Toolbox
 
 ADD = ToolInfo(
@@ -61,8 +70,12 @@ class NoTools:
         """There is nothing to wait for."""
 
     async def call(
-        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
-    ) -> tuple[str, bool]:
+        self,
+        tool: ToolInfo,
+        arguments: dict[str, Any],
+        on_progress: OnProgress,
+        on_question: OnQuestion,
+    ) -> ToolAnswer:
         """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
@@ -91,6 +104,9 @@ class DictatedHost(NoTools):
         answers: Set by a test that wants to answer later.
         refusal: Why calls are refused, if they are.
         text: The text of each result; empty for the sum.
+        pictures: The pictures of each result.
+        question: What each call asks the person; None for nothing.
+        replies: What the person answered.
         cancelled: How many calls were cancelled.
     """
 
@@ -100,6 +116,9 @@ class DictatedHost(NoTools):
         self.answers: asyncio.Event | None = None
         self.refusal = ""
         self.text = ""
+        self.pictures: tuple[bytes, ...] = ()
+        self.question: ServerQuestion | None = None
+        self.replies: list[QuestionReply] = []
         self.cancelled = 0
         self.ready_for: list[tuple[str, ...]] = []
         self.switched: list[tuple[str, bool]] = []
@@ -120,8 +139,12 @@ class DictatedHost(NoTools):
         self.switched.append((name, is_on))
 
     async def call(
-        self, tool: ToolInfo, arguments: dict[str, Any], on_progress: OnProgress
-    ) -> tuple[str, bool]:
+        self,
+        tool: ToolInfo,
+        arguments: dict[str, Any],
+        on_progress: OnProgress,
+        on_question: OnQuestion,
+    ) -> ToolAnswer:
         self.calls.append(arguments)
         if self.refusal:
             raise ToolsRefused(self.refusal)
@@ -132,4 +155,7 @@ class DictatedHost(NoTools):
             except asyncio.CancelledError:
                 self.cancelled += 1
                 raise
-        return self.text or str(arguments.get("a", 0) + arguments.get("b", 0)), False
+        if self.question is not None:
+            self.replies.append(await on_question(self.question))
+        text = self.text or str(arguments.get("a", 0) + arguments.get("b", 0))
+        return ToolAnswer(text, pictures=self.pictures)

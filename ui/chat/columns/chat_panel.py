@@ -47,7 +47,7 @@ from ui.records.conversations import ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
 from ui.records.store import StoreProblem, words_of
-from ui.records.tools import Decision, PromptInfo, ResourceInfo, ServerStage
+from ui.records.tools import Decision, PromptInfo, QuestionReply, ResourceInfo, ServerStage
 from ui.tools.tool_host import ToolsRefused, chip_words
 from ui.tools.toolbox import Toolbox
 
@@ -132,6 +132,9 @@ class ToolsInChat(QObject):
         """Connect the cards of an answer's calls with their actions."""
         message = view.message
         view.calls.decided.connect(self._decide)
+        view.calls.replied.connect(self._reply)
+        view.calls.picture_wanted.connect(view.picture_wanted)
+        view.calls.show_pictures(self._workspace.store.pictures_folder)
         view.calls.continue_wanted.connect(lambda: self._continue(message))
         view.calls.restart_wanted.connect(self._restart)
         view.calls.show_lost(self._lost)
@@ -140,6 +143,10 @@ class ToolsInChat(QObject):
     def _decide(self, call_id: str, decision: Decision) -> None:
         """Allow or deny a call, and focus the composer, because the buttons disappear."""
         self._workspace.current.session.decide(call_id, decision)
+        self._composer.input.setFocus()
+
+    def _reply(self, call_id: str, reply: QuestionReply) -> None:
+        self._workspace.current.session.reply(call_id, reply)
         self._composer.input.setFocus()
 
     def _continue(self, answer: ConversationMessage) -> None:

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Collection
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QTextCursor
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFont, QIcon, QImageReader, QPixmap, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QLabel,
@@ -22,10 +23,19 @@ from ui.kit.buttons import CopyButton, IconBadge
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
-from ui.kit.theme import fixed_font
+from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import OwnWindow
+from ui.records.attachments import Attachment
 from ui.records.runs import GrowingCall, Run
-from ui.records.tools import CallProgress, CallResult, CallState, Decision, Permission
+from ui.records.tools import (
+    CallProgress,
+    CallResult,
+    CallState,
+    Decision,
+    Permission,
+    ServerQuestion,
+)
+from ui.tools.question_form import QuestionForm
 from ui.words import (
     Tone,
     lines_of,
@@ -121,6 +131,8 @@ def _ended(result: CallResult) -> str:
 
 
 def _under_way(progress: CallProgress) -> str:
+    if progress.question is not None:
+        return f"{progress.server} · asks you something"
     if progress.asks:
         return f"{progress.server} · asks for your permission"
     parts = [progress.server, f"running for {seconds(progress.running_s)}"]
@@ -226,6 +238,7 @@ class GrowingCard(QFrame):
 # disturbed while another call continues.
 
 _SHORT_CHARS, _SHORT_LINES = 600, 8
+_PICTURE_PX = 420, 280
 
 
 class ToolCard(QFrame):
@@ -233,11 +246,15 @@ class ToolCard(QFrame):
 
     Signals:
         decided: The person allowed or denied the call; carries the ``Decision``.
+        replied: The person answered what its server asks; carries the ``QuestionReply``.
         restart_wanted: The person wants its server to be started again; carries the server's name.
+        picture_wanted: The person wants to see a picture; carries the ``Attachment``.
     """
 
     decided = Signal(object)
+    replied = Signal(object)
     restart_wanted = Signal(str)
+    picture_wanted = Signal(object)
 
     def __init__(self, name: str, arguments: str) -> None:
         super().__init__()
@@ -246,7 +263,9 @@ class ToolCard(QFrame):
         self._arguments = arguments
         self._whole = ""
         self.permission: PermissionRow | None = None
+        self.question: QuestionForm | None = None
         self.restart: QPushButton | None = None
+        self.pictures: list[ResultPicture] = []
         self._badge = IconBadge(_ICON_PX)
         self._said = ElidedLabel("")
         self._said.setProperty("role", "muted")
@@ -310,7 +329,8 @@ class ToolCard(QFrame):
 
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
         """Ask whether the call may run, or show its progress."""
-        asks = progress is not None and progress.asks
+        self._show_question(None if progress is None else progress.question)
+        asks = progress is not None and progress.asks and progress.question is None
         if progress is not None and asks and self.permission is None:
             self.permission = PermissionRow(
                 progress.server, progress.tool, self.arguments is not None
@@ -324,6 +344,27 @@ class ToolCard(QFrame):
         self._bar.setVisible(share is not None)
         if share is not None:
             self._bar.setValue(round(share * 1000))
+
+    def _show_question(self, question: ServerQuestion | None) -> None:
+        if self.question is not None and self.question.question is not question:
+            self.question.hide()
+            self.question.deleteLater()
+            self.question = None
+        if question is not None and self.question is None:
+            self.question = QuestionForm(question)
+            self.question.replied.connect(self.replied)
+            self._column.insertWidget(self._column.indexOf(self._bar), self.question)
+
+    def show_pictures(self, result: CallResult | None, folder: Path | None) -> None:
+        """Show the pictures of a result, which are files in a folder."""
+        files = () if result is None or folder is None else result.pictures
+        if folder is None or len(files) == len(self.pictures):
+            return
+        for file in files[len(self.pictures) :]:
+            picture = ResultPicture(file, folder / file.picture_file)
+            picture.clicked.connect(partial(self.picture_wanted.emit, file))
+            self.pictures.append(picture)
+            self._column.addWidget(picture)
 
     def show_result(self, result: CallResult | None) -> None:
         whole = "" if result is None else result.text
@@ -385,6 +426,37 @@ class ToolCard(QFrame):
         return text
 
 
+class ResultPicture(QPushButton):
+    """A picture that a tool made; a click opens it in another program, after a question."""
+
+    def __init__(self, file: Attachment, path: Path) -> None:
+        super().__init__()
+        self.setProperty("kind", "picture")
+        self.setAccessibleName(f"Picture {file.name}, a result")
+        self.setToolTip(f"Open {file.name}…")
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._path = path
+        current_theme().follow(self, self._fit)
+
+    def _fit(self) -> None:
+        theme = current_theme()
+        room = QSize(theme.px(_PICTURE_PX[0]), theme.px(_PICTURE_PX[1]))
+        reader = QImageReader(str(self._path))
+        reader.setAutoTransform(True)
+        size = reader.size()
+        if size.isValid() and (size.width() > room.width() or size.height() > room.height()):
+            # Scaled while it is read: a large picture takes no more memory than what is shown.
+            reader.setScaledSize(size.scaled(room, Qt.AspectRatioMode.KeepAspectRatio))
+        image = reader.read()
+        if image.isNull():
+            self.setIcon(QIcon())
+            self.setText("A picture that cannot be shown here")
+            return
+        self.setText("")
+        self.setIcon(QIcon(QPixmap.fromImage(image)))
+        self.setIconSize(image.size())
+
+
 class PausedRow(QWidget):
     """Says that the limit of calls was reached, and offers to continue."""
 
@@ -427,12 +499,17 @@ class ToolCards(QWidget):
     Signals:
         decided: The person allowed or denied a call; carries its id and the ``Decision``.
         continue_wanted: The person allows more calls than the limit.
+        replied: The person answered what a server asks during a call; carries the call's id and
+            the ``QuestionReply``.
         restart_wanted: The person wants a server to be started again; carries its name.
+        picture_wanted: The person wants to see a picture of a result; carries the ``Attachment``.
     """
 
     decided = Signal(str, object)
+    replied = Signal(str, object)
     continue_wanted = Signal()
     restart_wanted = Signal(str)
+    picture_wanted = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -441,6 +518,7 @@ class ToolCards(QWidget):
         self._unfinished: ToolCard | None = None
         self._run: Run | None = None
         self._lost: Collection[str] = ()
+        self._pictures_folder: Path | None = None
         self._column = column(spacing=8, on=self)
         self.hide()
 
@@ -463,12 +541,15 @@ class ToolCards(QWidget):
             if card is None:
                 card = self.cards[call.id] = ToolCard(call.name, pretty(call.arguments))
                 card.decided.connect(lambda said, name=call.id: self._pass_on(name, said))
+                card.replied.connect(partial(self.replied.emit, call.id))
                 card.restart_wanted.connect(self.restart_wanted)
+                card.picture_wanted.connect(self.picture_wanted)
                 self._add(card)
             progress = run.progress.get(call.id)
             card.show_state(*state_words(run, call.id))
             card.show_progress(progress, share_done(progress))
             card.show_result(run.result_of(call.id))
+            card.show_pictures(run.result_of(call.id), self._pictures_folder)
         for growing in run.growing_calls:
             if (grown := self._growing.get(growing.call_id)) is None:
                 grown = self._growing[growing.call_id] = GrowingCard(growing)
@@ -484,6 +565,13 @@ class ToolCards(QWidget):
         self.setVisible(bool(self.cards or self._growing or self._unfinished))
         self._run = run
         self.show_lost(self._lost)
+
+    def show_pictures(self, folder: Path | None) -> None:
+        """Show the pictures of results, which are files in a folder."""
+        self._pictures_folder = folder
+        if self._run is not None:
+            for call_id, card in self.cards.items():
+                card.show_pictures(self._run.result_of(call_id), folder)
 
     def show_lost(self, servers: Collection[str]) -> None:
         """Offer to start servers again that died, each in the card of its last call."""

@@ -52,7 +52,7 @@ from ui.records.requests import (
 )
 from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
 from ui.records.store import ConversationStore
-from ui.records.tools import Decision
+from ui.records.tools import Decision, QuestionReply
 from ui.tools.toolbox import Toolbox
 from ui.words import failure_words
 
@@ -245,6 +245,11 @@ class ConversationSession(QObject):
         """Allow or deny a call that waits for permission."""
         if self._tools is not None:
             self._tools.decide(call_id, decision)
+
+    def reply(self, call_id: str, reply: QuestionReply) -> None:
+        """Answer what a server asks during a call."""
+        if self._tools is not None:
+            self._tools.reply(call_id, reply)
 
     def show_version(self, message: ConversationMessage) -> None:
         """Show a version of a message, with the messages after it."""

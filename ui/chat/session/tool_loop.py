@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,8 +11,10 @@ from typing import Any
 
 from engine import StopKind, Tool, ToolCall
 from ui.kit.tasks import start_task
+from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
+from ui.records.pictures import keep_pictures
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
 from ui.records.tools import (
@@ -19,7 +22,10 @@ from ui.records.tools import (
     CallResult,
     CallState,
     Decision,
+    QuestionReply,
+    ServerQuestion,
     ServerStage,
+    ToolAnswer,
     ToolInfo,
     approval_of,
 )
@@ -29,6 +35,7 @@ from ui.tools.toolbox import Toolbox
 # How often the shown duration of a running call is updated.
 _SHOWN_EVERY_S = 0.5
 _MOST_NAMES_CHARS = 400
+_log = logging.getLogger(__name__)
 
 
 class ToolLoop:
@@ -55,6 +62,7 @@ class ToolLoop:
         self._ended = ended
         self._task: asyncio.Task[None] | None = None
         self._asked: dict[str, asyncio.Future[Decision]] = {}
+        self._questions: dict[str, asyncio.Future[QuestionReply]] = {}
         self._allowed_calls = 0
 
     async def offered(self, run: Run) -> tuple[Tool, ...]:
@@ -99,6 +107,12 @@ class ToolLoop:
         """Cancel the running calls, also on their server."""
         if self._task is not None:
             self._task.cancel()
+
+    def reply(self, call_id: str, reply: QuestionReply) -> None:
+        """Answer what the server asks during a call."""
+        replied = self._questions.get(call_id)
+        if replied is not None and not replied.done():
+            replied.set_result(reply)
 
     def decide(self, call_id: str, decision: Decision) -> None:
         """Allow or deny a call that waits for permission."""
@@ -240,16 +254,18 @@ class ToolLoop:
                 now = run.progress[call.id]
                 run.progress[call.id] = replace(now, done=done, total=total, message=message)
 
-        calling = asyncio.ensure_future(self._toolbox.host.call(tool, arguments, note))
+        async def ask(question: ServerQuestion) -> QuestionReply:
+            return await self._reply(run, call, question)
+
+        calling = asyncio.ensure_future(self._toolbox.host.call(tool, arguments, note, ask))
         try:
             while not (await asyncio.wait({calling}, timeout=_SHOWN_EVERY_S))[0]:
                 running_s = time.monotonic() - began_s
                 run.progress[call.id] = replace(run.progress[call.id], running_s=running_s)
                 self._tell(run)
-            text, is_error = calling.result()
-            state = CallState.FAILED if is_error else CallState.DONE
+            answer = calling.result()
         except ToolsRefused as refused:
-            text, state = str(refused), CallState.FAILED
+            answer = ToolAnswer(str(refused), is_error=True)
         except asyncio.CancelledError:
             calling.cancel()
             words = "The user stopped this call while it was running."
@@ -260,10 +276,38 @@ class ToolLoop:
         finally:
             run.progress.pop(call.id, None)
         took_s = time.monotonic() - began_s
+        text, state = answer.text, CallState.FAILED if answer.is_error else CallState.DONE
+        pictures = await self._kept(answer, tool)
         sent = text.encode(errors="replace")[: self._toolbox.most_result_bytes]
         chars = len(sent.decode(errors="ignore"))
         sent_chars = chars if chars < len(text) else None
-        return CallResult(call.id, state, text, tool.server, tool.name, took_s, sent_chars)
+        return CallResult(
+            call.id, state, text, tool.server, tool.name, took_s, sent_chars, pictures
+        )
+
+    async def _reply(self, run: Run, call: ToolCall, question: ServerQuestion) -> QuestionReply:
+        """Show a server's question in the card of the call, and wait for the person's answer."""
+        replied: asyncio.Future[QuestionReply] = asyncio.get_running_loop().create_future()
+        self._questions[call.id] = replied
+        run.progress[call.id] = replace(run.progress[call.id], asks=True, question=question)
+        self._tell(run)
+        try:
+            return await replied
+        finally:
+            self._questions.pop(call.id, None)
+            if call.id in run.progress:
+                run.progress[call.id] = replace(run.progress[call.id], asks=False, question=None)
+                self._tell(run)
+
+    async def _kept(self, answer: ToolAnswer, tool: ToolInfo) -> tuple[Attachment, ...]:
+        folder = self._store.pictures_folder
+        if not answer.pictures or folder is None:
+            return ()
+        try:
+            return await asyncio.to_thread(keep_pictures, folder, answer.pictures, tool.title)
+        except OSError as error:
+            _log.warning("pictures of %s could not be kept", tool.server, exc_info=error)
+            return ()
 
     def _stop_rest(self, run: Run) -> None:
         """Record that the person stopped the calls that were not run."""

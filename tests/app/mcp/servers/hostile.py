@@ -8,6 +8,8 @@ import time
 from typing import Any
 
 how = sys.argv[1]
+# What later versions of MCP have in each result.
+kept = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if how == "modern" else {}
 
 
 def say(message: dict[str, Any]) -> None:
@@ -72,7 +74,7 @@ def call(request_id: Any) -> None:
             say({"id": request_id, "result": {"content": cut}})
         case _:
             text = [{"type": "text", "text": "fine"}]
-            say({"id": request_id, "result": {"content": text}})
+            say({"id": request_id, "result": {"content": text, **kept}})
 
 
 if how == "silent":
@@ -87,6 +89,12 @@ for line in sys.stdin:
     if "id" not in request:
         continue
     match request["method"]:
+        case "server/discover" if how == "modern":
+            versions, offers = ["2026-07-28"], {"tools": {}}
+            result = {"supportedVersions": versions, "capabilities": offers, **kept}
+            say({"id": request["id"], "result": result})
+        case "initialize" if how == "modern":
+            say({"id": request["id"], "error": {"code": -32601, "message": "unknown"}})
         case "initialize":
             version = request["params"]["protocolVersion"]
             info = {"name": "hostile\x1b[2J", "version": "1"}
@@ -102,7 +110,7 @@ for line in sys.stdin:
                 }
             )
         case "tools/list":
-            say({"id": request["id"], "result": {"tools": tools()}})
+            say({"id": request["id"], "result": {"tools": tools(), **kept}})
         case "tools/call":
             call(request["id"])
         case _:

@@ -1,12 +1,14 @@
 """A real MCP server, on the package's own server: stdio, or streamable HTTP with a port."""
 
 import asyncio
+import base64
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
+from pydantic import BaseModel, Field
 
 server = MCPServer("plain", version="1.2")
 
@@ -66,6 +68,50 @@ def die() -> str:
     """End the server in the middle of a call."""
     print("out of cheese", file=sys.stderr, flush=True)
     os._exit(3)
+
+
+class Trip(BaseModel):
+    """What is asked before a trip is booked."""
+
+    city: str = Field(title="City", description="Where to")
+    days: int = Field(3, title="Days", ge=1, le=30)
+    by_train: bool = Field(False, title="By train")
+
+
+@server.tool()
+async def book(ctx: Context) -> str:
+    """Ask where to go, and book it."""
+    asked = await ctx.elicit("Where do you want to go?", Trip)
+    if asked.action != "accept":
+        return f"not booked: {asked.action}"
+    return f"{asked.data.city}, {asked.data.days} days, by train: {asked.data.by_train}"
+
+
+@server.tool()
+async def sign_in(ctx: Context) -> str:
+    """Have an address visited."""
+    asked = await ctx.elicit_url("Sign in there, please.", "https://example.org/in?a=1", "e1")
+    return asked.action
+
+
+_PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@server.tool()
+def draw() -> list[str | Image]:
+    """Return a picture, and a sound that calls itself one."""
+    return ["drawn", Image(data=_PIXEL, format="png"), Image(data=b"RIFF0000WAVE", format="png")]
+
+
+@server.tool()
+async def count(ctx: Context) -> str:
+    """Count to three, and say so meanwhile."""
+    for number in (1, 2, 3):
+        await ctx.report_progress(number, 3, f"at {number}")
+        await asyncio.sleep(0.2)
+    return "counted"
 
 
 @server.resource("notes://today")

@@ -1,18 +1,29 @@
 """The cards of calls: permission, progress, result, and the limit."""
 
 import json
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPlainTextEdit
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
 from ui.chat.messages.tool_cards import ToolCard, ToolCards
 from ui.kit.theme import Theme
+from ui.records.attachments import kept_picture
 from ui.records.runs import Run, RunState
-from ui.records.tools import CallProgress, CallResult, CallState, Decision
+from ui.records.tools import (
+    CallProgress,
+    CallResult,
+    CallState,
+    Decision,
+    QuestionField,
+    QuestionReply,
+    ServerQuestion,
+)
 
 ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
 
@@ -118,6 +129,57 @@ def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
     assert wanted == ["sums"]
     cards.show_lost(())
     assert not last.restart.isVisible()
+
+
+def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
+    cards: ToolCards, run: Run
+) -> None:
+    question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
+    run.progress["c1"] = CallProgress("sums", "add", asks=True, question=question)
+    replied: list[tuple[str, QuestionReply]] = []
+    cards.replied.connect(lambda call_id, reply: replied.append((call_id, reply)))
+    cards.show_run(run)
+    card = cards.cards["c1"]
+    assert card.permission is None
+    assert card.question is not None
+    assert "sums · asks you something" in card.accessibleName()
+    line = card.question.fields["way"]
+    assert isinstance(line, QLineEdit)
+    line.setText("left")
+    cards.show_run(run)  # what is typed stays
+    card.question.send.click()
+    assert replied == [("c1", QuestionReply("accept", {"way": "left"}))]
+    run.progress["c1"] = CallProgress("sums", "add")
+    cards.show_run(run)
+    assert card.question is None
+
+
+def test_the_pictures_of_a_result_are_shown_in_its_card(
+    cards: ToolCards, run: Run, tmp_path: Path
+) -> None:
+    picture, damaged = (kept_picture(f"{n}.png", f"{n * 32}.png") for n in "ab")
+    image = QImage(900, 300, QImage.Format.Format_RGB32)
+    image.fill(Qt.GlobalColor.red)
+    assert image.save(str(tmp_path / picture.picture_file))
+    run.progress.clear()
+    done = CallResult("c1", CallState.DONE, "3", "sums", "add", pictures=(picture, damaged))
+    run.results.append(done)
+    cards.show_pictures(tmp_path)
+    cards.show_run(run)
+    card = cards.cards["c1"]
+    assert [one.accessibleName() for one in card.pictures] == [
+        "Picture a.png, a result",
+        "Picture b.png, a result",
+    ]
+    shown, not_shown = card.pictures
+    assert (shown.iconSize().width(), shown.iconSize().height()) == (420, 140)
+    assert not_shown.text() == "A picture that cannot be shown here"
+    wanted: list[object] = []
+    cards.picture_wanted.connect(wanted.append)
+    shown.click()
+    assert wanted == [picture]
+    cards.show_run(run)
+    assert len(card.pictures) == 2
 
 
 def test_a_long_result_is_folded(cards: ToolCards, run: Run) -> None:

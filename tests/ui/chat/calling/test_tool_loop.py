@@ -1,6 +1,7 @@
 """The loop of calls: asked, allowed, denied, stopped, limited, and told to the model."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from engine import (
     ToolCallArguments,
     ToolCallStarted,
 )
+from engine.files.json_fields import Fields
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended, talked
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
@@ -22,7 +24,18 @@ from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.requests import result_cuts, results_of
 from ui.records.runs import Run, RunState
-from ui.records.tools import CallResult, CallState, Decision, approval_of
+from ui.records.store import MemoryConversationStore
+from ui.records.tools import (
+    CallResult,
+    CallState,
+    Decision,
+    QuestionField,
+    QuestionReply,
+    ServerQuestion,
+    approval_of,
+    result_from,
+    result_values,
+)
 
 ONCE = Decision("once")
 
@@ -235,6 +248,70 @@ def test_a_call_that_cannot_be_run_is_told_to_the_model(
 
     talked(run, talk, work)
     assert scripted.requests[1].messages[-1].content.startswith(words)
+
+
+def test_what_a_server_asks_is_answered_in_the_call(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted, allowed=[approval_of(ADD)])
+    talk.host.question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
+
+    async def work() -> None:
+        talk.session.send("Go.")
+        await talk.asked(1)
+        talk.call(adding(1, 2))
+        await talk.waits_for_person()
+        [progress] = talk.run.progress.values()
+        assert progress.question is talk.host.question
+        talk.session.reply("call-1-2", QuestionReply("accept", {"way": "left"}))
+        await talk.asked(2)
+        talk.answer("Left.")
+
+    talked(run, talk, work)
+    assert talk.host.replies == [QuestionReply("accept", {"way": "left"})]
+
+
+def test_stop_takes_back_what_a_server_asks(run: RunOnLoop, scripted: ScriptedEngine) -> None:
+    talk = Talk(scripted, allowed=[approval_of(ADD)])
+    talk.host.question = ServerQuestion("sums", "Which way?")
+
+    async def work() -> None:
+        talk.session.send("Go.")
+        await talk.asked(1)
+        talk.call(adding(1, 2))
+        await talk.waits_for_person()
+        talk.session.cancel()
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    assert talk.run.progress == {}
+    assert [one.state for one in talk.run.results] == [CallState.CANCELLED]
+
+
+def test_the_pictures_of_a_result_are_kept_with_the_call(
+    run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryConversationStore, "pictures_folder", tmp_path / "pictures")
+    talk = Talk(scripted, allowed=[approval_of(ADD)])
+    talk.host.pictures = (b"\x89PNG\r\n\x1a\n1", b"GIF89a2")
+
+    async def work() -> None:
+        talk.session.send("Draw.")
+        await talk.asked(1)
+        talk.call(adding(1, 2))
+        await talk.asked(2)
+        talk.answer("Drawn.")
+
+    talked(run, talk, work)
+    message = next(one for one in talk.conversation.messages if one.run and one.run.results)
+    assert message.run is not None
+    first, second = message.run.results[0].pictures
+    assert (first.name, second.name) == ("add 1.png", "add 2.gif")
+    assert (tmp_path / "pictures" / first.picture_file).read_bytes() == talk.host.pictures[0]
+    assert message.pictures == (first, second)
+    values = result_values(message.run.results[0])
+    assert result_from(Fields(values)) == message.run.results[0]
+    assert "pictures" not in result_values(CallResult("c", CallState.DONE, "3"))
 
 
 def test_a_server_that_fails_is_named_and_the_answer_goes_on(

@@ -1,0 +1,179 @@
+"""Questions of real servers, their progress and pictures: over stdio and over streamable HTTP."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.mcp.questions import BadQuestion, question_from
+from tests.app.mcp.served import SERVERS, Served, answers
+from ui.records.tools import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
+
+WAYS = ["stdio", "mcp"]
+
+
+@pytest.fixture(params=WAYS)
+def asking(request: pytest.FixtureRequest, served: Served) -> Iterator[Served]:
+    """A real server that is reached in one of two ways, started."""
+    program = str(SERVERS / "plain.py")
+    if request.param == "stdio":
+        config = ToolServerConfig("plain", sys.executable, (program,), is_on=True)
+        served.do(served.host.put(config))
+        served.do(served.host.ready(["plain"]))
+        yield served
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, program, str(port), "mcp"], stderr=subprocess.DEVNULL
+    )
+    try:
+        served.until(lambda: answers(port))
+        url = f"http://127.0.0.1:{port}/mcp"
+        served.do(served.host.put(ToolServerConfig("plain", url=url, is_on=True)))
+        served.do(served.host.ready(["plain"]))
+        assert served.state("plain").problem == ""
+        yield served
+        served.do(served.host.remove("plain"))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_question_becomes_a_form_and_its_answer_reaches_the_tool(asking: Served) -> None:
+    asking.replies += [
+        QuestionReply("accept", {"city": "Ghent", "days": 2, "by_train": True}),
+        QuestionReply("decline"),
+    ]
+    assert asking.call("plain", "book") == ("Ghent, 2 days, by train: True", False)
+    assert asking.questions[0] == ServerQuestion(
+        "plain",
+        "Where do you want to go?",
+        (
+            QuestionField("city", "City", "Where to", "text", True),
+            QuestionField("days", "Days", "", "whole", default=3, least=1, most=30),
+            QuestionField("by_train", "By train", "", "yes", default=False),
+        ),
+    )
+    assert asking.call("plain", "book") == ("not booked: decline", False)
+
+
+def test_an_address_to_visit_is_shown_and_not_opened_by_itself(asking: Served) -> None:
+    asking.replies.append(QuestionReply("accept"))
+    assert asking.call("plain", "sign_in") == ("accept", False)
+    assert asking.questions[0].url == "https://example.org/in?a=1"
+
+
+def test_the_time_in_which_a_person_thinks_does_not_count(
+    asking: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed_s = 0.0
+    monkeypatch.setattr("app.mcp.session._now_s", lambda: time.monotonic() + passed_s)
+
+    async def thinking(question: ServerQuestion) -> QuestionReply:
+        nonlocal passed_s
+        passed_s += 100_000
+        await asyncio.sleep(1)  # the call looks at the clock twice a second
+        return QuestionReply("accept", {"city": "Ghent"})
+
+    tool = asking.tool("plain", "book")
+    answer = asking.do(asking.host.call(tool, {}, lambda *_: None, thinking))
+    assert answer.text.startswith("Ghent")
+
+
+def test_a_call_that_is_cancelled_takes_its_question_back(asking: Served) -> None:
+    taken_back = []
+
+    async def stop_it() -> None:
+        asked = asyncio.Event()
+
+        async def waiting(question: ServerQuestion) -> QuestionReply:
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                taken_back.append(question.message)
+                raise
+            raise AssertionError
+
+        tool = asking.tool("plain", "book")
+        call = asyncio.create_task(asking.host.call(tool, {}, lambda *_: None, waiting))
+        await asked.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        while not taken_back:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+    asking.do(stop_it())
+    assert asking.call("plain", "add", a=1, b=1) == ("2", False)
+
+
+def test_progress_and_pictures_arrive(asking: Served) -> None:
+    told: list[tuple[float, float | None, str]] = []
+    tool = asking.tool("plain", "count")
+    answer = asking.do(asking.host.call(tool, {}, lambda *said: told.append(said), asking.reply))
+    assert answer.text == "counted"
+    assert told
+    assert set(told) <= {(1.0, 3.0, "at 1"), (2.0, 3.0, "at 2"), (3.0, 3.0, "at 3")}
+    drawn = asking.answer("plain", "draw")
+    [picture] = drawn.pictures
+    assert picture.startswith(b"\x89PNG")
+    assert drawn.text.splitlines()[0] == "drawn"
+    assert "[image image/png, 70 bytes, which you cannot read]" in drawn.text
+
+
+def form(**properties: Any) -> Any:
+    return SimpleNamespace(
+        mode="form", message="m\x1b", requested_schema={"properties": properties, "required": ["a"]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "field"),
+    [
+        (
+            {"type": "string", "enum": ["x", "y"], "enumNames": ["X!", "Y!"]},
+            QuestionField("a", "a", "", "choice", True, (("x", "X!"), ("y", "Y!"))),
+        ),
+        (
+            {"oneOf": [{"const": "x", "title": "X!"}], "default": "x"},
+            QuestionField("a", "a", "", "choice", True, (("x", "X!"),), "x"),
+        ),
+        (
+            {"type": "array", "items": {"enum": ["x", "y"]}, "maxItems": 1},
+            QuestionField("a", "a", "", "choices", True, (("x", "x"), ("y", "y")), most=1),
+        ),
+        (
+            {"type": "string", "format": "email", "maxLength": 9},
+            QuestionField("a", "a", "", "text", True, most=9, form="email"),
+        ),
+        (
+            {"type": "number", "minimum": float("nan"), "title": "\x1b[2J"},
+            QuestionField("a", "\ufffd[2J", "", "number", True),
+        ),
+    ],
+)
+def test_each_kind_of_field_is_read(schema: dict[str, Any], field: QuestionField) -> None:
+    assert question_from("s", form(a=schema)) == ServerQuestion("s", "m\ufffd", (field,))
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (form(a={"type": "object"}), "a type that cannot be asked for"),
+        (form(a="text"), "the property a must be an object"),
+        (form(**{f"f{n}": {"type": "string"} for n in range(31)}), "more than 30 properties"),
+        (SimpleNamespace(mode="url", message="m", url="file:///etc/passwd"), "begins with https"),
+    ],
+)
+def test_a_question_that_cannot_be_shown_is_refused(asked: Any, why: str) -> None:
+    with pytest.raises(BadQuestion, match=why):
+        question_from("s", asked)

@@ -1,0 +1,92 @@
+"""The form of a server's question: what is typed is checked, and sent as the server wants it."""
+
+from typing import Any
+
+import pytest
+from PySide6.QtWidgets import QComboBox, QLineEdit
+from pytestqt.qtbot import QtBot
+
+from ui.kit.theme import Theme
+from ui.records.tools import QuestionField, QuestionReply, ServerQuestion
+from ui.tools.question_form import FieldRefused, QuestionForm, sent_value
+
+NUMBER = QuestionField("n", "Number", "", "whole", True, least=1, most=9)
+CHOICES = (("x", "X!"), ("y", "Y!"))
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "sent"),
+    [
+        (NUMBER, " 7 ", 7),
+        (QuestionField("n", "Number", "", "number"), "2.5", 2.5),
+        (QuestionField("n", "Number", "", "number"), "", None),
+        (QuestionField("t", "Text", form="email"), "me@e.org", "me@e.org"),
+        (QuestionField("t", "Text", form="date"), "2026-02-28", "2026-02-28"),
+        (QuestionField("t", "Text", form="date-time"), "2026-02-28T10:00:00Z", None),
+        (QuestionField("c", "Choice", "", "choice", choices=CHOICES), "y", "y"),
+        (QuestionField("c", "Choices", "", "choices", choices=CHOICES), ["x"], ["x"]),
+        (QuestionField("y", "Yes", "", "yes"), False, False),
+    ],
+)
+def test_a_value_is_sent_in_the_type_that_is_asked_for(
+    field: QuestionField, typed: Any, sent: Any
+) -> None:
+    assert sent_value(field, typed) == (typed if field.form == "date-time" else sent)
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "why"),
+    [
+        (NUMBER, "", "this is needed."),
+        (NUMBER, "2.5", "write a whole number."),
+        (NUMBER, "0", "write at least 1."),
+        (NUMBER, "10", "write at most 9."),
+        (QuestionField("n", "Number", "", "number"), "nan", "write a number."),
+        (QuestionField("t", "Text", least=3), "ab", "write at least 3 characters."),
+        (QuestionField("t", "Text", form="email"), "me", "write it like name@example.org."),
+        (QuestionField("t", "Text", form="date"), "2026-02-30", "write it like 2026-12-31."),
+        (QuestionField("t", "Text", form="uri"), "example", "write it like https://example.org."),
+        (QuestionField("c", "C", "", "choices", least=1), [], "choose at least 1."),
+    ],
+)
+def test_what_the_server_would_not_take_is_refused_with_the_remedy(
+    field: QuestionField, typed: Any, why: str
+) -> None:
+    with pytest.raises(FieldRefused) as refused:
+        sent_value(field, typed)
+    assert str(refused.value) == why
+
+
+def test_a_wrong_value_is_named_and_nothing_is_sent(theme: Theme, qtbot: QtBot) -> None:
+    choice = QuestionField("c", "Choice", "", "choice", choices=CHOICES, default="y")
+    form = QuestionForm(ServerQuestion("s", "How many?", (NUMBER, choice)))
+    qtbot.addWidget(form)
+    replied: list[QuestionReply] = []
+    form.replied.connect(replied.append)
+    form.send.click()
+    assert form.problem.text() == "Number: this is needed."
+    line, chosen = form.fields["n"], form.fields["c"]
+    assert isinstance(line, QLineEdit)
+    assert isinstance(chosen, QComboBox)
+    assert [chosen.itemText(n) for n in range(3)] == ["None", "X!", "Y!"]
+    line.setText("3")
+    form.send.click()
+    form.send.click()
+    assert replied == [QuestionReply("accept", {"n": 3, "c": "y"})]
+
+
+def test_an_address_is_shown_before_it_is_opened(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(
+        "ui.tools.question_form.QDesktopServices.openUrl", lambda url: opened.append(url.toString())
+    )
+    form = QuestionForm(ServerQuestion("s", "Sign in.", url="https://e.org/in?a=1"))
+    qtbot.addWidget(form)
+    replied: list[QuestionReply] = []
+    form.replied.connect(replied.append)
+    assert opened == []
+    assert form.send.text() == "Open in Browser"
+    form.send.click()
+    assert (opened, replied) == (["https://e.org/in?a=1"], [QuestionReply("accept")])
