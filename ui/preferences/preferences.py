@@ -31,6 +31,7 @@ PAGES = {
 # The dialog shows beside these how much is kept now.
 KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
 SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"
+TOOLS_WINDOW = "the Tool Servers window"
 
 
 # Files, dialogs, command lines and tables of documentation are made from the declarations.
@@ -249,6 +250,13 @@ class ToolPreferences:
         place=TOOLS,
         label="Allowed always",
         says="Tools that may run without asking",
+    )
+    in_new_conversations: tuple[str, ...] = declare(
+        (),
+        help="tool servers whose tools new conversations use",
+        place=TOOLS_WINDOW,
+        label="Use in new conversations",
+        says="Tool servers whose tools new conversations use",
     )
 
 

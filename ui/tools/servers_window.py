@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted
-from ui.kit.buttons import ToggleSwitch
+from ui.kit.buttons import CheckBox, ToggleSwitch
 from ui.kit.dialogs import BoxButton, ask
 from ui.kit.fields import never_sideways
 from ui.kit.labels import ElidedLabel, label, plain_tool_tip
@@ -25,7 +25,8 @@ from ui.kit.rows import TwoLinesDelegate
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
-from ui.records.tools import ServerStage, ServerState
+from ui.preferences.preferences import declaration
+from ui.records.tools import ServerStage, ServerState, ToolServerConfig
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.tool_host import AddedServers, ToolsRefused, no_tools_words, stage_words
 from ui.tools.toolbox import Toolbox
@@ -36,9 +37,11 @@ class ServerDetail(QWidget):
 
     Signals:
         switched: A person switched it on or off.
+        default_wanted: A person wants its tools in new conversations, or not any more.
     """
 
     switched = Signal(bool)
+    default_wanted = Signal(bool)
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,6 +52,8 @@ class ServerDetail(QWidget):
         self._reached = ElidedLabel("")
         self._reached.setProperty("role", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
+        self.in_new = CheckBox(declaration("tools.in_new_conversations").label)
+        self.in_new.setToolTip("New conversations begin with this server in Tools")
         self.restart = QPushButton("Restart")
         self.edit = QPushButton("Edit…")
         self.delete = QPushButton("Delete…")
@@ -82,6 +87,7 @@ class ServerDetail(QWidget):
             self.said,
             self._reached,
             self._remarks,
+            self.in_new,
             row(self.restart, self.edit, self.delete, STRETCH),
             (self.tabs, 1),
             spacing=9,
@@ -89,8 +95,9 @@ class ServerDetail(QWidget):
             on=self,
         )
         self.switch.toggled.connect(self.switched)
+        self.in_new.clicked.connect(self.default_wanted)
 
-    def show_server(self, server: ServerState) -> None:
+    def show_server(self, server: ServerState, *, is_in_new: bool) -> None:
         before, self._shown = self._shown, server
         self._name.setText(server.name)
         with QSignalBlocker(self.switch):
@@ -103,6 +110,8 @@ class ServerDetail(QWidget):
         self._reached.setText(f"{version}{server.config.words}")
         self._remarks.setText(" ".join(server.remarks))
         self._remarks.setVisible(bool(server.remarks))
+        self.in_new.setChecked(is_in_new)
+        self.in_new.setAccessibleName(f"Use {server.name} in new conversations")
         self.restart.setEnabled(server.config.is_on and server.stage is not ServerStage.STARTING)
         has_failed = server.stage is ServerStage.FAILED
         if before is None or before.name != server.name or before.stage is not server.stage:
@@ -218,6 +227,11 @@ class ToolServersWindow(OwnWindow):
         self.paste.clicked.connect(lambda: PasteDialog(self, self._paste).open())
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
         self.detail.switched.connect(self._switch)
+        self.detail.default_wanted.connect(
+            lambda is_on: self._with_chosen(
+                lambda one: self._toolbox.use_in_new_conversations(one.name, is_on)
+            )
+        )
         self.detail.restart.clicked.connect(
             lambda: self._with_chosen(lambda one: self._begin(host.restart(one.name)))
         )
@@ -257,7 +271,8 @@ class ToolServersWindow(OwnWindow):
         self._pages.setCurrentIndex(0 if chosen is None else 1)
         self.list.setVisible(bool(self._toolbox.servers))
         if chosen is not None:
-            self.detail.show_server(chosen)
+            is_in_new = self._toolbox.is_in_new_conversations(chosen.name)
+            self.detail.show_server(chosen, is_in_new=is_in_new)
 
     def _chosen(self) -> ServerState | None:
         item = self.list.currentItem()
@@ -282,13 +297,22 @@ class ToolServersWindow(OwnWindow):
     def _show_form(self, server: ServerState | None) -> None:
         config = None if server is None else server.config
         form = ServerForm(self, config, self._toolbox.host.put)
-        form.accepted.connect(lambda: self._choose(form.name.text().strip()))
+        form.accepted.connect(lambda: self._follow_name(config, form.name.text().strip()))
         form.open()
 
+    def _follow_name(self, before: ToolServerConfig | None, name: str) -> None:
+        """Keep what belongs to a server by its name, which may be another one now."""
+        if before is not None and self._toolbox.is_in_new_conversations(before.name):
+            self._toolbox.use_in_new_conversations(before.name, False)
+            self._toolbox.use_in_new_conversations(name, True)
+        self._choose(name)
+
     def _ask_deletion(self, server: ServerState) -> None:
-        delete = BoxButton(
-            "Delete", lambda: self._begin(self._toolbox.host.remove(server.name)), True
-        )
+        def remove() -> None:
+            self._toolbox.use_in_new_conversations(server.name, False)
+            self._begin(self._toolbox.host.remove(server.name))
+
+        delete = BoxButton("Delete", remove, True)
         ask(
             self,
             f"Delete the tool server “{server.name}”?",

@@ -56,6 +56,17 @@ class Toolbox(QObject):
         """Return the tools that a conversation's model may call: those of running servers."""
         return engine_tools(named(tools_in_use(self.servers, conversation.tools)))
 
+    def is_in_new_conversations(self, server: str) -> bool:
+        """Return whether new conversations use the tools of a server."""
+        return server in self._preferences.now.tools.in_new_conversations
+
+    def use_in_new_conversations(self, server: str, is_on: bool) -> None:
+        """Have new conversations use the tools of a server, or not."""
+        now = self._preferences.now.tools.in_new_conversations
+        others = tuple(name for name in now if name != server)
+        kept = (*others, server) if is_on else others
+        self._preferences.change_tools(in_new_conversations=kept)
+
     async def restart(self, server: str) -> None:
         """End a server and start it again; how that went is in ``servers``."""
         with contextlib.suppress(ToolsRefused):  # the program is ending

@@ -38,6 +38,7 @@ from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ListOrder
 from ui.records.runs import Run, RunState
 from ui.records.store import ConversationStore
+from ui.records.tools import ToolsInUse
 from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import ToolHost
@@ -251,6 +252,7 @@ class AppliedPreferences(QObject):
             self._columns.fit_soon()
         self._workspace.conversations.sort_by(ListOrder(now.list_order))
         self._workspace.conversations.new_settings = now.new_conversation.settings()
+        self._workspace.conversations.new_tools = ToolsInUse(now.tools.in_new_conversations)
 
 
 # It decides when to notify and what to say; the application delivers it.

@@ -247,19 +247,19 @@ def test_a_server_that_failed_is_shown_with_its_log_and_others_with_their_tools(
     detail = ServerDetail()
     qtbot.addWidget(detail)
     off = ServerState(ToolServerConfig("sums", "python"))
-    detail.show_server(off)
+    detail.show_server(off, is_in_new=False)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Tools"
     assert detail.no_tools.isVisibleTo(detail)
     assert detail.no_tools.text() == "Its tools are listed here once it is switched on."
     failed = replace(off, stage=ServerStage.FAILED, problem="It is not there.", log=("gone",))
-    detail.show_server(failed)
+    detail.show_server(failed, is_in_new=False)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
     detail.tabs.setCurrentIndex(0)  # who looks at another tab stays there
-    detail.show_server(replace(failed, log=("gone", "really")))
+    detail.show_server(replace(failed, log=("gone", "really")), is_in_new=False)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Tools"
-    detail.show_server(SUMS)
+    detail.show_server(SUMS, is_in_new=False)
     assert detail.tools.isVisibleTo(detail)
-    detail.show_server(failed)
+    detail.show_server(failed, is_in_new=False)
     assert detail.tabs.tabText(detail.tabs.currentIndex()) == "Log"
 
 
@@ -281,3 +281,25 @@ async def test_the_words_of_a_server_are_nearer_to_its_name_than_to_the_next_one
     assert above - first.height() < below - said.height()
     assert said.height() < 2 * first.height()
     popover.hide()
+
+
+async def test_a_server_that_new_conversations_use_is_on_in_them_until_it_is_deleted(
+    theme: Theme, engine: Engine
+) -> None:
+    host = DictatedHost()
+    async with shown(main_window(engine, theme, tool_host=host)) as window:
+        window.others.show_tool_servers()
+        servers = window.others.tool_servers
+        assert servers is not None
+        assert not window.workspace.current.conversation.tools.servers
+        assert servers.detail.in_new.accessibleName() == "Use sums in new conversations"
+        servers.detail.in_new.click()
+        window.new_conversation()
+        assert window.workspace.current.conversation.tools == ToolsInUse(("sums",))
+        assert window.preferences.now.tools.in_new_conversations == ("sums",)
+        servers._ask_deletion(SUMS)
+        [delete] = [
+            button for button in servers.findChildren(QPushButton) if button.text() == "Delete"
+        ]
+        delete.click()
+        assert window.preferences.now.tools.in_new_conversations == ()

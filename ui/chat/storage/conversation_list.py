@@ -26,6 +26,7 @@ from ui.records.conversations import (
     title_of,
 )
 from ui.records.store import ConversationStore
+from ui.records.tools import ToolsInUse
 
 
 class ConversationRole(IntEnum):
@@ -176,6 +177,7 @@ class ConversationList(QAbstractListModel):
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
         self.new_settings = ConversationSettings()  # the settings of a new conversation
+        self.new_tools = ToolsInUse()  # and its tools
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -222,6 +224,7 @@ class ConversationList(QAbstractListModel):
         An unused one that begins in another way than its folder says by now is left as it is.
         """
         fresh = Conversation(settings=self.new_settings)
+        fresh.tools = self.new_tools
         if folder is not None:
             self.folders.begin(fresh, folder)
         for conversation in self._items:
@@ -232,6 +235,8 @@ class ConversationList(QAbstractListModel):
             )
             if is_free and begins_alike and conversation.placement == fresh.placement:
                 conversation.model = None  # the model that is loaded now will answer it
+                if not conversation.tools.servers:
+                    conversation.tools = fresh.tools
                 self.touch(conversation)
                 return conversation
         self.insert(fresh)
