@@ -380,10 +380,8 @@ class Variant:
 
 
 def difference_words(variant: Variant, other: Variant) -> str:
-    """Return in a few words how a variant differs from another; empty if it does not."""
+    """Return in a few words how the settings of a variant differ from another's; empty for not."""
     parts: list[str] = []
-    if variant.model != other.model and variant.model is not None:
-        parts.append(variant.model.name)
     mine, others = rules_of(variant.stops), rules_of(other.stops)
     if mine != others:
         parts.append(_stops(mine.strings))

@@ -28,7 +28,7 @@ from ui.chat.composer.settings_popover import Card
 from ui.chat.messages.find_bar import FindingText
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.side_by_side import Side
-from ui.chat.session.workspace import AskingTwice, Workspace
+from ui.chat.session.workspace import AskingSides, Workspace
 from ui.kit.dialogs import choose_folder, tell
 from ui.kit.flow_text import (
     TextWidget,
@@ -128,7 +128,7 @@ class AnsweringTwice(QObject):
     ) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self._asking = AskingTwice(workspace, self)
+        self._asking = AskingSides(workspace, self)
         self._library = library
         self._chat = chat
         self._parent = parent
@@ -156,7 +156,6 @@ class AnsweringTwice(QObject):
                 self._models(),
                 self._begin,
                 self._parent,
-                has_tools=bool(current.conversation.tools.servers),
             )
             self.sheet.destroyed.connect(self._forget_sheet)
             self.sheet.open()
@@ -174,10 +173,10 @@ class AnsweringTwice(QObject):
         others = [(name, folder) for name, folder in found if folder != own]
         return [(answering.name, own), *others]
 
-    def _begin(self, variant: Variant) -> bool:
+    def _begin(self, variants: tuple[Variant, ...]) -> bool:
         composer = self._chat.composer
         text, files = composer.text, composer.attachments.files
-        if not self._asking.begin(variant, text, files):
+        if not self._asking.begin(variants, text, files):
             return False
         composer.clear()
         return True

@@ -335,7 +335,7 @@ class MainWindow(QMainWindow):
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application sets it.
         choosing_model: Lets a person choose a model.
-        twice: Answers a question with two settings side by side.
+        twice: Answers a question with several settings side by side.
         others: The program's other windows.
         notices: Tells of answers that end while another program is in front.
     """

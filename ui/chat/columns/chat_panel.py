@@ -128,29 +128,35 @@ class ToolsInChat(QObject):
         self.popover.show_choice(self._workspace.current.conversation.tools, can_call)
         self.popover.pop_up(self._composer.tools)
 
-    def follow_view(self, view: AnswerView) -> None:
-        """Connect the cards of an answer's calls with their actions."""
+    def follow_view(self, view: AnswerView, session: ConversationSession | None = None) -> None:
+        """Connect the cards of an answer's calls with their actions.
+
+        Args:
+            view: The answer.
+            session: What runs the calls; None for the open conversation's own.
+        """
         message = view.message
-        view.calls.decided.connect(self._decide)
-        view.calls.replied.connect(self._reply)
+        session = session or self._workspace.current.session
+        view.calls.decided.connect(partial(self._decide, session))
+        view.calls.replied.connect(partial(self._reply, session))
         view.calls.picture_wanted.connect(view.picture_wanted)
         view.calls.show_pictures(self._workspace.store.pictures_folder)
-        view.calls.continue_wanted.connect(lambda: self._continue(message))
+        view.calls.continue_wanted.connect(partial(self._continue, session, message))
         view.calls.restart_wanted.connect(self._restart)
         view.calls.show_lost(self._lost)
         self.lost_changed.connect(view.calls.show_lost)
 
-    def _decide(self, call_id: str, decision: Decision) -> None:
+    def _decide(self, session: ConversationSession, call_id: str, decision: Decision) -> None:
         """Allow or deny a call, and focus the composer, because the buttons disappear."""
-        self._workspace.current.session.decide(call_id, decision)
+        session.decide(call_id, decision)
         self._composer.input.setFocus()
 
-    def _reply(self, call_id: str, reply: QuestionReply) -> None:
-        self._workspace.current.session.reply(call_id, reply)
+    def _reply(self, session: ConversationSession, call_id: str, reply: QuestionReply) -> None:
+        session.reply(call_id, reply)
         self._composer.input.setFocus()
 
-    def _continue(self, answer: ConversationMessage) -> None:
-        self._workspace.current.session.continue_calls(answer)
+    def _continue(self, session: ConversationSession, answer: ConversationMessage) -> None:
+        session.continue_calls(answer)
         self._composer.input.setFocus()
 
     async def finish(self) -> None:
@@ -402,6 +408,7 @@ class ChatPanel(QWidget):
         self.welcome.suggestion_chosen.connect(self._try)
         self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
+        self.sides.view_made.connect(self._follow_side)
         workspace.message_wanted.connect(self._show_found)
         workspace.search.changed.connect(self._forget_found)
 
@@ -423,6 +430,10 @@ class ChatPanel(QWidget):
             view.reason.clicked.connect(lambda: self._show_reason(run))
             view.text_view.link_chosen.connect(partial(ask_about_link, self))
         view.action_row.version_stepped.connect(lambda step: self._show_version(message, step))
+
+    def _follow_side(self, view: AnswerView, session: ConversationSession) -> None:
+        self.tools.follow_view(view, session)
+        view.picture_wanted.connect(partial(self.handling.show_picture, view))
 
     # After these the composer gets the focus: the button that was pressed is hidden or disabled.
 

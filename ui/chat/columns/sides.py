@@ -1,4 +1,4 @@
-"""Two answers side by side: their columns, and the sheet that chooses what differs.
+"""Answers side by side: their columns, and the sheet that chooses what differs.
 
 Main thread.
 """
@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -17,9 +17,11 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QFrame,
+    QGridLayout,
     QLabel,
     QPlainTextEdit,
     QPushButton,
+    QTabWidget,
     QWidget,
 )
 
@@ -27,15 +29,17 @@ from engine import Stop, StopKind, as_sentence, counted, escaped
 from ui.chat.composer.settings_popover import sampling_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.open_conversations import OpenConversation
-from ui.chat.session.side_by_side import Side, SideBySide
+from ui.chat.session.side_by_side import MOST_SIDES, Side, SideBySide
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
+from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
 from ui.records.conversations import ChosenModel, StopEntry, Variant, difference_words
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.stops.stop_list import refusal
 from ui.words import Spans, differences, unescaped
@@ -48,37 +52,41 @@ class SideColumn(QFrame):
         keep_wanted: A person wants to continue with this answer.
         reason_wanted: A person wants to see why the answer ended; carries its ``Run``.
         again_wanted: A person wants this answer again, because it failed.
+        view_made: A part of the answer got a view; carries the ``AnswerView``.
     """
 
     keep_wanted = Signal()
     reason_wanted = Signal(object)
     again_wanted = Signal()
+    view_made = Signal(object)
 
-    def __init__(self, side: Side, title: str, detail: str, reasons: QButtonGroup) -> None:
+    def __init__(self, side: Side, number: int, model: str, detail: str) -> None:
         super().__init__()
-        assert side.message is not None
         self.setObjectName("card")
         self.side = side
+        self.number = number
+        self._model = model
         self._spans: Spans = []
-        self.title = label(title, "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
+        self._reasons = QButtonGroup(self)
+        self._reasons.setExclusive(False)
+        self.title = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label(detail, "muted", 0.95, is_wrapped=True)
-        self.detail.setVisible(bool(detail))
-        self.view = AnswerView(side.message, reasons)
-        self.view.action_row.hide()
-        self.view.show_busy(True)
+        self.stop = QPushButton("Stop")
+        self.stop.setAccessibleName(f"Stop answer {number}")
+        self.views: list[AnswerView] = []
+        self._parts = column(spacing=8)
         self.cause = label("", "fault", is_wrapped=True)
         self.cause.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.keep = QPushButton("Keep This One")
         self.keep.setProperty("kind", "primary")
-        self.keep.setAccessibleName(f"Keep this answer: {title}")
         self.keep.setToolTip(
-            "The conversation continues with this answer, its model, settings and stops. The other "
-            "one stays as a version."
+            "The conversation continues with this answer, its model, settings and stops. The "
+            "others stay as versions."
         )
         column(
-            self.title,
+            row((self.title, 1), self.stop, spacing=8),
             self.detail,
-            self.view,
+            self._parts,
             self.cause,
             STRETCH,
             self.keep,
@@ -92,12 +100,27 @@ class SideColumn(QFrame):
         session.thinking_appended.connect(self._append_thinking)
         session.run_changed.connect(self._refresh)
         session.run_finished.connect(self._refresh)
-        session.is_running_changed.connect(self.view.show_busy)
-        self.view.regenerate_wanted.connect(self.again_wanted)
-        self.view.reason.clicked.connect(lambda: self.reason_wanted.emit(side.run))
+        session.is_running_changed.connect(self._show_running)
+        session.message_appended.connect(self._go_on)
+        self.stop.clicked.connect(lambda: side.session.cancel())
         self.keep.clicked.connect(self.keep_wanted)
         current_theme().changed.connect(self._mark)
-        self._refresh(side.run)
+
+    def show_answer(self) -> None:
+        """Show the parts of the answer that are there: one, and one more after calls of tools."""
+        message, parts = self.side.message, list[ConversationMessage]()
+        while message is not None and message.run is not None:
+            parts.insert(0, message)
+            message = message.parent
+        for part in parts:
+            self._add(part)
+        self._refresh(self.side.run)
+        self._show_running(self.side.session.is_running)
+
+    @property
+    def view(self) -> AnswerView:
+        """The last part of the answer, which has the reason why it ended."""
+        return self.views[-1]
 
     @property
     def shown_text(self) -> str:
@@ -114,8 +137,26 @@ class SideColumn(QFrame):
         """Whether there is no whole answer, for a cause that is shown."""
         return bool(_cause(self.side.run))
 
+    def _add(self, part: ConversationMessage) -> None:
+        view = AnswerView(part, self._reasons)
+        view.action_row.hide()
+        view.regenerate_wanted.connect(self.again_wanted)
+        view.reason.clicked.connect(lambda: self.reason_wanted.emit(view.run))
+        self.views.append(view)
+        self._parts.addWidget(view)
+        self.view_made.emit(view)
+
+    def _go_on(self, message: ConversationMessage) -> None:
+        if self.views and message.parent is self.view.message:
+            self._add(message)
+
+    def _show_running(self, is_running: bool) -> None:
+        self.stop.setVisible(is_running)
+        for view in self.views:
+            view.show_busy(is_running)
+
     def show_busy(self, is_busy: bool) -> None:
-        """Enable keeping the answer once both have ended, unless it was never begun."""
+        """Enable keeping the answer once all have ended, unless it was never begun."""
         run = self.side.run
         self.keep.setEnabled(not is_busy and run is not None and bool(run.text or run.finished))
 
@@ -125,8 +166,12 @@ class SideColumn(QFrame):
     def _append_thinking(self, _run: Run, text: str) -> None:
         self.view.append_thinking(text)
 
-    def _refresh(self, _run: Run | None) -> None:
-        self.view.refresh()
+    def _refresh(self, run: Run | None) -> None:
+        model = (run.model_id if run is not None else "") or self._model
+        self.title.setText(model or f"Answer {self.number}")
+        self.keep.setAccessibleName(f"Keep answer {self.number}, {model}")
+        for view in self.views:
+            view.refresh()
         self.cause.setText(_cause(self.side.run))
         self.cause.setVisible(self.has_failed)
 
@@ -146,24 +191,27 @@ def _cause(run: Run | None) -> str:
     return as_sentence(said.words.detail) if said is not None and has_failed else ""
 
 
-# The differences are computed on another thread once both answers have ended.
+# The differences are computed on another thread once all answers have ended.
 
-_NARROW_PX, _WIDEST_PX = 620, 1240
+_LEAST_PX, _WIDEST_PX = 300, 620
 _NEAR_END_PX = 12
 
 
 class SidesPage(QWidget):
-    """Shows the two answers of the open conversation.
+    """Shows the answers of the open conversation.
 
     Signals:
-        kept: A person chose an answer; carries its ``Side``, or None to keep both as versions.
-        compare_wanted: A person wants to compare both runs in the inspector; carries them.
+        kept: A person chose an answer; carries its ``Side``, or None to keep all as versions.
+        compare_wanted: A person wants to compare two runs in the inspector; carries them.
         run_wanted: A person wants to see why an answer ended; carries its ``Run``.
+        view_made: A part of an answer got a view; carries the ``AnswerView`` and the
+            ``ConversationSession`` of its side.
     """
 
     kept = Signal(object)
     compare_wanted = Signal(object, object)
     run_wanted = Signal(object)
+    view_made = Signal(object, object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,14 +219,12 @@ class SidesPage(QWidget):
         self._sides: SideBySide | None = None
         self._is_at_end = True
         self.columns: list[SideColumn] = []
-        self._reasons = QButtonGroup(self)
         heading = label("Side by side", "title", weight=QFont.Weight.DemiBold)
         self.words = label("", "muted", is_wrapped=True)
         self.compare = QPushButton("Compare in the Inspector")
-        self.leave = QPushButton("Keep Both as Versions")
+        self.leave = QPushButton()
         self.leave.setToolTip("The conversation continues with the left answer. Its settings stay.")
-        for button in (self.compare, self.leave):
-            button.setAccessibleName(button.text())
+        self.compare.setAccessibleName(self.compare.text())
         self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._head.setSpacing(8)
         self._head.addLayout(column(heading, self.words, spacing=2), 1)
@@ -187,17 +233,22 @@ class SidesPage(QWidget):
         bubble = QFrame()
         bubble.setObjectName("bubble")
         column(self.question, margins=(14, 9, 14, 9), on=bubble)
-        self._row = QBoxLayout(QBoxLayout.Direction.LeftToRight)
-        self._row.setSpacing(14)
-        middle = QWidget()
-        theme.follow(middle, lambda: middle.setMaximumWidth(theme.px(_WIDEST_PX)))
+        self._grid = QGridLayout()
+        self._grid.setSpacing(14)
+        self._middle = QWidget()
         column(
-            self._head, bubble, self._row, STRETCH, spacing=12, margins=(20, 16, 20, 12), on=middle
+            self._head,
+            bubble,
+            self._grid,
+            STRETCH,
+            spacing=12,
+            margins=(20, 16, 20, 12),
+            on=self._middle,
         )
         holder = QWidget()
         holder.setObjectName("scrolled")
-        row(STRETCH, (middle, 1000), STRETCH, on=holder)
-        self.area = scrolling(holder, "Two answers side by side", self, goes_sideways=False)
+        row(STRETCH, (self._middle, 1000), STRETCH, on=holder)
+        self.area = scrolling(holder, "Answers side by side", self, goes_sideways=False)
         column(self.area, on=self)
         bar = self.area.verticalScrollBar()
         bar.valueChanged.connect(self._notice_place)
@@ -207,7 +258,7 @@ class SidesPage(QWidget):
         theme.changed.connect(self._arrange)
 
     def show_sides(self, opened: OpenConversation) -> None:
-        """Show the two answers of a conversation, or nothing if it has none."""
+        """Show the answers of a conversation, or nothing if it has none."""
         sides = opened.sides
         if sides is self._sides:
             return
@@ -215,45 +266,52 @@ class SidesPage(QWidget):
             self._sides.is_running_changed.disconnect(self._refresh)
         for answer in self.columns:
             answer.hide()
-            self._row.removeWidget(answer)
+            self._grid.removeWidget(answer)
             answer.deleteLater()
         self.columns = []
         self._sides = sides
         if sides is None:
             return
-        left, right = sides.sides
         assert sides.question is not None
         self.question.setText(_question(sides))
-        others = difference_words(right.variant, left.variant)
-        own = "" if left.variant.model is None else left.variant.model.name
-        details = (own, others or "The same settings")
-        titles = ("As this conversation", "With the changes")
-        for side, title, detail in zip(sides.sides, titles, details, strict=True):
-            self._add_column(len(self.columns), side, title, detail)
+        first = sides.sides[0].variant
+        for number, side in enumerate(sides.sides, 1):
+            model = side.variant.model or first.model
+            detail = difference_words(side.variant, first) or "the same settings"
+            self._add_column(
+                number,
+                side,
+                "" if model is None else model.name,
+                "As this conversation" if number == 1 else detail[0].upper() + detail[1:],
+            )
+        all_ = "Both" if len(self.columns) == 2 else "All"
+        self.leave.setText(f"Keep {all_} as Versions")
+        self.leave.setAccessibleName(self.leave.text())
         sides.is_running_changed.connect(self._refresh)
         self._is_at_end = True
         self._arrange()
         self._refresh()
 
-    def _add_column(self, place: int, side: Side, title: str, detail: str) -> None:
-        column = SideColumn(side, title, detail, self._reasons)
+    def _add_column(self, number: int, side: Side, model: str, detail: str) -> None:
+        column = SideColumn(side, number, model, detail)
         column.keep_wanted.connect(partial(self.kept.emit, side))
         column.reason_wanted.connect(self.run_wanted)
         column.again_wanted.connect(lambda: self._answer_again(column))
-        self._row.insertWidget(place, column, 1)
-        self.columns.insert(place, column)
+        column.view_made.connect(lambda view: self.view_made.emit(view, side.session))
+        column.show_answer()
+        self.columns.insert(number - 1, column)
+        self._arrange()
 
     def _answer_again(self, column: SideColumn) -> None:
         """Ask for an answer that failed once more, and show it in its column."""
         side = column.side
         if self._sides is None or not self._sides.answer_again(side):
             return
-        place = self.columns.index(column)
         self.columns.remove(column)
-        self._row.removeWidget(column)
+        self._grid.removeWidget(column)
         column.hide()
         column.deleteLater()
-        self._add_column(place, side, column.title.text(), column.detail.text())
+        self._add_column(column.number, side, column.title.text(), column.detail.text())
         self._refresh()
         self.run_wanted.emit(side.run)
 
@@ -262,15 +320,22 @@ class SidesPage(QWidget):
         await finish_tasks(self)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the columns below one another if they would be too narrow side by side."""
+        """Put columns below one another that would be too narrow side by side."""
         super().resizeEvent(event)
         self._arrange()
 
     def _arrange(self) -> None:
-        is_narrow = self.width() < current_theme().px(_NARROW_PX)
+        theme, count = current_theme(), max(len(self.columns), 1)
+        self._middle.setMaximumWidth(theme.px(_WIDEST_PX) * max(count, 2))
+        abreast = min(count, max(1, self.width() // theme.px(_LEAST_PX)))
+        if count == 4 and abreast == 3:
+            abreast = 2  # three and one would look as if the last were another thing
         down, across = QBoxLayout.Direction.TopToBottom, QBoxLayout.Direction.LeftToRight
-        for line in (self._row, self._head):
-            line.setDirection(down if is_narrow else across)
+        self._head.setDirection(down if abreast == 1 else across)
+        for place, answer in enumerate(self.columns):
+            self._grid.addWidget(answer, place // abreast, place % abreast)
+        for place in range(MOST_SIDES):
+            self._grid.setColumnStretch(place, int(place < abreast))
 
     def _refresh(self) -> None:
         sides = self._sides
@@ -281,35 +346,56 @@ class SidesPage(QWidget):
         self.compare.setEnabled(not sides.is_running)
         self.leave.setEnabled(not sides.is_running)
         under_way = [side for side in sides.sides if side.session.is_running]
-        failed = [one for one in self.columns if one.has_failed]
+        failed = [answer for answer in self.columns if answer.has_failed]
         if under_way:
-            words = "Both answers are" if len(under_way) > 1 else "An answer is"
-            self.words.setText(f"{words} being written.")
+            verb = "is" if len(under_way) == 1 else "are"
+            self.words.setText(f"{self._some(len(under_way), 'An answer')} {verb} being written.")
         elif failed:
-            words = "Both answers" if len(failed) > 1 else "One of the answers"
-            self.words.setText(f"{words} failed.")
+            self.words.setText(f"{self._some(len(failed), 'One of the answers')} failed.")
             for answer in self.columns:
                 answer.show_differences([])
         else:
-            start_task(self, self._show_differences(sides), "compare two answers")
+            start_task(self, self._show_differences(sides), "compare answers")
+
+    def _some(self, count: int, single: str) -> str:
+        """Return words for so many of the answers."""
+        if count == 1:
+            return single
+        if count < len(self.columns):
+            return f"{count} of {len(self.columns)} answers"
+        return "Both answers" if count == 2 else f"All {count} answers"
 
     async def _show_differences(self, sides: SideBySide) -> None:
-        texts = [answer.shown_text for answer in self.columns]
-        left, right = await asyncio.to_thread(differences, *texts)
+        first, *others = [answer.shown_text for answer in self.columns]
+        pairs = [await asyncio.to_thread(differences, first, other) for other in others]
         if sides is not self._sides:
             return
-        for answer, spans in zip(self.columns, (left, right), strict=True):
+        # Of several, each is compared with the first one, which has marks only beside a single one.
+        self.columns[0].show_differences(pairs[0][0] if len(pairs) == 1 else [])
+        for answer, (_, spans) in zip(self.columns[1:], pairs, strict=True):
             answer.show_differences(spans)
-        count = max(len(left), len(right))
-        if not count:
-            words = "Both answers have the same words."
+        counts = [max(len(left), len(right)) for left, right in pairs]
+        if not any(counts):
+            words = f"{self._some(len(self.columns), '')} have the same words."
+        elif len(counts) == 1:
+            places = counted(counts[0], "place")
+            words = f"The answers differ in {places}, which {_are(counts[0])} marked."
         else:
-            words = f"The answers differ in {counted(count, 'place')}, which {_are(count)} marked."
+            words = "Marked is where the answers differ from the first one."
         self.words.setText(words)
 
     def _compare(self) -> None:
-        if self._sides is not None and len(runs := self._sides.runs) == 2:
+        """Compare two runs; of more, a person says with which one the first is compared."""
+        runs = [] if self._sides is None else self._sides.runs
+        if len(runs) == 2:
             self.compare_wanted.emit(*runs)
+        elif len(runs) == len(self.columns):
+            menu = passing_menu(self, "Compare the first answer with")
+            empty_menu(menu)
+            for answer, run in zip(self.columns[1:], runs[1:], strict=True):
+                words = f"Answers 1 and {answer.number}: {answer.title.text()}"
+                add_entry(menu, literal(words), partial(self.compare_wanted.emit, runs[0], run))
+            menu.popup(self.compare.mapToGlobal(QPoint(0, self.compare.height())))
 
     def _notice_place(self, value: int) -> None:
         self._is_at_end = value >= self.area.verticalScrollBar().maximum() - _NEAR_END_PX
@@ -333,57 +419,33 @@ def _are(count: int) -> str:
 _WIDTH_PX, _TEXT_PX = 470, 76
 _MOST_TOKENS, _SHOWN_CHARS = 1_000_000, 300
 
-_NO_TOOLS = (
-    "Tools are not used here: neither answer can call the tools of this conversation. They are "
-    "used again in the next answer."
-)
 
-
-class SidesSheet(QDialog):
-    """Asks for the settings of the second answer.
+class VariantForm(QWidget):
+    """The settings of one more answer.
 
     Args:
-        question: The question.
         now: The settings of the conversation's own answer.
         models: The models that can be chosen, the conversation's own first.
-        answer: Called with the settings of the second answer; returns whether both were begun.
-        parent: The window.
-        has_tools: Whether the conversation has tools; neither answer can use them.
 
     Attributes:
-        model: The model of the second answer.
+        model: The model of the answer.
         stops: Its stop list, one sequence per line.
         temperature: Its temperature.
         max_tokens: Its limit.
         seed: Its seed.
         thinking: Whether it reasons first.
         system_prompt: Its system prompt.
-        no_tools: The note that neither answer can call the conversation's tools.
-        problem: Why the question cannot be asked.
-        buttons: Answer and Cancel.
     """
 
-    def __init__(
-        self,
-        question: str,
-        now: Variant,
-        models: list[tuple[str, Path | None]],
-        answer: Callable[[Variant], bool],
-        parent: QWidget,
-        *,
-        has_tools: bool = False,
-    ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Answer Side by Side")
-        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    def __init__(self, now: Variant, models: list[tuple[str, Path | None]]) -> None:
+        super().__init__()
         self._now = now
-        self._answer = answer
         settings = now.settings
-        self.model = Choice("Model of the second answer")
+        self.model = Choice("Model of this answer")
         for name, folder in models:
             self.model.addItem(name, folder)
         self.stops = QPlainTextEdit()
-        self.stops.setAccessibleName("Stop sequences of the second answer, one per line")
+        self.stops.setAccessibleName("Stop sequences of this answer, one per line")
         self.stops.setPlaceholderText("No stop sequences")
         self._shown_stops = "\n".join(
             escaped(entry.stop.text) for entry in now.stops if entry.is_enabled and entry.stop.text
@@ -403,33 +465,13 @@ class SidesSheet(QDialog):
         self.thinking = CheckBox("Let the model reason first, if it can")
         self.thinking.setChecked(settings.is_thinking)
         self.system_prompt = QPlainTextEdit(settings.system_prompt)
-        self.system_prompt.setAccessibleName("System prompt of the second answer")
+        self.system_prompt.setAccessibleName("System prompt of this answer")
         self.system_prompt.setPlaceholderText("No system prompt")
         for text in (self.stops, self.system_prompt):
             text.setTabChangesFocus(True)
             never_sideways(text)
-        self.no_tools = label(_NO_TOOLS, "muted", is_wrapped=True)
-        self.no_tools.setVisible(has_tools)
-        self.problem = label("", "fault", 0.95, is_wrapped=True)
-        self.problem.hide()
-        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        begin = self.buttons.addButton("Answer", QDialogButtonBox.ButtonRole.AcceptRole)
-        begin.setProperty("kind", "primary")
-        begin.setDefault(True)
-        self.buttons.accepted.connect(self._begin)
-        self.buttons.rejected.connect(self.reject)
-        self._lay_out(question)
-        current_theme().follow(self, self._fit)
-        self.stops.setFocus()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
-        return move_focus(self, is_next)
-
-    def _lay_out(self, question: str) -> None:
-        line = " ".join(question.split())
-        shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
-        self._form = form(
+        hint = r"One stop sequence per line; \n stands for a line break."
+        self.lines = form(
             (label("Model"), self.model),
             (label("Stop sequences"), self.stops),
             (label("Temperature"), self.temperature),
@@ -440,20 +482,145 @@ class SidesSheet(QDialog):
             spacing=(14, 9),
             wraps=True,
         )
-        hint = r"One stop sequence per line; \n stands for a line break."
+        self.column = column(
+            self.lines, label(hint, "faint", 0.92, is_wrapped=True), spacing=11, on=self
+        )
+
+    def variant(self) -> Variant:
+        """Return the chosen settings; raises ``ValueError`` for a stop that cannot be used."""
+        stops = self._stops()
+        if problem := refusal(stops):
+            raise ValueError(problem)
+        settings = replace(
+            self._now.settings,
+            temperature=self.temperature.number,
+            max_tokens=None if (most := self.max_tokens.number) is None else int(most),
+            seed=None if (seed := self.seed.number) is None else int(seed),
+            is_thinking=self.thinking.isChecked(),
+            system_prompt=self.system_prompt.toPlainText(),
+        )
+        folder = self.model.currentData()
+        model = self._now.model
+        if isinstance(folder, Path) and (model is None or folder != model.folder):
+            model = ChosenModel.of(folder)
+        return Variant(settings, stops, model)
+
+    def _stops(self) -> tuple[StopEntry, ...]:
+        """Return the stop list; those that the conversation has keep their options."""
+        typed = self.stops.toPlainText()
+        if typed == self._shown_stops:
+            return self._now.stops
+        known = {entry.stop.text: entry.stop for entry in self._now.stops}
+        texts = dict.fromkeys(unescaped(line) for line in typed.split("\n") if line)
+        return tuple(StopEntry(known.get(text, Stop(text))) for text in texts)
+
+
+_WIDTH_PX, _TEXT_PX = 470, 76
+_MOST_TOKENS, _SHOWN_CHARS = 1_000_000, 300
+
+
+class SidesSheet(QDialog):
+    """Asks for the settings of the other answers, up to three.
+
+    Args:
+        question: The question.
+        now: The settings of the conversation's own answer.
+        models: The models that can be chosen, the conversation's own first.
+        answer: Called with the settings of the other answers; returns whether all were begun.
+        parent: The window.
+
+    Attributes:
+        forms: The settings of each other answer.
+        tabs: One tab for each of them.
+        more: Adds another answer.
+        fewer: Takes the shown answer away.
+        problem: Why the question cannot be asked.
+        buttons: Answer and Cancel.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        now: Variant,
+        models: list[tuple[str, Path | None]],
+        answer: Callable[[tuple[Variant, ...]], bool],
+        parent: QWidget,
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Answer Side by Side")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._now, self._models = now, models
+        self._answer = answer
+        self.forms: list[VariantForm] = []
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setAccessibleName("The other answers")
+        self.tabs.tabBar().setAutoHide(True)
+        self.more = QPushButton("Add Another Answer")
+        self.fewer = QPushButton("Remove This Answer")
+        self.problem = label("", "fault", 0.95, is_wrapped=True)
+        self.problem.hide()
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        begin = self.buttons.addButton("Answer", QDialogButtonBox.ButtonRole.AcceptRole)
+        begin.setProperty("kind", "primary")
+        begin.setDefault(True)
+        for button in (self.more, self.fewer):
+            button.setAutoDefault(False)
+        self.more.clicked.connect(self._add)
+        self.fewer.clicked.connect(self._take_away)
+        self.buttons.accepted.connect(self._begin)
+        self.buttons.rejected.connect(self.reject)
+        self._lay_out(question)
+        self._add()
+        current_theme().follow(self, self._fit)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _add(self) -> None:
+        """Add the settings of another answer; it begins with the next model that is there."""
+        variant = VariantForm(self._now, self._models)
+        place = len(self.forms)
+        if 0 < place < variant.model.count():
+            variant.model.setCurrentIndex(place)
+        self.forms.append(variant)
+        self.tabs.addTab(variant, f"Answer {place + 2}")
+        self.tabs.setCurrentWidget(variant)
+        self._show_count()
+        variant.stops.setFocus()
+
+    def _take_away(self) -> None:
+        variant = self.forms.pop(self.tabs.currentIndex())
+        self.tabs.removeTab(self.tabs.indexOf(variant))
+        variant.deleteLater()
+        for place in range(self.tabs.count()):
+            self.tabs.setTabText(place, f"Answer {place + 2}")
+        self._show_count()
+
+    def _show_count(self) -> None:
+        count = len(self.forms)
+        self.more.setVisible(count + 1 < MOST_SIDES)
+        self.fewer.setVisible(count > 1)
+        times = {1: "twice", 2: "three times", 3: "four times"}[count]
+        others = "the changes" if count == 1 else "each set of changes"
+        self._words.setText(
+            f"The question is answered {times} at the same time: with this conversation’s "
+            f"settings, and with {others} that you make here."
+        )
+        self._fit()
+
+    def _lay_out(self, question: str) -> None:
+        line = " ".join(question.split())
+        shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+        self._words = label("", "muted", is_wrapped=True)
         inner = QWidget()
         inner.setObjectName("scrolled")
         self._column = column(
             label(f"“{shown}”", "title", is_wrapped=True, weight=QFont.Weight.DemiBold),
-            label(
-                "The question is answered twice at the same time: with this conversation’s "
-                "settings, and with the changes that you make here.",
-                "muted",
-                is_wrapped=True,
-            ),
-            self.no_tools,
-            self._form,
-            label(hint, "faint", 0.92, is_wrapped=True),
+            self._words,
+            self.tabs,
+            row(self.more, self.fewer, STRETCH),
             STRETCH,
             spacing=11,
             on=inner,
@@ -475,49 +642,31 @@ class SidesSheet(QDialog):
     def _fit(self) -> None:
         theme = current_theme()
         room = self.screen().availableGeometry()
-        for text in (self.stops, self.system_prompt):
-            text.setFixedHeight(theme.px(_TEXT_PX))
         self.setMinimumWidth(min(theme.px(_WIDTH_PX), room.width() - 40))
         width = self.minimumWidth() - 44
-        self._form.invalidate()  # a hidden form does not notice changed heights
+        for variant in self.forms:
+            for text in (variant.stops, variant.system_prompt):
+                text.setFixedHeight(theme.px(_TEXT_PX))
+            variant.lines.invalidate()  # a hidden form does not notice changed heights
+            variant.column.invalidate()
+            variant.setMinimumHeight(variant.column.totalHeightForWidth(width))
         self._column.invalidate()
         wanted = self._column.totalHeightForWidth(width)
         self._area.setMinimumHeight(min(wanted, room.height() * 3 // 4))
 
     def _begin(self) -> None:
-        try:
-            stops = self._stops()
-        except ValueError as error:
-            self._say(str(error))
-            return
-        if problem := refusal(stops):
-            self._say(problem)
-            return
-        settings = replace(
-            self._now.settings,
-            temperature=self.temperature.number,
-            max_tokens=None if (most := self.max_tokens.number) is None else int(most),
-            seed=None if (seed := self.seed.number) is None else int(seed),
-            is_thinking=self.thinking.isChecked(),
-            system_prompt=self.system_prompt.toPlainText(),
-        )
-        folder = self.model.currentData()
-        model = self._now.model
-        if isinstance(folder, Path) and (model is None or folder != model.folder):
-            model = ChosenModel.of(folder)
-        if self._answer(Variant(settings, stops, model)):
+        variants: list[Variant] = []
+        for asked in self.forms:
+            try:
+                variants.append(asked.variant())
+            except ValueError as error:
+                self.tabs.setCurrentWidget(asked)
+                self._say(str(error))
+                return
+        if self._answer(tuple(variants)):
             self.accept()
         else:
             self._say("No answer can be started now.")
-
-    def _stops(self) -> tuple[StopEntry, ...]:
-        """Return the stop list; those that the conversation has keep their options."""
-        typed = self.stops.toPlainText()
-        if typed == self._shown_stops:
-            return self._now.stops
-        known = {entry.stop.text: entry.stop for entry in self._now.stops}
-        texts = dict.fromkeys(unescaped(line) for line in typed.split("\n") if line)
-        return tuple(StopEntry(known.get(text, Stop(text))) for text in texts)
 
     def _say(self, words: str) -> None:
         self.problem.setText(words)

@@ -418,12 +418,13 @@ class MessageHandling(QObject):
         if isinstance(view, AnswerView):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
-        view.picture_wanted.connect(partial(self._show_picture, view))
+        view.picture_wanted.connect(partial(self.show_picture, view))
 
     def _show_menu(self, view: MessageView, place: QPoint) -> None:
         self.menu.show_at(view, place)
 
-    def _show_picture(self, view: QWidget, picture: Attachment) -> None:
+    def show_picture(self, view: QWidget, picture: Attachment) -> None:
+        """Open a picture in another program, after a question."""
         folder = self._workspace.store.pictures_folder
         if folder is not None:
             ask_about_picture(view, picture.name, folder / picture.picture_file)

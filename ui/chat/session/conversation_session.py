@@ -151,7 +151,7 @@ class ConversationSession(QObject):
         self._tools: ToolLoop | None = None
         if toolbox is not None:
             self._tools = ToolLoop(
-                conversation, toolbox, store, self, self.run_changed.emit, self._end_calls
+                self._saved, toolbox, store, self, self.run_changed.emit, self._end_calls
             )
             self._tools.note_cut_off()
 

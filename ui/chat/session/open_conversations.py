@@ -3,7 +3,7 @@
 Main thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import QObject, Signal
@@ -43,7 +43,7 @@ class OpenConversation(QObject):
         parent: Owns this object.
 
     Attributes:
-        sides: The two answers, while a question is answered side by side; otherwise None.
+        sides: The answers, while a question is answered side by side; otherwise None.
     """
 
     went_on = Signal(object)
@@ -68,7 +68,7 @@ class OpenConversation(QObject):
         self.session.went_on.connect(self._show_next)
         self.session.is_running_changed.connect(self.is_running_changed)
         self.sides: SideBySide | None = None
-        self._make_sides = partial(SideBySide, engine, conversation, store, traces, models)
+        self._make_sides = partial(SideBySide, engine, conversation, store, traces, models, toolbox)
         self.stops = StopListModel(conversation.stops, self)
         self.shown_run = self.latest_run
         self.stops.edited.connect(self._keep_stops)
@@ -86,7 +86,7 @@ class OpenConversation(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether no question can be asked: an answer is running, or one of two must be chosen."""
+        """Whether no question can be asked: an answer runs, or one of several must be chosen."""
         return self.session.is_running or self.sides is not None
 
     @property
@@ -105,7 +105,7 @@ class OpenConversation(QObject):
         return True
 
     def cancel(self, *, is_closing: bool = False) -> None:
-        """Stop the running answer, or both answers.
+        """Stop the running answer, or all answers side by side.
 
         Args:
             is_closing: Whether the program ends, so that no person stopped them.
@@ -120,9 +120,9 @@ class OpenConversation(QObject):
         if self.sides is not None:
             await self.sides.finish()
 
-    def begin_sides(self, left: Variant, right: Variant) -> SideBySide:
-        """Prepare answering a question twice."""
-        self.sides = self._make_sides((left, right), self)
+    def begin_sides(self, variants: Sequence[Variant]) -> SideBySide:
+        """Prepare answering a question several times."""
+        self.sides = self._make_sides(variants, self)
         self.sides.is_running_changed.connect(self.is_running_changed)
         return self.sides
 

@@ -1,6 +1,7 @@
-"""A question that is answered twice, side by side. Main thread."""
+"""A question that is answered several times, side by side. Main thread."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
@@ -15,13 +16,16 @@ from ui.records.conversations import Conversation, Variant
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
+from ui.tools.toolbox import Toolbox
 
-# Both answers are versions of one message from the beginning, so that none is lost if the program
+# The answers are versions of one message from the beginning, so that none is lost if the program
 # ends before one of them is chosen.
+
+MOST_SIDES = 4
 
 
 class Side(QObject):
-    """One of the two answers.
+    """One of the answers.
 
     Args:
         variant: The settings of the answer.
@@ -31,7 +35,7 @@ class Side(QObject):
     Attributes:
         variant: The settings of the answer.
         session: Requests the answer.
-        message: The answer, once it was requested.
+        message: The answer, once it was requested; after calls of tools, the last part of it.
     """
 
     def __init__(self, variant: Variant, session: ConversationSession, parent: QObject) -> None:
@@ -47,10 +51,10 @@ class Side(QObject):
 
 
 class SideBySide(QObject):
-    """Asks one question twice.
+    """Asks one question several times.
 
     Signals:
-        is_running_changed: An answer began, or both have ended; carries whether one is running.
+        is_running_changed: An answer began, or all have ended; carries whether one is running.
         side_ended: One of the answers has ended.
     """
 
@@ -64,7 +68,8 @@ class SideBySide(QObject):
         store: ConversationStore,
         traces: Traces,
         models: ModelsOnDemand,
-        variants: tuple[Variant, Variant],
+        toolbox: Toolbox,
+        variants: Sequence[Variant],
         parent: QObject,
     ) -> None:
         super().__init__(parent)
@@ -81,6 +86,7 @@ class SideBySide(QObject):
                     traces,
                     models,
                     self,
+                    toolbox,
                     saved_as=conversation,
                 ),
                 self,
@@ -89,6 +95,7 @@ class SideBySide(QObject):
         ]
         for side in self.sides:
             side.session.is_running_changed.connect(self._tell)
+            side.session.message_appended.connect(partial(self._follow, side))
 
     @property
     def is_running(self) -> bool:
@@ -97,23 +104,24 @@ class SideBySide(QObject):
 
     @property
     def runs(self) -> list[Run]:
-        """The runs of both answers, the left one first."""
+        """The runs of the answers, the left one first."""
         return [side.run for side in self.sides if side.run is not None]
 
     def ask(self, text: str, files: Sequence[Attachment] = ()) -> bool:
         """Ask a new question at the conversation's end; return whether it was asked."""
-        left, right = self.sides
+        left, *others = self.sides
         if left.session.send(text, files) is None:
             return False
         left.message = self._conversation.messages[-1]
         self.question = left.message.parent
         assert self.question is not None
-        right.session.answer(self.question)
-        right.message = self._conversation.messages[-1]
+        for side in others:
+            side.session.answer(self.question)
+            side.message = self._conversation.messages[-1]
         return True
 
     def ask_again(self, question: ConversationMessage) -> bool:
-        """Answer an existing question of the conversation again, twice."""
+        """Answer an existing question of the conversation again, once for each side."""
         self.question = question
         for side in self.sides:
             side.session.answer(question)
@@ -130,20 +138,25 @@ class SideBySide(QObject):
         return True
 
     def keep(self, side: Side) -> None:
-        """Continue the conversation with one of the answers; the other one stays as a version."""
+        """Continue the conversation with one of the answers; the others stay as versions."""
         if side.message is not None:
             changed = self._conversation.tree.show(side.message)
             self._store.save_messages(self._conversation, changed)
 
     def cancel(self, *, is_closing: bool = False) -> None:
-        """Stop both answers, because a person wants it or the program ends."""
+        """Stop all answers, because a person wants it or the program ends."""
         for side in self.sides:
             side.session.cancel(is_closing=is_closing)
 
     async def finish(self) -> None:
-        """Cancel both answers, and wait for their end."""
+        """Cancel all answers, and wait for their end."""
         for side in self.sides:
             await side.session.finish()
+
+    def _follow(self, side: Side, message: ConversationMessage) -> None:
+        """Note that the answer of a side goes on after calls of tools."""
+        if side.message is not None and message.parent is side.message:
+            side.message = message
 
     def _tell(self, is_running: bool) -> None:
         if not is_running:

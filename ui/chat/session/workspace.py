@@ -382,8 +382,8 @@ class Workspace(QObject):
         yield self.current.went_on, self.show_run
 
 
-class AskingTwice(QObject):
-    """Begins two answers in the open conversation, and keeps one of them.
+class AskingSides(QObject):
+    """Begins several answers in the open conversation, and keeps one of them.
 
     Args:
         workspace: What the window shows.
@@ -394,11 +394,13 @@ class AskingTwice(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def begin(self, variant: Variant, text: str, files: Sequence[Attachment] = ()) -> bool:
-        """Answer a question twice: with the conversation's own settings, and with a variant.
+    def begin(
+        self, variants: Sequence[Variant], text: str, files: Sequence[Attachment] = ()
+    ) -> bool:
+        """Answer a question with the conversation's own settings, and with others beside it.
 
         Args:
-            variant: The settings of the second answer.
+            variants: The settings of the other answers.
             text: The question; the last one is answered again if this is empty.
             files: The files of the question.
 
@@ -410,7 +412,7 @@ class AskingTwice(QObject):
         is_new = bool(text.strip() or files)
         if current.is_busy or not (is_new or asked) or not workspace.answering.settle():
             return False
-        sides = current.begin_sides(Variant.of(current.conversation), variant)
+        sides = current.begin_sides((Variant.of(current.conversation), *variants))
         if not (sides.ask(text, files) if is_new else sides.ask_again(asked[-1])):
             current.end_sides(None)
             return False
@@ -424,7 +426,7 @@ class AskingTwice(QObject):
         return True
 
     def keep(self, side: Side | None) -> None:
-        """Continue with one of two answers, its model, settings and stops; None keeps both."""
+        """Continue with one of the answers, its model, settings and stops; None keeps all."""
         workspace, current = self._workspace, self._workspace.current
         sides = current.sides
         if sides is None or sides.is_running:
@@ -439,6 +441,6 @@ class AskingTwice(QObject):
         workspace.conversations.repaint(current.conversation)
 
     def _show_again(self, run: Run) -> None:
-        """Update the shown run, if it is the run of one of the two answers."""
+        """Update the shown run, if it is the run of one of the answers."""
         if run is self._workspace.current.shown_run:
             self._workspace.run_shown.emit(run)

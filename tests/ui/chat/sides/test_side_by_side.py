@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from PySide6.QtWidgets import QBoxLayout
 
 from engine.scheduling.service import Engine
+from tests.support.kept import preferences_state
+from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.columns.sides import SideColumn, SidesSheet
 from ui.kit.theme import Theme
+from ui.preferences.preferences import Preferences, ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
@@ -47,7 +49,7 @@ async def ended(window: MainWindow) -> None:
 async def ask(window: MainWindow, stops: str = "6", question: str = COUNT) -> None:
     window.chat.composer.set_text(question)
     sheet = sheet_of(window)
-    sheet.stops.setPlainText(stops)
+    sheet.forms[0].stops.setPlainText(stops)
     sheet.buttons.accepted.emit()
     await ended(window)
 
@@ -62,7 +64,7 @@ async def test_a_question_is_answered_by_two_stop_lists_with_verdicts_and_marks_
     assert "Stopped by" not in left.view.reason.text()
     assert 'Stopped by "6"' in right.view.reason.text()
     assert window.chat.composer.text == ""
-    assert "stops at" in right.detail.text()
+    assert "Stops at" in right.detail.text()
     assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
     assert right.view.text_view.found_texts == []
     assert window.chat.sides.words.text() == "The answers differ in 1 place, which is marked."
@@ -162,7 +164,7 @@ async def test_the_last_question_is_answered_again_where_nothing_is_written(
 async def test_a_changed_setting_affects_only_the_second_answer(window: MainWindow) -> None:
     window.chat.composer.set_text(COUNT)
     sheet = sheet_of(window)
-    sheet.max_tokens.setValue(3)
+    sheet.forms[0].max_tokens.setValue(3)
     sheet.buttons.accepted.emit()
     await ended(window)
     left, right = columns(window)
@@ -171,7 +173,7 @@ async def test_a_changed_setting_affects_only_the_second_answer(window: MainWind
     assert (left.side.run.max_tokens, right.side.run.max_tokens) == (None, 3)
     assert right.side.run.finished is not None
     assert right.side.run.finished.stop.kind == "max_tokens"
-    assert right.detail.text() == "at most 3 tokens"
+    assert right.detail.text() == "At most 3 tokens"
     assert window.workspace.current.conversation.settings.max_tokens is None
 
 
@@ -180,7 +182,7 @@ async def test_the_sheet_needs_a_question_and_reports_an_invalid_stop(window: Ma
     assert window.twice.sheet is None
     window.chat.composer.set_text(COUNT)
     sheet = sheet_of(window)
-    sheet.stops.setPlainText("\\q")
+    sheet.forms[0].stops.setPlainText("\\q")
     sheet.buttons.accepted.emit()
     assert sheet.isVisible()
     assert "\\q" in sheet.problem.text()
@@ -213,18 +215,29 @@ async def test_another_conversation_may_be_shown_meanwhile(window: MainWindow) -
     assert all(run.state is RunState.FINISHED for run in first.sides.runs)
 
 
-async def test_the_columns_stand_below_one_another_where_the_window_is_narrow(
+async def test_columns_that_would_be_too_narrow_stand_below_one_another(
     window: MainWindow,
 ) -> None:
     page = window.chat.sides
-    window.resize(1280, 820)
-    await ask(window)
-    left, right = columns(window)
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.more.click()
+    sheet.more.click()
+    assert not sheet.more.isVisible()
+    sheet.buttons.accepted.emit()
+    await ended(window)
+
+    def places() -> list[tuple[int, int]]:
+        grid = page._grid
+        found = [grid.getItemPosition(grid.indexOf(answer)) for answer in columns(window)]
+        return [(row, column) for row, column, *_ in found]
+
+    page.resize(1400, 700)
+    assert places() == [(0, 0), (0, 1), (0, 2), (0, 3)]
     page.resize(1000, 700)
-    assert page._row.direction() == QBoxLayout.Direction.LeftToRight
+    assert places() == [(0, 0), (0, 1), (1, 0), (1, 1)]
     page.resize(500, 700)
-    assert page._row.direction() == QBoxLayout.Direction.TopToBottom
-    del left, right
+    assert places() == [(0, 0), (1, 0), (2, 0), (3, 0)]
 
 
 async def test_a_system_prompt_of_the_second_answer_is_not_the_conversations(
@@ -234,25 +247,97 @@ async def test_a_system_prompt_of_the_second_answer_is_not_the_conversations(
     window.workspace.settings.change(replace(settings, system_prompt="Be short."))
     window.chat.composer.set_text(COUNT)
     sheet = sheet_of(window)
-    sheet.system_prompt.setPlainText("Be long.")
+    sheet.forms[0].system_prompt.setPlainText("Be long.")
     sheet.buttons.accepted.emit()
     await ended(window)
     assert window.workspace.current.conversation.settings.system_prompt == "Be short."
-    assert columns(window)[1].detail.text() == "another system prompt"
+    assert columns(window)[1].detail.text() == "Another system prompt"
     columns(window)[1].keep.click()
     assert window.workspace.current.conversation.settings.system_prompt == "Be long."
 
 
-async def test_the_sheet_says_that_neither_answer_can_call_the_conversations_tools(
+async def test_a_question_is_answered_four_times_and_each_answer_has_its_own_stop(
     window: MainWindow,
 ) -> None:
-    window.chat.composer.set_text(COUNT)
-    plain = sheet_of(window)
-    assert not plain.no_tools.isVisible()
-    plain.reject()
-    await eventually(lambda: window.twice.sheet is None)
-    window.workspace.settings.change_tools(ToolsInUse(("sums",)))
+    window.chat.composer.set_text("Output the whole alphabet from A to Z, then stop")
     sheet = sheet_of(window)
-    assert sheet.no_tools.isVisible()
-    assert sheet.no_tools.text().startswith("Tools are not used here")
-    sheet.reject()
+    assert not sheet.fewer.isVisible()
+    for stop in ("E", "J"):
+        sheet.forms[-1].stops.setPlainText(stop)
+        sheet.more.click()
+    sheet.buttons.accepted.emit()
+    answers = columns(window)
+    assert [answer.stop.accessibleName() for answer in answers] == [
+        f"Stop answer {number}" for number in (1, 2, 3, 4)
+    ]
+    assert not any(answer.stop.isHidden() for answer in answers)
+    last = answers[-1]
+    last.stop.click()
+    await eventually(lambda: not last.side.session.is_running)
+    assert last.stop.isHidden()
+    assert last.side.run is not None
+    assert last.side.run.finished is not None
+    assert last.side.run.finished.stop.kind == "cancelled"
+    await ended(window)
+    reasons = [answer.view.reason.text() for answer in answers]
+    assert 'Stopped by "E"' in reasons[1]
+    assert 'Stopped by "J"' in reasons[2]
+    assert {answer.title.text() for answer in answers} == {window.workspace.answering.name}
+    assert window.chat.sides.words.text() == (
+        "Marked is where the answers differ from the first one."
+    )
+    assert window.chat.sides.leave.text() == "Keep All as Versions"
+    answers[2].keep.click()
+    conversation = window.workspace.current.conversation
+    assert len(conversation.tree.versions(conversation.messages[-1])) == 4
+    assert conversation.enabled_stops() == ("J",)
+
+
+async def test_an_answer_can_be_taken_out_of_the_sheet_again(window: MainWindow) -> None:
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.forms[0].stops.setPlainText("4")
+    sheet.more.click()
+    sheet.forms[1].stops.setPlainText("5")
+    sheet.tabs.setCurrentIndex(0)
+    sheet.fewer.click()
+    assert [sheet.tabs.tabText(place) for place in range(sheet.tabs.count())] == ["Answer 2"]
+    sheet.buttons.accepted.emit()
+    await ended(window)
+    assert [answer.shown_text.split()[-1] for answer in columns(window)] == ["10", "4"]
+
+
+async def test_answers_side_by_side_call_the_tools_of_the_conversation(
+    theme: Theme, engine: Engine
+) -> None:
+    class Weather(DictatedHost):
+        """Has the one tool that the demo model can call."""
+
+        def __init__(self) -> None:
+            tool = replace(
+                ADD, name="get_weather", title="get_weather", parameters=_WEATHER, fingerprint="w"
+            )
+            super().__init__(replace(SUMS, tools=(tool,)))
+            self.text = "It is 18 degrees and sunny."
+
+    host = Weather()
+    preferences = preferences_state(
+        Preferences(tools=ToolPreferences(allowed=(("sums", "get_weather", "w"),)))
+    )
+    made = main_window(engine, theme, tool_host=host, preferences=preferences)
+    async with opened(made, quits=True, is_ready=True) as window:
+        window.workspace.settings.change_tools(ToolsInUse(("sums",)))
+        window.chat.composer.set_text("What is the weather in Paris?")
+        sheet_of(window).buttons.accepted.emit()
+        await ended(window)
+        assert len(host.calls) == 2
+        for answer in columns(window):
+            assert len(answer.views) == 2
+            assert len(answer.views[0].calls.cards) == 1
+            assert answer.shown_text
+        columns(window)[1].keep.click()
+        messages = window.workspace.current.conversation.messages
+        assert [one.role for one in messages] == ["user", "assistant", "assistant"]
+
+
+_WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

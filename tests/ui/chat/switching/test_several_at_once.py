@@ -88,9 +88,9 @@ async def test_two_models_answer_side_by_side(
         window.twice.ask()
         sheet = window.twice.sheet
         assert sheet is not None
-        names = [sheet.model.itemText(n) for n in range(sheet.model.count())]
+        names = [sheet.forms[0].model.itemText(n) for n in range(sheet.forms[0].model.count())]
         assert names == ["alpha", "beta"]
-        sheet.model.setCurrentIndex(1)
+        sheet.forms[0].model.setCurrentIndex(1)
         sheet.buttons.accepted.emit()
         sides = several.workspace.current.sides
         assert sides is not None
@@ -100,7 +100,7 @@ async def test_two_models_answer_side_by_side(
             ("beta", "1, 2, 3, 4, 5"),
         ]
         left, right = window.chat.sides.columns
-        assert (left.detail.text(), right.detail.text()) == ("alpha", "beta")
+        assert (left.title.text(), right.title.text()) == ("alpha", "beta")
         right.keep.click()
         assert several.answering.name == "beta"
         assert several.answering.stage == "ready"

@@ -140,7 +140,7 @@ async def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_agai
         window.twice.ask()
         sheet = window.twice.sheet
         assert sheet is not None
-        sheet.model.setCurrentIndex(1)
+        sheet.forms[0].model.setCurrentIndex(1)
         hanging.held.add("beta")
         sheet.buttons.accepted.emit()
         await eventually(lambda: not several.workspace.current.is_running)
