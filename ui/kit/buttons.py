@@ -11,7 +11,7 @@ from PySide6.QtCore import (
     Qt,
     QTimer,
 )
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
@@ -42,31 +42,42 @@ _SWITCH = 38, 22
 IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
 
 
+def with_keys(says: str, keys: str) -> str:
+    """Return a tool tip with a shortcut as this system writes it; without keys, the words alone."""
+    native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
+    return f"{says} ({native})" if native else says
+
+
 class IconButton(QToolButton):
-    """A small button with an icon; its tool tip is also its accessible name.
+    """A small button with an icon; its tool tip is its accessible name, and the keys that do it.
 
     Args:
         name: The name of the icon.
         says: What it does, in a few words.
         color: The icon's color in the theme.
         size: The icon's size in pixels.
+        keys: The shortcut that does the same; empty for none.
     """
 
-    def __init__(self, name: str, says: str, color: IconColor = "muted", size: int = 18) -> None:
+    def __init__(
+        self,
+        name: str,
+        says: str,
+        color: IconColor = "muted",
+        size: int = 18,
+        keys: str = "",
+    ) -> None:
         super().__init__()
-        self._name = name
         self._color = color
         self._size = size
-        self.setAccessibleName(says)
-        self.setToolTip(says)
         current_theme().changed.connect(self._tint)
-        self._tint()
+        self.show_icon(name, says, keys)
 
-    def show_icon(self, name: str, says: str) -> None:
+    def show_icon(self, name: str, says: str, keys: str = "") -> None:
         """Show another icon with another name."""
         self._name = name
         self.setAccessibleName(says)
-        self.setToolTip(says)
+        self.setToolTip(with_keys(says, keys))
         self._tint()
 
     def _tint(self) -> None:

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLineEdit,
     QPlainTextEdit,
+    QTextBrowser,
     QWidget,
 )
 
@@ -26,13 +27,15 @@ from ui.kit.theme import current_theme
 # Qt's own order is the order in which widgets were created: widgets that a conversation adds
 # later would come after all others. Here the order is computed when a key is pressed.
 
-# The widgets inside these belong to them, not to the window.
+# The widgets inside these belong to them, not to the window: also the buttons and bars in a text,
+# whose caret reaches what they do, as does the menu of its message.
 _WHOLE = (
     QAbstractItemView,
     QAbstractSpinBox,
     QComboBox,
     QLineEdit,
     QPlainTextEdit,
+    QTextBrowser,
 )
 
 
@@ -113,6 +116,19 @@ def _as_read(widgets: list[QWidget]) -> list[QWidget]:
             lines.append((area, [(area.left(), widget)]))
     lines.sort(key=lambda one: one[0].top())
     return [widget for _, members in lines for _, widget in sorted(members, key=lambda m: m[0])]
+
+
+def lay_out_hidden(top: QWidget) -> None:
+    """Give a hidden widget and all inside it their fonts, so that it knows the room it needs."""
+    widgets = [top, *top.findChildren(QWidget)]
+    for widget in widgets:
+        widget.ensurePolished()
+    for widget in reversed(widgets):  # what is inside comes first
+        widget.updateGeometry()
+        layout = widget.layout()
+        if layout is not None:
+            layout.invalidate()
+            layout.activate()
 
 
 def bring_forward(window: QWidget) -> None:

@@ -32,7 +32,7 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
 from ui.kit.theme import current_theme
-from ui.kit.windows import bring_forward, move_focus
+from ui.kit.windows import bring_forward, lay_out_hidden, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ListOrder
@@ -47,9 +47,10 @@ from ui.window.main_menus import AnsweringTwice, ChoosingModel, MainMenus
 from ui.window.other_windows import OtherWindows
 
 # A column that a person opened is wanted until that person closes it. It is shown while there is
-# room for it beside a readable chat; the column that was opened last comes first. If a person
-# opens a column for which there is no room, the window grows as far as the screen allows. If that
-# is not enough, the chat becomes narrower, until the size of the window changes.
+# room for it beside a readable chat; the conversations come before the stop panel. A column that a
+# person opens is shown first of all, until the size of the window or of the text changes: if there
+# is no room for it, the window grows as far as the screen allows, and then the chat becomes
+# narrower.
 
 _READABLE_CHARACTERS = 45
 _SAMPLE = "The quick brown fox jumps over the lazy dog and goes on to the next line. "
@@ -74,16 +75,17 @@ class SideColumns(QObject):
         super().__init__(window)
         theme = current_theme()
         self._window, self._sidebar, self._chat, self._panel = window, sidebar, chat, panel
-        # The side columns; the first of them gets room first.
-        self._order: list[QWidget] = [panel, sidebar]
-        self._wanted = {dock for dock in self._order if not dock.isHidden()}
+        self._order: tuple[QWidget, ...] = (sidebar, panel)
+        self._wanted = {column for column in self._order if not column.isHidden()}
         self._asked_for: QWidget | None = None
         self._is_fitting = False
         self._is_due = False
         self._theme = theme
         self._width_before_growing = 0
-        for one in self._order:
-            one.installEventFilter(self)
+        # What a column needed when it was last shown, or laid out while hidden, with this text.
+        self._measured: dict[QWidget, int] = {}
+        for column in self._order:
+            column.installEventFilter(self)
         theme.changed.connect(self._fit_again)
         panel.topLevelChanged.connect(self.fit_soon)
 
@@ -100,7 +102,6 @@ class SideColumns(QObject):
                 self._wanted.add(watched)
                 self._asked_for = watched if self._window.isVisible() else None
                 self._width_before_growing = 0
-                self._order.sort(key=lambda one: one is not watched)
                 self.fit_soon()
             elif event.type() == QEvent.Type.HideToParent:
                 self._wanted.discard(watched)
@@ -113,9 +114,13 @@ class SideColumns(QObject):
             return
         # A window manager may undo the growth of a window; the opened column stays nevertheless.
         if self._window.width() != self._width_before_growing:
-            self._asked_for = None
-            self._width_before_growing = 0
+            self.forget_opened()
         self.fit()
+
+    def forget_opened(self) -> None:
+        """Let the column that was opened last have room only in its turn."""
+        self._asked_for = None
+        self._width_before_growing = 0
 
     def fit_soon(self) -> None:
         """Fit the columns once the present event has been handled."""
@@ -131,24 +136,25 @@ class SideColumns(QObject):
         readable = readable_px(self._chat.fontMetrics())
         room = self._window.width() - readable
         shown: list[QWidget] = []
-        for one in self._order:
-            if one not in self._wanted:
+        for column in sorted(self._order, key=lambda column: column is not self._asked_for):
+            if column not in self._wanted:
                 continue
-            needed = self._needed_px(one)
-            if needed <= room or one is self._asked_for:
-                shown.append(one)
+            needed = self.needed_px(column)
+            if needed <= room or column is self._asked_for:
+                shown.append(column)
                 room -= needed
         self._is_fitting = True
         if room < 0:
             room += self._grow(-room)
         self._chat.setMinimumWidth(max(_NARROWEST_PX, readable + min(0, room)))
         self._window.setMinimumWidth(readable)
-        for one in self._order:
-            if one.isHidden() == (one in shown):
-                one.setVisible(one in shown)
+        for column in self._order:
+            if column.isHidden() == (column in shown):
+                column.setVisible(column in shown)
         self._is_fitting = False
 
     def _fit_again(self) -> None:
+        self._measured.clear()
         if self._is_due:
             self.fit()
 
@@ -171,10 +177,17 @@ class SideColumns(QObject):
             window.move(max(screen.left(), frame.left() - beyond_px), frame.top())
         return grown_px
 
-    def _needed_px(self, column: QWidget) -> int:
+    def needed_px(self, column: QWidget) -> int:
+        """Return the width that a column needs, whether it is shown or not."""
         if column is self._panel and self._panel.isFloating():
             return 0
-        return max(column.minimumSizeHint().width(), column.minimumWidth()) + _LINE_PX
+        if column.isHidden():
+            if column in self._measured:
+                return self._measured[column]
+            lay_out_hidden(column)
+        needed = max(column.minimumSizeHint().width(), column.minimumWidth()) + _LINE_PX
+        self._measured[column] = needed
+        return needed
 
 
 _SEPARATOR = b"\0fullstop\0"
@@ -213,8 +226,8 @@ class WindowLayout:
             self._splitter.restoreState(parts[2])
             wanted = bytes(parts[3].data()).split()
             self._sidebar.setVisible(b"sidebar" in wanted)
-            # A panel without room is still wanted; earlier versions saved only its own state.
-            self._panel.setVisible(b"panel" in wanted or not self._panel.isHidden())
+            # A panel without room is still wanted.
+            self._panel.setVisible(b"panel" in wanted)
             # This comes last, because only now can the window become as narrow as it was.
             self._window.restoreGeometry(parts[0])
 
@@ -249,6 +262,7 @@ class AppliedPreferences(QObject):
             theme.set_text_size(now.text_percent)
             width = theme.gap(WIDTH_PX)
             self._window.resizeDocks([self._panel], [width], Qt.Orientation.Horizontal)
+            self._columns.forget_opened()
             self._columns.fit_soon()
         self._workspace.conversations.sort_by(ListOrder(now.list_order))
         self._workspace.conversations.new_settings = now.new_conversation.settings()
@@ -526,6 +540,7 @@ class MainWindow(QMainWindow):
         self.setStatusBar(TransferBar(self.workspace.files.transfers))
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
         self.resizeDocks([self.stop_panel], [WIDTH_PX], Qt.Orientation.Horizontal)
+        self.stop_panel.hide()  # the line below an answer opens it
 
     def _connect_signals(self) -> None:
         workspace = self.workspace

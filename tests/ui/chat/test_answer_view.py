@@ -4,9 +4,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QLineEdit, QToolButton
+from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.chat import ToolCall
@@ -22,6 +24,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.tool_cards import GrowingCard, pretty
 from ui.kit.flow_text import FlowText
 from ui.kit.theme import Theme
+from ui.kit.windows import in_reading_order
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
 
@@ -136,6 +139,68 @@ def test_an_imported_answer_names_the_model_of_its_file(theme: Theme, qapp: QApp
     told = Run(state=RunState.UNRECORDED, text="Hi", model_id="gpt-4o", is_imported=True)
     ended = finished_run(model_id="qwen-7b", is_imported=True)
     own = finished_run(model_id="scripted")
-    assert shown(theme, told).reason.text().startswith("gpt-4o · ")
+    assert shown(theme, told).reason.text() == "gpt-4o"
     assert shown(theme, ended).reason.text().startswith("qwen-7b · ")
-    assert "scripted" not in shown(theme, own).reason.text()
+    assert shown(theme, own).reason.text().startswith("scripted · ")
+
+
+def test_an_imported_answer_without_a_reason_shows_none(theme: Theme, qapp: QApplication) -> None:
+    told = Run(state=RunState.UNRECORDED, text="Hi", model_id="gpt-4o", is_imported=True)
+    nameless = Run(state=RunState.UNRECORDED, text="Hi", is_imported=True)
+    view = shown(theme, told)
+    assert view.reason.isVisible()
+    assert not view.reason.isEnabled()
+    assert "stopped" not in view.reason.accessibleName()
+    assert shown(theme, nameless).reason.isHidden()
+
+
+def test_figures_are_shown_while_the_keyboard_is_in_the_answer(theme: Theme, qtbot: QtBot) -> None:
+    view = shown(theme, finished_run(model_id="org/scripted"))
+    field = QLineEdit()
+    for widget in (view, field):
+        qtbot.addWidget(widget)
+    field.show()
+    field.activateWindow()
+    field.setFocus()
+    qtbot.waitUntil(field.hasFocus)
+    view.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)  # where the pointer is at first
+    assert not view.reason.shows_figures
+    view.activateWindow()
+    view.reason.setFocus()
+    qtbot.waitUntil(view.reason.hasFocus)
+    assert view.reason.shows_figures
+    assert view.reason.text().startswith("scripted · ")
+
+
+def test_an_answer_is_named_by_its_model_and_its_first_words(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, finished_run(text="One two\nthree", model_id="org/scripted"))
+    assert view.text_view.accessibleName() == "Answer of scripted: One two three"
+
+
+def test_an_answer_has_at_most_three_stops_of_tab_and_keys_reach_its_buttons(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    text = "One\n\n```py\nx = 1\n```\n"
+    run = finished_run(text=text, thinking="Hm.", model_id="scripted", tool_calls=[])
+    view = shown(theme, run)
+    qtbot.addWidget(view)
+    view.action_row.show_versions(2, 3)
+    view.activateWindow()
+    stops = in_reading_order(view)
+    assert [type(one).__name__ for one in stops] == ["QPushButton", "MarkdownView", "ReasonLine"]
+    assert stops[-1] is view.reason
+    view.reason.setFocus()
+    qtbot.waitUntil(view.reason.hasFocus)
+    seen = []
+    for _ in range(20):
+        QTest.keyClick(QApplication.focusWidget(), Qt.Key.Key_Right)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        assert in_reading_order(view)[-1] is focused
+        seen.append(focused.accessibleName())
+        if focused is view.reason:
+            break
+    assert seen[0] == "Copy this answer as Markdown"
+    assert {"Regenerate", "Earlier version", "Later version"} < set(seen)

@@ -35,6 +35,7 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     theme: Theme, scripted: ScriptedEngine
 ) -> None:
     window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.stop_panel.show()
     window.show()
     button(window, "Add a Token ID").click()
     [dialog] = window.findChildren(QInputDialog)
@@ -57,6 +58,7 @@ async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     theme: Theme, scripted: ScriptedEngine, what: str
 ) -> None:
     window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.stop_panel.show()
     window.show()
     workspace, editor = window.workspace, window.stop_panel.editor
     workspace.current.stops.add("END")
@@ -87,6 +89,7 @@ async def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for
     theme: Theme, scripted: ScriptedEngine
 ) -> None:
     window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.stop_panel.show()
     window.show()
     settings = window.workspace.current.conversation.settings
     window.workspace.settings.change(replace(settings, stop_token_ids=(10**6, 5)))

@@ -43,7 +43,8 @@ def test_no_frame_cuts_the_verdict_off_while_text_grows(
 ) -> None:
     async def steps() -> None:
         window = main_window(scripted, theme)  # type: ignore[arg-type]
-        window.resize(1280, 820)
+        window.stop_panel.show()
+        window.resize(1600, 820)
         async with shown(window, quits=True):
             window.workspace.take_in(conversation())
             verdict = window.stop_panel.verdict
@@ -125,6 +126,7 @@ def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_model_is_
     async def steps() -> None:
         scripted.model = None
         window = main_window(scripted, theme)  # type: ignore[arg-type]
+        window.stop_panel.show()
         window.preferences.change(text_percent=percent)
         seven = conversation()
         seven.model = ChosenModel(MODEL.id, MODEL.path)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from ui.chat.composer.composer import Composer
-from ui.chat.messages.answer_view import ReasonLine
+from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.context_meter import Count
 from ui.kit.buttons import CheckBox, ChipButton, IconBadge, IconButton, ToggleSwitch
@@ -34,7 +34,7 @@ WIDTH, HEIGHT = 1280, 900
 def controls(theme: Theme) -> dict[str, QWidget]:
     pill, reason = StatusPill("State"), ReasonLine()
     pill.show_state("Ready", "check", Tone.DONE)
-    reason.show_reason(["12 tokens"], "Stopped", "check", Tone.DONE)
+    reason.show_reason("", "Stopped", ["12 tokens"], "check", Tone.DONE)
     return {
         "icon button": IconButton("plus", "Add"),
         "chip": ChipButton("sliders", "Settings"),

@@ -62,6 +62,7 @@ async def test_no_field_has_the_button_of_qt(window: MainWindow) -> None:
 
 
 async def test_rows_end_inside_the_round_corners_of_their_table(window: MainWindow) -> None:
+    window.stop_panel.show()
     window.workspace.current.stops.ensure("6")
     tables = [window.stop_panel.editor.table]
     for table in tables:

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLineEdit,
     QPlainTextEdit,
+    QTextBrowser,
     QTextEdit,
     QWidget,
 )
@@ -56,6 +57,7 @@ def window(
         store, loop = MemoryConversationStore(), asyncio.get_running_loop()
         window = server_window(engine, theme, store, preferences_state(), loop)
         window.workspace.traces.level = TraceLevel.FULL
+        window.stop_panel.show()
         window.resize(1280, 900)
         return window
 
@@ -143,7 +145,14 @@ def unreached(seen: list[QWidget], top: QWidget) -> list[str]:
         and one not in seen
         and one.focusPolicy() & Qt.FocusPolicy.TabFocus
         and not isinstance(one.parentWidget(), QAbstractSpinBox | QComboBox | QLineEdit)
+        and not is_in_text(one)
     ]
+
+
+def is_in_text(widget: QWidget) -> bool:
+    """Whether it belongs to a text, whose caret and menu do the same."""
+    viewport = widget.parentWidget()
+    return viewport is not None and isinstance(viewport.parentWidget(), QTextBrowser)
 
 
 def type_name(widget: QWidget | None) -> str:

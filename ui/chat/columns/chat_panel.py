@@ -62,9 +62,9 @@ class ChatHeader(QFrame):
         theme.follow(self, lambda: self.setFixedHeight(theme.gap(HEAD_PX)))
         self.title = ElidedLabel()
         rescale(self.title, 1.08, QFont.Weight.DemiBold)
-        self.sidebar = IconButton("sidebar", "Show or hide the conversations (Ctrl+B)")
+        self.sidebar = IconButton("sidebar", "Show or hide the conversations", keys="Ctrl+B")
         self.badge = ModelBadge(model)
-        self.stop_panel = IconButton("panel", "Show or hide the stop panel (Ctrl+I)")
+        self.stop_panel = IconButton("panel", "Show or hide the stop panel", keys="Ctrl+I")
         row(
             self.sidebar,
             (self.title, 1),
@@ -518,8 +518,6 @@ class ChatPanel(QWidget):
         self.model_problem.tell(problem)
 
     def _try(self, suggestion: Suggestion) -> None:
-        if suggestion.stop:
-            self.stops_wanted.emit()
         self._set_thinking(suggestion.is_thinking)
         # An existing draft stays in the composer, and the stop is not added to the list.
         if self._workspace.send(suggestion.question, change=StopChange(extra=suggestion.stop)):

@@ -128,7 +128,7 @@ class ModelBadge(QWidget):
         self.name = ElidedButton()
         self.name.setProperty("kind", "fold")
         self.name.clicked.connect(self.switch_wanted)
-        self._open = IconButton("chevron-down", "Switch models (Ctrl+K)", size=14)
+        self._open = IconButton("chevron-down", "Switch models", size=14, keys="Ctrl+K")
         self._open.clicked.connect(self.switch_wanted)
         self.cancel = IconButton("close", "Cancel loading", size=14)
         self.cancel.clicked.connect(model.loaded.cancel_load)

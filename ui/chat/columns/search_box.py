@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 from ui.chat.columns.sidebar_rows import when_words
 from ui.chat.storage.conversation_list import ConversationList
 from ui.chat.storage.search import FoundConversation, MoreHits, Search, role_words, since_days
+from ui.kit.buttons import with_keys
 from ui.kit.fields import add_clear_button, add_leading_icon, is_typed_text
 from ui.kit.icons import draw_row_ground
 from ui.kit.labels import ElidedButton, label
@@ -42,7 +43,7 @@ class SearchField(QLineEdit):
         super().__init__()
         self.setPlaceholderText("Search conversations")
         self.setAccessibleName("Search conversations")
-        self.setToolTip("Search conversations (Ctrl+Alt+F)")
+        self.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
         add_leading_icon(self, "search")
         add_clear_button(self, "Clear the search")
         self.textChanged.connect(search.look_for)

@@ -559,7 +559,7 @@ class Sidebar(QFrame):
         self.results = SearchResults(workspace.search, workspace.conversations)
         self.undo_bar = UndoBar()
         self.server = ServerCard(workspace.server)
-        new = IconButton("plus", "New conversation (Ctrl+N)", color="text", size=20)
+        new = IconButton("plus", "New conversation", "text", 20, keys="Ctrl+N")
         new.clicked.connect(lambda: workspace.new_conversation())
         new.clicked.connect(self.writing_wanted)
         head = row(

@@ -71,11 +71,16 @@ class StopPanel(QDockWidget):
         if self.isFloating():
             self.activateWindow()
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Show how far the run has come, which is not followed while the panel is hidden."""
+        super().showEvent(event)
+        self.verdict.follow()
+
     def _build_title(self) -> QWidget:
         bar = _TitleBar()
         bar.setObjectName("dock_title")
         detach = IconButton("detach", "Detach or attach the stop panel")
-        close = IconButton("close", "Close the stop panel (Ctrl+I)")
+        close = IconButton("close", "Close the stop panel", keys="Ctrl+I")
         detach.clicked.connect(lambda: self.setFloating(not self.isFloating()))
         close.clicked.connect(self.close)
         row(

@@ -15,7 +15,7 @@ from engine import counted
 from ui.chat.composer.attachments import AttachmentRow
 from ui.chat.session.context_meter import Count
 from ui.kit import icons
-from ui.kit.buttons import ChipButton, IconButton
+from ui.kit.buttons import ChipButton, IconButton, with_keys
 from ui.kit.fields import GrowingInput
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
@@ -212,7 +212,7 @@ _LEFT_PX, _RIGHT_PX = 15, 10
 _SEND_PX, _SEND_ICON_PX = 32, 19
 _SIDES_PX = _LEFT_PX + _RIGHT_PX
 _NEARLY_FULL = 0.8
-_SETTINGS_HINT = "System prompt, temperature and length (Ctrl+Shift+S)"
+_SETTINGS_HINT = "System prompt, temperature and length"
 _NO_STOPS = "No Stops"
 _READING = "A file is still being read."
 
@@ -257,9 +257,9 @@ class Composer(QFrame):
         self.tools = ChipButton("tool", "Tools")
         self.tools.hide()
         self.settings = ChipButton("sliders", "Settings")
-        self.settings.setToolTip(_SETTINGS_HINT)
+        self.settings.setToolTip(with_keys(_SETTINGS_HINT, "Ctrl+Shift+S"))
         self._chips = (self.stops, self.thinking, self.tools, self.settings)
-        self.attach = IconButton("attach", "Attach files: text, PDF or Word (Ctrl+Shift+O)")
+        self.attach = IconButton("attach", "Attach files: text, PDF or Word", keys="Ctrl+Shift+O")
         self.attachments = AttachmentRow()
         self.meter = label("", "faint", 0.9)
         self.action = QToolButton()
@@ -382,14 +382,14 @@ class Composer(QFrame):
         """Offer tools, and show which are in use."""
         self.tools.setVisible(True)
         self.tools.say(words, says)
-        self.tools.setToolTip(f"{says} (Ctrl+T)")
+        self.tools.setToolTip(with_keys(says, "Ctrl+T"))
         self._fit()
 
     def show_settings(self, words: str) -> None:
         """Name the settings that differ from the defaults; empty if none does."""
         marked = "Settings ●" if words else "Settings"
         self.settings.say(marked, f"Conversation settings: {words or 'the defaults'}")
-        self.settings.setToolTip(words or _SETTINGS_HINT)
+        self.settings.setToolTip(with_keys(words or _SETTINGS_HINT, "Ctrl+Shift+S"))
 
     def _lay_out(self) -> None:
         line = self._row
@@ -481,11 +481,11 @@ class Composer(QFrame):
         why_not = _READING if self.attachments.is_reading else self.full_because
         can_send = self._is_ready and self._is_written and not why_not
         self.action.setEnabled(self._is_running or can_send)
-        says = "Stop the answer (Esc)" if self._is_running else "Send (Enter)"
+        says, keys = ("Stop the answer", "Esc") if self._is_running else ("Send", "Enter")
         if why_not and not self._is_running:
-            says = f"You cannot send now. {why_not}"
+            says, keys = f"You cannot send now. {why_not}", ""
         self.action.setAccessibleName(says)
-        self.action.setToolTip(says)
+        self.action.setToolTip(with_keys(says, keys))
         colors = theme.colors
         color = colors.on_accent if self.action.isEnabled() else colors.faint
         side, size = theme.px(_SEND_PX), theme.px(_SEND_ICON_PX)

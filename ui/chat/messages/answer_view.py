@@ -1,38 +1,29 @@
 """An answer: reasoning, text, calls, why it ended, and what can be done with it. Main thread."""
 
-from collections.abc import Sequence
 from functools import cached_property
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
-    QFocusEvent,
-    QFont,
-    QPainter,
-    QPaintEvent,
-    QPen,
     QTextCharFormat,
     QTextCursor,
 )
 from PySide6.QtWidgets import (
-    QAbstractButton,
-    QApplication,
     QButtonGroup,
     QHBoxLayout,
     QLabel,
     QProgressBar,
     QPushButton,
-    QSizePolicy,
     QWidget,
 )
 
 from engine import StopKind, figures, quoted, seconds, visible
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
+from ui.chat.messages.message_foot import MessageActions, ReasonLine, below
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit import icons
-from ui.kit.buttons import IconButton
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, rescale
 from ui.kit.layouts import column, row
@@ -116,90 +107,6 @@ class RawText(FlowText):
         cursor.insertText(visible(text).replace("⏎", "⏎\u2028"), form)
 
 
-_GAP = 8
-_PAD = 9
-_ICON = 15
-
-
-class ReasonLine(QAbstractButton):
-    """A button that shows the run in the stop panel."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._figures = ""
-        self._word = ""
-        self._icon = "check"
-        self._tone = Tone.QUIET
-        font = QFont(self.font())
-        font.setPointSizeF(font.pointSizeF() * 0.92)
-        self.setFont(font)
-        self.setCheckable(True)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.setMinimumWidth(40)
-        current_theme().changed.connect(self._fit)
-
-    def show_reason(self, figures: Sequence[str], word: str, icon: str, tone: Tone) -> None:
-        self._figures = " · ".join(figures)
-        self._word, self._icon, self._tone = word, icon, tone
-        spoken = " · ".join([*figures, word])
-        self.setText(spoken)
-        self.setAccessibleName(f"{spoken}. Show why it stopped")
-        self.setToolTip("Show why it stopped")
-        self.updateGeometry()
-        self.update()
-
-    def _fit(self) -> None:
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        metrics = self.fontMetrics()
-        return QSize(
-            metrics.horizontalAdvance(self._figures) + _GAP + self._pill_width(self._word),
-            metrics.height() + current_theme().gap(10),
-        )
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        theme = current_theme()
-        colors = theme.colors
-        color, soft = colors.tone(self._tone)
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        metrics = self.fontMetrics()
-        size, pad = theme.px(_ICON), theme.gap(_PAD)
-        room = self.width() - self._pill_width("")
-        word = metrics.elidedText(self._word, Qt.TextElideMode.ElideRight, room)
-        width = self._pill_width(word)
-        figures_width = max(0, self.width() - width - _GAP)
-        figures = metrics.elidedText(self._figures, Qt.TextElideMode.ElideRight, figures_width)
-        painter.setPen(QColor(colors.muted))
-        painter.drawText(
-            QRect(0, 0, figures_width, self.height()), Qt.AlignmentFlag.AlignVCenter, figures
-        )
-        left = metrics.horizontalAdvance(figures) + (_GAP if figures else 0)
-        pill = QRect(left, 1, width - 1, self.height() - 3)
-        is_marked = self.isChecked() or self.underMouse()
-        painter.setPen(QPen(QColor(color), 1) if is_marked else Qt.PenStyle.NoPen)
-        if self.hasFocus():
-            # Unlike the line of the shown answer, which has the border of its color as well.
-            painter.setPen(QPen(QColor(colors.text), 1.4))
-        painter.setBrush(QColor(soft))
-        painter.drawRoundedRect(pill, pill.height() / 2, pill.height() / 2)
-        image = icons.pixmap(self._icon, color, size, 2.0)
-        painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
-        painter.setPen(QColor(color))
-        text = QRect(left + pad + size + theme.gap(5), 0, width, self.height() - 1)
-        painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
-        painter.end()
-
-    def _pill_width(self, word: str) -> int:
-        theme = current_theme()
-        around = theme.gap(_PAD) * 2 + theme.px(_ICON) + theme.gap(6)
-        return self.fontMetrics().horizontalAdvance(word) + around
-
-
 _LINE_CHARS = 240
 
 
@@ -272,100 +179,10 @@ def last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2].strip()[-_LINE_CHARS:]
 
 
-# The buttons of a question are drawn only while the pointer or the focus is there; the keyboard
-# and screen readers can reach them at all times.
-
-_SIZE = 16
-
-
-class MessageActions(QWidget):
-    """A row of buttons.
-
-    Signals:
-        version_stepped: A person wants another version: -1 for the previous one, 1 for the next.
-    """
-
-    version_stepped = Signal(int)
-
-    def __init__(self, message_view: QWidget, is_quiet: bool) -> None:
-        super().__init__()
-        self._message_view = message_view
-        self._is_quiet = is_quiet
-        self.earlier = _ActionButton(self, "chevron-left", "Earlier version (Ctrl+[)")
-        self.later = _ActionButton(self, "chevron-right", "Later version (Ctrl+])")
-        self.place = label("", "muted", 0.9)
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self._layout = row(spacing=2, on=self)
-        for part in (self.earlier, self.place, self.later):
-            self._layout.addWidget(part)
-            part.hide()
-        self.earlier.clicked.connect(lambda: self.version_stepped.emit(-1))
-        self.later.clicked.connect(lambda: self.version_stepped.emit(1))
-        if is_quiet:
-            message_view.installEventFilter(self)
-
-    @property
-    def are_drawn(self) -> bool:
-        """Whether the buttons are drawn now."""
-        focused = QApplication.focusWidget()
-        has_focus = focused is not None and self._message_view.isAncestorOf(focused)
-        return not self._is_quiet or self._message_view.underMouse() or has_focus
-
-    def add(self, icon: str, says: str) -> IconButton:
-        button = _ActionButton(self, icon, says)
-        # The switch is always drawn, so it is at the outer edge, where it leaves no gap.
-        before_switch = self._layout.indexOf(self.earlier)
-        self._layout.insertWidget(before_switch if self._is_quiet else -1, button)
-        return button
-
-    def show_versions(self, number: int, count: int) -> None:
-        for part in (self.earlier, self.place, self.later):
-            part.setVisible(count > 1)
-        self.place.setText(f"{number}/{count}")
-        self.place.setAccessibleName(f"Version {number} of {count}")
-        self.earlier.setEnabled(number > 1)
-        self.later.setEnabled(number < count)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Draw the buttons while the pointer is over the message."""
-        if event.type() in (QEvent.Type.Enter, QEvent.Type.Leave):
-            self.repaint_all()
-        return False
-
-    def repaint_all(self) -> None:
-        """Draw the buttons, or stop drawing them."""
-        for button in self.findChildren(_ActionButton):
-            button.update()
-
-
-def below(button: QWidget) -> QPoint:
-    """Return the place on the screen at which a button's menu opens."""
-    return button.mapToGlobal(QPoint(0, button.height()))
-
-
-class _ActionButton(IconButton):
-    """A button that is drawn only while its row says so."""
-
-    def __init__(self, row: MessageActions, icon: str, says: str) -> None:
-        super().__init__(icon, says, size=_SIZE)
-        self._row = row
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        if self._row.are_drawn or self in (self._row.earlier, self._row.later):
-            super().paintEvent(event)
-
-    def focusInEvent(self, event: QFocusEvent) -> None:
-        """Draw the row."""
-        super().focusInEvent(event)
-        self._row.repaint_all()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Stop drawing the row."""
-        super().focusOutEvent(event)
-        self._row.repaint_all()
-
-
 # A signal of the session leads to one edit of the document, at most 30 times a second.
+
+_CONTINUE = "Ctrl+Shift+Return"
+_NAME_CHARS = 60
 
 
 class AnswerView(QWidget):
@@ -398,19 +215,19 @@ class AnswerView(QWidget):
         run = self.run = message.run
         self.text_view = MarkdownView(markdown_style(self.font()))
         self.text_view.setObjectName("answer_text")
-        self.text_view.setAccessibleName("Answer")
         self.pace = label("", "faint", 0.92)
         self.reason = ReasonLine()
         reasons.addButton(self.reason)
         self._retry = QPushButton("Try Again")
         self._retry.setAccessibleName("Ask this question again")
-        self.action_row = MessageActions(self, is_quiet=False)
-        self.proceed = self.action_row.add("continue", "Continue this answer (Ctrl+Shift+Return)")
-        self._regenerate = self.action_row.add("regenerate", "Regenerate (Ctrl+Alt+G)")
-        self.raw = self.action_row.add("report", "Show the raw text of this answer")
+        self.action_row = self.reason.row = MessageActions(self, (self.reason, self._retry))
+        add = self.action_row.add
+        self._copy = add("copy", "Copy this answer as Markdown")
+        self._regenerate = add("regenerate", "Regenerate", "Ctrl+Alt+G")
+        self.raw = add("report", "Show the raw text of this answer")
         self.raw.setCheckable(True)
-        self._copy = self.action_row.add("copy", "Copy this answer as Markdown")
-        self.more = self.action_row.add("more", "More actions for this answer")
+        self.more = add("more", "More actions for this answer")
+        self.proceed = add("continue", "Continue this answer", _CONTINUE, is_always_drawn=True)
         foot = QHBoxLayout()
         foot.setSpacing(8)
         foot.addWidget(self.pace)
@@ -472,6 +289,7 @@ class AnswerView(QWidget):
             button.setEnabled(not is_busy)
         if self.editor is not None:
             self.editor.show_busy(is_busy)
+        self.action_row.stop_at()
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return the thinking, the text, the calls and the pictures, for the search."""
@@ -543,16 +361,32 @@ class AnswerView(QWidget):
         self.more.setVisible(run.is_over)
         self.proceed.setVisible(run.is_over and run.can_be_continued)
         if run.is_over and run.can_be_continued:
-            self.proceed.show_icon("continue", f"{continue_words(run)} (Ctrl+Shift+Return)")
+            self.proceed.show_icon("continue", continue_words(run), _CONTINUE)
         self._retry.setVisible(run.state is RunState.REFUSED or _failed(run))
         if run.is_over:
             self.text_view.finish()
+        self._show_reason()
+        self._name()
+        self.action_row.stop_at()
+
+    def _show_reason(self) -> None:
+        run, model = self.run, self.run.model_id.rpartition("/")[2]
         if run.state is RunState.REFUSED:
-            self.reason.show_reason([], f"Not sent: {run.refusal}", "fault", Tone.FAULT)
+            self.reason.show_reason("", f"Not sent: {run.refusal}", [], "fault", Tone.FAULT)
         elif (said := run.verdict) is not None:
-            words = [run.model_id] if run.is_from_elsewhere and run.model_id else []
-            words += [] if run.finished is None else figures(run.finished)
-            self.reason.show_reason(words, said.words.label, said.icon, said.tone)
+            # Other programs' answers have no reason where nobody recorded one.
+            word = "" if run.state is RunState.UNRECORDED else said.words.label
+            numbers = [] if run.finished is None else figures(run.finished)
+            self.reason.show_reason(model, word, numbers, said.icon, said.tone)
+            self.reason.setVisible(bool(word or model))
+
+    def _name(self) -> None:
+        """Name the answer for a screen reader: by its model and its first words."""
+        words = " ".join(self.run.text[:_NAME_CHARS].split())
+        more = "…" if len(self.run.text) > _NAME_CHARS else ""
+        model = self.run.model_id.rpartition("/")[2]
+        who = f"Answer of {model}" if model else "Answer"
+        self.text_view.setAccessibleName(f"{who}: {words}{more}" if words else who)
 
     def mark_shown(self, is_shown: bool) -> None:
         """Mark this run as the one that the stop panel shows."""

@@ -13,6 +13,7 @@ from ui.chat.messages.message_slots import MessageSlot, NearViews, ReadersPlace,
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.open_conversations import OpenConversation
 from ui.kit import icons
+from ui.kit.buttons import with_keys
 from ui.kit.colors import Colors
 from ui.kit.flow_text import Highlight, words_pattern
 from ui.kit.theme import current_theme, restyle
@@ -161,7 +162,7 @@ class JumpButton(QPushButton):
         words = _NEW_TEXT if self._has_news else _LATEST
         self.setText(f"\u2009{words}")
         self.setAccessibleName("New text below: jump to the latest" if self._has_news else words)
-        self.setToolTip("Jump to the latest message (Ctrl+J)")
+        self.setToolTip(with_keys("Jump to the latest message", "Ctrl+J"))
         colors, size = theme.colors, theme.px(_ICON_PX)
         color = colors.on_accent if self._has_news else colors.muted
         self.setIconSize(QSize(size, size))

@@ -282,6 +282,10 @@ class MessageMenu(QObject):
         add = _adder(menu)
         add("Copy", lambda: copy_text(copied), bool(copied))
         add("Copy as Markdown", lambda: copy_text(markdown_of(view)), bool(message.said))
+        codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
+        for button in codes:
+            of_many = f" {codes.index(button) + 1}" if len(codes) > 1 else ""
+            add(f"Copy Code{of_many}", button.click)
         if link:
             add("Copy Link", lambda: copy_text(link))
         quote = chosen or shown

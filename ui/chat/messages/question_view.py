@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
-from ui.chat.messages.answer_view import MessageActions, below
+from ui.chat.messages.message_foot import MessageActions, below
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text
@@ -98,8 +98,8 @@ class QuestionView(QWidget):
         super().__init__(parent)
         self.message = message
         self.editor: MessageEditor | None = None
-        self.action_row = MessageActions(self, is_quiet=True)
-        self.edit = self.action_row.add("pencil", "Edit this question (Ctrl+E)")
+        self.action_row = MessageActions(self)
+        self.edit = self.action_row.add("pencil", "Edit this question", "Ctrl+E")
         self._copy = self.action_row.add("copy", "Copy this question")
         self.more = self.action_row.add("more", "More actions for this question")
         self.bubble = PlainBubble(message.typed, message.files, self.action_row)
@@ -128,6 +128,7 @@ class QuestionView(QWidget):
     def show_busy(self, is_busy: bool) -> None:
         """Disable changes while an answer is running."""
         self.edit.setEnabled(not is_busy)
+        self.action_row.stop_at()
         if self.editor is not None:
             self.editor.show_busy(is_busy)
 

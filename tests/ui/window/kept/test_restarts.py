@@ -11,7 +11,7 @@ from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import Use
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, press, views
-from ui.chat.messages.answer_view import ReasonLine
+from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.session.conversation_session import ConversationSession
 from ui.records.attachments import Attachment, PageRange
 from ui.records.conversations import Conversation, StopEntry
@@ -132,7 +132,7 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
     async def steps(window: MainWindow) -> None:
         (view,) = views(window)
         (line,) = view.findChildren(ReasonLine)
-        assert line.text() == "Interrupted"
+        assert line.text() == "m · Interrupted"
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == "This answer was interrupted."
         assert "at most the last half second is missing" in panel.detail.text()

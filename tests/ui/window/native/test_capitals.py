@@ -18,7 +18,7 @@ from engine.scheduling.service import Engine
 from tests.support.looks.capitals import wrong_words
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
-from ui.chat.messages.answer_view import ReasonLine
+from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 

@@ -116,6 +116,8 @@ async def test_both_side_columns_have_a_mark_in_the_view_menu_while_they_are_sho
         return [one for one in ("Conversations", "Stop Panel") if view[one].isChecked()]
 
     window.resize(1400, 900)
+    assert marked() == ["Conversations"]
+    entries(window, "View")["Stop Panel"].trigger()
     await eventually(lambda: marked() == ["Conversations", "Stop Panel"])
     window.sidebar.hide()
     assert marked() == ["Stop Panel"]

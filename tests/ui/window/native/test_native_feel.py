@@ -189,6 +189,7 @@ async def test_keys_alone_do_the_main_job(
     window.start(demo_model_path)
     await eventually(lambda: window.workspace.model.stage == "ready")
     session = window.workspace.current.session
+    press(Qt.Key.Key_I, Qt.KeyboardModifier.ControlModifier)
     press(Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
     assert qapp.focusWidget() is window.chat.composer.input
     question = "Count from 1 to 100, one number per line"

@@ -154,6 +154,7 @@ async def test_a_new_conversation_begins_with_its_folders_prompt_and_stops_and_s
     folders = window.workspace.conversations.folders
     folder = ConversationFolder("Work")
     folders.keep(folder)
+    window.stop_panel.show()
     # One without the settings that the folder is about to get.
     window.workspace.new_conversation(folder)
     window.sidebar.edit_folder(folder)

@@ -1,0 +1,297 @@
+"""The line below a message: why an answer ended, and what can be done with it. Main thread."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QFocusEvent, QFont, QKeyEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QAbstractButton, QApplication, QSizePolicy, QWidget
+
+from ui.kit import icons
+from ui.kit.buttons import IconButton
+from ui.kit.labels import label
+from ui.kit.layouts import row
+from ui.kit.theme import current_theme
+from ui.words import Tone
+
+_GAP = 8
+_PAD = 9
+_ICON = 15
+_ELIDE = Qt.TextElideMode.ElideRight
+
+
+class ReasonLine(QAbstractButton):
+    """The model's name, why the answer ended, and figures while the pointer or the focus is there.
+
+    A button that shows the run in the stop panel.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._model = ""
+        self._figures = ""
+        self._word = ""
+        self._icon = "check"
+        self._tone = Tone.QUIET
+        self.row: MessageActions | None = None
+        font = QFont(self.font())
+        font.setPointSizeF(font.pointSizeF() * 0.92)
+        self.setFont(font)
+        self.setCheckable(True)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setMinimumWidth(40)
+        current_theme().changed.connect(self._fit)
+
+    def show_reason(
+        self, model: str, word: str, figures: Sequence[str], icon: str, tone: Tone
+    ) -> None:
+        """Show why an answer ended.
+
+        Args:
+            model: The name of the model; empty if it is not known.
+            word: The reason; empty if nobody recorded it, and then there is nothing to show.
+            figures: Its speed and length.
+            icon: The reason's icon.
+            tone: How it looks.
+        """
+        self._model, self._word, self._icon, self._tone = model, word, icon, tone
+        self._figures = " · ".join(figures)
+        spoken = " · ".join(part for part in (model, word, self._figures) if part)
+        self.setText(spoken)
+        self.setEnabled(bool(word))
+        self.setAccessibleName(f"{spoken}. Show why it stopped" if word else spoken)
+        self.setToolTip("Show why it stopped" if word else "")
+        self.updateGeometry()
+        self.update()
+
+    @property
+    def shows_figures(self) -> bool:
+        """Whether the figures are drawn now."""
+        return bool(self._figures) and self.row is not None and self.row.are_drawn
+
+    def _fit(self) -> None:
+        self.updateGeometry()
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        metrics = self.fontMetrics()
+        words = sum(metrics.horizontalAdvance(one) + _GAP for one in (self._model, self._figures))
+        return QSize(
+            words + self._pill_width(self._word), metrics.height() + current_theme().gap(10)
+        )
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colors = current_theme().colors
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        metrics = self.fontMetrics()
+        pill_width = self._pill_width(self._word) if self._word else 0
+        left = self._draw_words(painter, 0, self.width() - pill_width, self._model)
+        if self._word:
+            word = metrics.elidedText(
+                self._word, _ELIDE, self.width() - left - self._pill_width("")
+            )
+            left += self._draw_pill(painter, left, word) + _GAP
+        if self.shows_figures:
+            painter.setPen(QColor(colors.muted))
+            self._draw_words(painter, left, self.width(), self._figures)
+        painter.end()
+
+    def _draw_words(self, painter: QPainter, left: int, right: int, words: str) -> int:
+        """Draw words between two places; return where the next part begins."""
+        shown = self.fontMetrics().elidedText(words, _ELIDE, max(0, right - left - _GAP))
+        painter.setPen(QColor(current_theme().colors.muted))
+        area = QRect(left, 0, right - left, self.height() - 1)
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, shown)
+        return left + self.fontMetrics().horizontalAdvance(shown) + (_GAP if shown else 0)
+
+    def _draw_pill(self, painter: QPainter, left: int, word: str) -> int:
+        """Draw the reason in a pill; return its width."""
+        theme = current_theme()
+        colors = theme.colors
+        color, soft = colors.tone(self._tone)
+        size, pad = theme.px(_ICON), theme.gap(_PAD)
+        width = self._pill_width(word)
+        pill = QRect(left, 1, width - 1, self.height() - 3)
+        is_marked = self.isChecked() or self.underMouse()
+        painter.setPen(QPen(QColor(color), 1) if is_marked else Qt.PenStyle.NoPen)
+        if self.hasFocus():
+            # Unlike the line of the shown answer, which has the border of its color as well.
+            painter.setPen(QPen(QColor(colors.text), 1.4))
+        painter.setBrush(QColor(soft))
+        painter.drawRoundedRect(pill, pill.height() / 2, pill.height() / 2)
+        image = icons.pixmap(self._icon, color, size, 2.0)
+        painter.drawPixmap(left + pad, pill.center().y() - size // 2, image)
+        painter.setPen(QColor(color))
+        text = QRect(left + pad + size + theme.gap(5), 0, width, self.height() - 1)
+        painter.drawText(text, Qt.AlignmentFlag.AlignVCenter, word)
+        return width
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Go to the buttons beside it with Left and Right."""
+        if self.row is None or not self.row.take_key(self, event.key()):
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Draw the figures and the buttons."""
+        super().focusInEvent(event)
+        if self.row is not None:
+            self.row.stop_at(self)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Stop drawing the figures and the buttons."""
+        super().focusOutEvent(event)
+        if self.row is not None:
+            self.row.repaint_all()
+
+    def _pill_width(self, word: str) -> int:
+        theme = current_theme()
+        around = theme.gap(_PAD) * 2 + theme.px(_ICON) + theme.gap(6)
+        return self.fontMetrics().horizontalAdvance(word) + around
+
+
+# The buttons of a message are drawn only while the pointer or the focus is there. They are one stop
+# of Tab, and Left and Right go from one to another; screen readers reach them at all times.
+
+_SIZE = 16
+_STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
+
+
+class MessageActions(QWidget):
+    """A row of buttons.
+
+    Signals:
+        version_stepped: A person wants another version: -1 for the previous one, 1 for the next.
+
+    Args:
+        message_view: The message, over which the pointer draws them.
+        before: What stands before them and belongs to the same stop of Tab.
+    """
+
+    version_stepped = Signal(int)
+
+    def __init__(self, message_view: QWidget, before: Sequence[QAbstractButton] = ()) -> None:
+        super().__init__()
+        self._message_view = message_view
+        self._before = before
+        self._buttons: list[_ActionButton] = []
+        self.earlier = _ActionButton(self, "chevron-left", "Earlier version", "Ctrl+[")
+        self.later = _ActionButton(self, "chevron-right", "Later version", "Ctrl+]")
+        self.place = label("", "muted", 0.9)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self._layout = row(spacing=2, on=self)
+        for part in (self.earlier, self.place, self.later):
+            self._layout.addWidget(part)
+            part.hide()
+        self.earlier.clicked.connect(lambda: self.version_stepped.emit(-1))
+        self.later.clicked.connect(lambda: self.version_stepped.emit(1))
+        message_view.installEventFilter(self)
+
+    @property
+    def are_drawn(self) -> bool:
+        """Whether the buttons are drawn now."""
+        focused = QApplication.focusWidget()
+        has_focus = focused is not None and self._message_view.isAncestorOf(focused)
+        return self._message_view.underMouse() or has_focus
+
+    def add(
+        self, icon: str, says: str, keys: str = "", *, is_always_drawn: bool = False
+    ) -> IconButton:
+        """Add a button before the switch of versions, which is always drawn as well."""
+        button = _ActionButton(self, icon, says, keys, is_always_drawn=is_always_drawn)
+        self._buttons.append(button)
+        self._layout.insertWidget(self._layout.indexOf(self.earlier), button)
+        return button
+
+    def show_versions(self, number: int, count: int) -> None:
+        for part in (self.earlier, self.place, self.later):
+            part.setVisible(count > 1)
+        self.place.setText(f"{number}/{count}")
+        self.place.setAccessibleName(f"Version {number} of {count}")
+        self.earlier.setEnabled(number > 1)
+        self.later.setEnabled(number < count)
+        self.stop_at()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Draw the buttons while the pointer is over the message."""
+        if event.type() in (QEvent.Type.Enter, QEvent.Type.Leave):
+            self.repaint_all()
+        return False
+
+    def repaint_all(self) -> None:
+        """Draw the buttons, or stop drawing them."""
+        for button in (*self._before, *self._buttons):
+            button.update()
+
+    def stop_at(self, wanted: QAbstractButton | None = None) -> None:
+        """Let Tab stop at one button of the row: at the wanted one, or else where it stopped."""
+        usable = self._usable()
+        before = (one for one in usable if one.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        stop = wanted or next(before, None) or next(iter(usable), None)
+        for button in self._every():
+            policy = Qt.FocusPolicy.StrongFocus if button is stop else Qt.FocusPolicy.NoFocus
+            if button.focusPolicy() != policy:
+                button.setFocusPolicy(policy)
+        self.repaint_all()
+
+    def take_key(self, button: QAbstractButton, key: int) -> bool:
+        """Go from a button to the one beside it; return whether the key was Left or Right.
+
+        Args:
+            button: The button that has the keyboard.
+            key: The pressed key.
+        """
+        step = _STEPS.get(Qt.Key(key), 0)
+        usable = self._usable()
+        if step and button in usable:
+            usable[(usable.index(button) + step) % len(usable)].setFocus()
+        return bool(step)
+
+    def _every(self) -> list[QAbstractButton]:
+        return [*self._before, *self._buttons, self.earlier, self.later]
+
+    def _usable(self) -> list[QAbstractButton]:
+        return [one for one in self._every() if not one.isHidden() and one.isEnabled()]
+
+
+def below(button: QWidget) -> QPoint:
+    """Return the place on the screen at which a button's menu opens."""
+    return button.mapToGlobal(QPoint(0, button.height()))
+
+
+class _ActionButton(IconButton):
+    """A button that is drawn only while its row says so."""
+
+    def __init__(
+        self,
+        row: MessageActions,
+        icon: str,
+        says: str,
+        keys: str = "",
+        *,
+        is_always_drawn: bool = False,
+    ) -> None:
+        self._row = row
+        self._is_always_drawn = is_always_drawn
+        super().__init__(icon, says, size=_SIZE, keys=keys)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        is_switch = self in (self._row.earlier, self._row.later)
+        if self._is_always_drawn or is_switch or self._row.are_drawn:
+            super().paintEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Go to the button beside it with Left and Right."""
+        if not self._row.take_key(self, event.key()):
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Draw the row."""
+        super().focusInEvent(event)
+        self._row.stop_at(self)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Stop drawing the row."""
+        super().focusOutEvent(event)
+        self._row.repaint_all()
