@@ -13,7 +13,7 @@ from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import WIDTHS, CostCurve
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import DraftSource
-from engine.inference.speculation.verification import Checked, Rounding, check
+from engine.inference.speculation.verification import Checked, Rounding, check, first_logprobs
 from engine.values.events import VerifiedDrafts
 from engine.values.tokens import TokenOrigin
 
@@ -115,14 +115,16 @@ class Drafting:
             return None
         width = next(other for other in WIDTHS if other > longest)
         curve = self._curve(len(numbers))
+        single, comparing_s = None, 0.0
         if self._noise.is_probe_due():
-            curve.note(width, self._probe(rows, guesses, width))
-            self._was_checked = True  # the next step's time is not that of a plain one
-            return None
+            compared_s = time.perf_counter()
+            single = self._single_logprobs(rows, known)
+            comparing_s = time.perf_counter() - compared_s
         # Where a state takes tokens in, padding has to be taken back as well.
-        found = check(rows, self._rollback, guesses, longest + 1, self._noise)
+        found = check(rows, self._rollback, guesses, longest + 1, self._noise, single)
         self._ended_at_s = time.perf_counter()
-        curve.note(width, self._ended_at_s - began_s - proposing_s)
+        took_s = self._ended_at_s - began_s - proposing_s - comparing_s
+        curve.note(width, took_s, sum(len(one.tokens) for one in found) / len(found))
         self._checks += 1
         if self._checks % _CLEAR_EVERY == 0:
             mx.clear_cache()
@@ -233,30 +235,12 @@ class Drafting:
                 )
         return step
 
-    def _probe(
-        self, rows: DecodingRows, guesses: abc.Sequence[abc.Sequence[int]], width: int
-    ) -> float:
-        """Compare the rounding of a pass over guesses with that of a pass over one token.
-
-        Both passes leave the rows as they were.
-        """
-        began_s = time.perf_counter()
-        known = rows.pending()
-        inputs = [
-            [token, *guessed, *[0] * (width - 1 - len(guessed))]
-            for token, guessed in zip(known, guesses, strict=True)
-        ]
-        several = self._first_logprobs(rows, inputs)
-        took_s = time.perf_counter() - began_s
-        self._noise.compare(several, self._first_logprobs(rows, [[token] for token in known]))
-        return took_s
-
-    def _first_logprobs(self, rows: DecodingRows, inputs: list[list[int]]) -> mx.array:
-        """Return the log-probabilities after the first token of each row, (rows, vocabulary)."""
-        logits: mx.array = self._rollback.read(mx.array(inputs), rows.cache)[:, 0]
-        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+    def _single_logprobs(self, rows: DecodingRows, known: abc.Sequence[int]) -> mx.array:
+        """Return what a pass over one token says after the pending ones; the rows stay."""
+        logits = self._rollback.read(mx.array([[token] for token in known]), rows.cache)
+        logprobs = first_logprobs(logits)
         mx.eval(logprobs)
-        self._rollback.take_back(rows.cache, [len(one) for one in inputs])
+        self._rollback.take_back(rows.cache, [1] * len(known))
         return logprobs
 
 

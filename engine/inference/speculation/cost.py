@@ -27,6 +27,10 @@ _FORGETS_AFTER = 512
 _LONGEST_BESIDE_S = 0.05
 # Widths are tried from small to large: the first ones up to this, then twice the largest so far.
 _FIRST_WIDTH = 4
+# What trying widths may lose, in passes over one token: at first, and for each such pass.
+_FIRST_LOSS = 5.0
+_LOSS = 0.015
+_MOST_LOSS = 16.0
 
 
 class Measured:
@@ -71,6 +75,8 @@ class CostCurve:
         self._widest = _FIRST_WIDTH // 2
         self._passed_over = 0
         self._skipped = 0
+        # What the next tries may lose.
+        self._allowance = _FIRST_LOSS
 
     @property
     def one_s(self) -> float | None:
@@ -79,6 +85,7 @@ class CostCurve:
 
     def note_one(self, took_s: float) -> None:
         """Note the time of a pass over one token of each row; most of them are skipped."""
+        self._allow(1.0)
         self._skipped += 1
         if self._skipped < _ONE_IN and self._one.count >= _REMEMBERED:
             return
@@ -88,11 +95,23 @@ class CostCurve:
         if self._one.value_s != before:
             self._costs = None
 
-    def note(self, width: int, took_s: float) -> None:
-        """Note the time of a pass over ``width`` tokens, which is one of ``WIDTHS``."""
+    def note(self, width: int, took_s: float, tokens: float = 1.0) -> None:
+        """Note the time of a pass over ``width`` tokens, which is one of ``WIDTHS``.
+
+        ``tokens`` is how many of them each row got.
+        """
+        if self._measured[width].count == 0 and self._one.value_s:
+            lost = max(0.0, took_s / self._one.value_s - tokens)
+            # One that was held up by something else does not count for long.
+            self._allowance = max(-_FIRST_LOSS, self._allowance - lost)
+        self._allow(tokens)
         self._measured[width].note(took_s)
         self._widest = max(self._widest, width)
         self._costs = None
+
+    def _allow(self, tokens: float) -> None:
+        """Add to what tries may lose, after that many tokens of each row."""
+        self._allowance = min(_MOST_LOSS, self._allowance + _LOSS * tokens)
 
     def costs(self) -> dict[int, float]:
         """Return the cost of each width in passes over one token."""
@@ -145,11 +164,21 @@ class CostCurve:
             for likelihood, length in guesses:
                 expected += _expected(likelihood, min(length, width - 1))
             gain = expected / rows / (costs[width] + extra * (width - 1))
-            if gain > most:
+            if gain > most and self._is_affordable(width):
                 best, most = width, gain
         if best == 1 and guesses:
             self._reconsider()
         return best
+
+    def _is_affordable(self, width: int) -> bool:
+        """Whether a pass may be tried, although all its guesses may be wrong and each of its tokens
+        may cost what it did so far.
+        """
+        if self._measured[width].count:
+            return True
+        is_first = not any(measured.count for measured in self._measured.values())
+        dear = float(width) if is_first else self._most[width]
+        return dear - 1.0 <= self._allowance
 
     def _reconsider(self) -> None:
         """Forget slow measurements after a while: the machine may have been busy then."""

@@ -180,15 +180,20 @@ def check(
     guesses: Sequence[Sequence[int]],
     width: int,
     noise: Rounding,
+    single: mx.array | None = None,
 ) -> list[Checked]:
     """Let the model read each row's pending token and its guesses; return which it accepted.
 
     Afterwards the rows are as the plain loop would leave them after the returned tokens.
+    ``single`` has the log-probabilities that a pass over one token gave after the pending ones, of
+    shape (rows, vocabulary), where the rounding of both passes is compared.
     """
     pending = rows.pending()
     inputs = [[known, *guessed] for known, guessed in zip(pending, guesses, strict=True)]
     padded = [[*one, *[0] * (width - len(one))] for one in inputs]
     logits = rollback.read(mx.array(padded), rows.cache)
+    if single is not None:
+        noise.compare(first_logprobs(logits), single)
     draws = [
         _Draws(rows, index, one, logits[index, : len(one)]) for index, one in enumerate(inputs)
     ]
@@ -208,6 +213,12 @@ def check(
         [one.pending_logprobs for one in found],
     )
     return found
+
+
+def first_logprobs(logits: mx.array) -> mx.array:
+    """Return the log-probabilities after the first token of each row, (rows, vocabulary)."""
+    first = logits[:, 0]
+    return first - mx.logsumexp(first, axis=-1, keepdims=True)
 
 
 def _accepted(draws: _Draws, inputs: list[int], known_logprobs: Any, noise: Rounding) -> Checked:

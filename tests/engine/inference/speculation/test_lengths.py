@@ -80,7 +80,10 @@ def test_a_pass_that_was_slow_once_does_not_count_for_long() -> None:
 
 def test_a_width_that_was_always_too_slow_is_tried_again_after_a_while() -> None:
     made = curve(**{f"w{width}": 50.0 for width in WIDTHS})
-    tries = [made.choose(1, [(0.95, 31)]) for _ in range(600)]
+    tries = []
+    for _ in range(1100):
+        tries.append(made.choose(1, [(0.95, 31)]))
+        made.note_one(1.0)
     assert tries[0] == 1
     assert any(width > 1 for width in tries)
 
@@ -100,3 +103,11 @@ def test_rows_that_guess_must_pay_for_those_that_do_not() -> None:
 def test_short_guesses_are_not_checked_in_long_passes() -> None:
     made = curve(**{f"w{width}": 1 + 0.1 * (width - 1) for width in WIDTHS})
     assert made.choose(1, [(0.99, 2)]) == 3
+
+
+def test_a_width_is_tried_once_what_it_may_lose_was_saved_up() -> None:
+    made = curve(w2=2.0, w3=3.0, w4=4.0, w6=6.0)
+    assert made.choose(1, [(0.99, 31)]) == 1  # eight tokens may lose seven passes
+    for _ in range(400):
+        made.note_one(1.0)
+    assert made.choose(1, [(0.99, 31)]) > 6
