@@ -181,9 +181,13 @@ class ProbeRun:
     Args:
         options: The options of the probe.
         on_progress: Called before and after each check, on the caller's loop.
+
+    Attributes:
+        gone: What the server did not survive; empty while it answers.
     """
 
     def __init__(self, options: ProbeOptions, on_progress: OnProgress | None = None) -> None:
+        self.gone = ""
         self._options = options
         self._on_progress = on_progress
         self._began_s = time.monotonic()
@@ -222,12 +226,17 @@ class ProbeRun:
         if self._found is None:
             raise ProbeFailed(f"before the first check {self._cut_short}")
 
-    async def ask_what_may_harm(self) -> None:
-        """Run the checks on which some servers crash, unless the probe has been cut short."""
-        if self._setting is not None and not self._cut_short:
-            await self._within_limits(may_harm=True)
+    async def ask_what_may_harm(self, gone: str = "") -> None:
+        """Run the checks on which some servers crash, unless the probe has been cut short.
 
-    async def _within_limits(self, *, may_harm: bool) -> None:
+        Args:
+            gone: What the server did not survive in another dialect. A server that is still gone is
+                asked nothing here, and no request of this dialect is blamed for it.
+        """
+        if self._setting is not None and not self._cut_short:
+            await self._within_limits(may_harm=True, gone=gone)
+
+    async def _within_limits(self, *, may_harm: bool, gone: str = "") -> None:
         # A running request is cancelled, too, because its own time limit may be much later.
         limit = asyncio.timeout(self._budget.ends_at_s - time.monotonic())
         self._cut_short = _CANCELLED
@@ -238,10 +247,14 @@ class ProbeRun:
                     self._found = await found_server(session, self._options, self._budget)
                     self._setting = await self._measured(self._found)
                 self._setting.client.use(session)
+                if gone and not (await self._setting.client.ask_shortly()).is_answer:
+                    raise _ServerGone(gone)
                 await self._check_all(self._setting, may_harm=may_harm)
                 self._cut_short = ""
         except (LimitReached, _ServerGone) as reached:
             self._cut_short = str(reached)
+            if isinstance(reached, _ServerGone):
+                self.gone = str(reached)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -537,7 +550,8 @@ class Probing:
             await self._ask(replace(self._options, dialect=dialect, time_limit_s=left_s))
         for run in self._runs:
             if not self.is_interrupted:
-                await self._guarded(run.ask_what_may_harm())
+                gone = next((other.gone for other in self._runs if other.gone), "")
+                await self._guarded(run.ask_what_may_harm(gone))
 
     async def _ask(self, options: ProbeOptions) -> None:
         run = ProbeRun(options, self._told(options.dialect))

@@ -111,6 +111,35 @@ def test_a_server_that_answers_again_is_probed_to_the_end() -> None:
     assert outcomes["errors.stop_item"] is CheckOutcome.HELD
 
 
+def test_what_killed_a_server_in_one_dialect_is_blamed_on_no_other() -> None:
+    class DiesOfANumber(FamilyServer):
+        is_dead = False
+
+        def routes(self, app: web.Application) -> None:
+            for dialect in (MESSAGES, CHAT):
+                FamilyServer(dialect).routes(app)
+            app.middlewares.append(self.killed)
+
+        @web.middleware
+        async def killed(self, request: web.Request, handler: Any) -> web.StreamResponse:
+            DiesOfANumber.is_dead |= b'"stop_sequences": 5' in await request.read()
+            return web.json_response({}, status=404) if self.is_dead else await handler(request)
+
+    async def work() -> Any:
+        async with DiesOfANumber(MESSAGES).listening() as url:
+            only = ("server.answers", "limit", "errors.stop_number", "stops.empty")
+            probing = Probing(ProbeOptions(url, only=only, timeout_s=60, recovery_s=0.1))
+            await probing.run(is_all=True)
+            return probing.reports
+
+    first, second = run(work())
+    assert first.verdict is Verdict.FAILED
+    assert second.verdict is Verdict.INCOMPLETE
+    assert (*second.failed, *second.remarks) == ()
+    assert {result.code for result in second.not_asked} >= {"stops.empty", "errors.stop_number"}
+    assert second.cut_short == first.cut_short
+
+
 def test_what_may_harm_a_server_comes_after_all_dialects() -> None:
     class Two(FamilyServer):
         def routes(self, app: web.Application) -> None:
