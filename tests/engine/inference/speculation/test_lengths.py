@@ -108,6 +108,6 @@ def test_short_guesses_are_not_checked_in_long_passes() -> None:
 def test_a_width_is_tried_once_what_it_may_lose_was_saved_up() -> None:
     made = curve(w2=2.0, w3=3.0, w4=4.0, w6=6.0)
     assert made.choose(1, [(0.99, 31)]) == 1  # eight tokens may lose seven passes
-    for _ in range(400):
+    for _ in range(1000):
         made.note_one(1.0)
     assert made.choose(1, [(0.99, 31)]) > 6
