@@ -13,7 +13,6 @@ from app.store import rows, statements
 from app.store.database import Database, PendingWrites, Write, offer_no_more, store_cause
 from app.store.recovery import recover
 from app.store.statements import search
-from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.messages import ConversationMessage
@@ -237,8 +236,8 @@ class SqliteConversationStore:
         self._saving = Saving(path, self._database, loop, self._hand_over)
         self._loop = loop
         self._saved: dict[str, tuple[Any, ...]] = {}
-        # The attachments that wait to be sent, as they are in the file or soon will be.
-        self._attached: dict[str, tuple[Attachment, ...]] = {}
+        # What waits to be sent, as it is in the file or soon will be.
+        self._unsent: dict[str, rows.Unsent] = {}
         self._found: Callable[[list[Conversation], list[Preset]], None] | None = None
 
     # -- life ------------------------------------------------------------------------------
@@ -309,8 +308,9 @@ class SqliteConversationStore:
     def load_all(self) -> list[Conversation]:
         """Return all conversations as they were when the file was opened."""
         for conversation in self._database.conversations:
-            if conversation.attachments:
-                self._attached.setdefault(conversation.id, conversation.attachments)
+            if conversation.attachments or conversation.queue:
+                unsent = conversation.attachments, conversation.queue
+                self._unsent.setdefault(conversation.id, unsent)
         return self._database.conversations
 
     def load_presets(self) -> list[Preset]:
@@ -345,7 +345,7 @@ class SqliteConversationStore:
                 lambda database: statements.save_conversation(database, row),
                 has_words=not conversation.is_unused,
             )
-        self._save_attachments(conversation)
+        self._save_unsent(conversation)
 
     def save_messages(
         self, conversation: Conversation, messages: Sequence[ConversationMessage]
@@ -421,14 +421,14 @@ class SqliteConversationStore:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _save_attachments(self, conversation: Conversation) -> None:
-        identity, files = conversation.id, conversation.attachments
-        if self._attached.get(identity, ()) != files:
-            self._attached[identity] = files
+    def _save_unsent(self, conversation: Conversation) -> None:
+        identity, unsent = conversation.id, (conversation.attachments, conversation.queue)
+        if self._unsent.get(identity, ((), ())) != unsent:
+            self._unsent[identity] = unsent
             self._put(
                 ("attached", identity),
                 identity,
-                lambda database: statements.save_attachments(database, identity, files),
+                lambda database: statements.save_unsent(database, identity, unsent),
             )
 
     def _save_message(self, conversation: Conversation, message: rows.MessageSnapshot) -> None:

@@ -21,7 +21,7 @@ from app.store.rows import (
     FoundRows,
     MessageRow,
     PresetRow,
-    attachments_from,
+    unsent_from,
 )
 from ui.records.codec import moment, shown_rank
 from ui.records.store import Recovered
@@ -178,7 +178,7 @@ class Salvage:
             self._questions = _MOST_QUESTIONS - _MOST_QUESTIONS_FOR_FILES
             for values in self._rows(*_ATTACHED):
                 row = AttachedRow(*values)
-                if _is_text(row.conversation_id) and attachments_from(_text(row.content)):
+                if _is_text(row.conversation_id) and any(unsent_from(_text(row.content))):
                     self._attached[row.conversation_id] = row.content
                 else:
                     self.state.unreadable += 1

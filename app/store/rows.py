@@ -6,21 +6,24 @@ A row is a snapshot of immutable values, so that nothing is shared between the t
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment, attachment_from, attachment_values
 from ui.records.codec import (
     Preset,
-    attached_from,
     folder_from,
     folder_values,
+    message_values,
     model_from,
     model_values,
     moment,
+    place_from,
     presets_from_json,
     presets_json,
+    queue_from,
+    queue_values,
     run_from,
     run_values,
     settings_from,
@@ -28,11 +31,14 @@ from ui.records.codec import (
     shown_rank,
     stops_from,
     stops_values,
+    take_message_values,
+    when_full_from,
 )
 from ui.records.conversations import (
     Conversation,
     ConversationFolder,
     Placement,
+    QueuedMessage,
     clean_tags,
     preview_of,
     title_from_file,
@@ -139,10 +145,11 @@ def message_snapshot(conversation: Conversation, message: ConversationMessage) -
         created_at=message.created_at,
         shown_rank=message.shown_rank,
     )
+    kept = message_values(message)
     if message.run is not None:
-        return MessageSnapshot(row, run_values(message.run))
-    files = {"attached_chars": message.attached_chars} if message.attached_chars else None
-    return MessageSnapshot(row, files)
+        return MessageSnapshot(row, {**run_values(message.run), **kept})
+    # The list's preview reads the first number of what is kept with a question.
+    return MessageSnapshot(row, {"attached_chars": 0, **kept} if kept else None)
 
 
 def conversation_row(conversation: Conversation) -> ConversationRow:
@@ -164,18 +171,26 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
     )
 
 
-def attachments_json(files: Iterable[Attachment]) -> str:
-    """Return files that wait to be sent, for a row of their own."""
-    return json.dumps([attachment_values(file) for file in files])
+# What waits to be sent in a conversation: the files of its draft, and whole messages.
+Unsent = tuple[tuple[Attachment, ...], tuple[QueuedMessage, ...]]
 
 
-def attachments_from(content: str) -> tuple[Attachment, ...]:
-    """Return files that wait to be sent; none where they cannot be read."""
+def unsent_json(unsent: Unsent) -> str:
+    """Return what waits to be sent, for a row of its own."""
+    files = [attachment_values(file) for file in unsent[0]]
+    queue = queue_values(unsent[1])
+    # Earlier versions know only the list of files.
+    return json.dumps({"files": files, "queue": queue} if queue else files)
+
+
+def unsent_from(content: str) -> Unsent:
+    """Return what waits to be sent; nothing where it cannot be read."""
     try:
-        kept = Fields({"files": parsed_json(content)})
-        return tuple(attachment_from(item) for item in kept.items("files"))
+        values = parsed_json(content)
+        kept = Fields(values if isinstance(values, dict) else {"files": values})
+        return tuple(map(attachment_from, kept.items("files"))), queue_from(kept)
     except DamagedFile:
-        return ()
+        return (), ()
 
 
 def _settings(conversation: Conversation) -> dict[str, Any]:
@@ -184,6 +199,8 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
     beside = {
         "model": model_values(conversation.model),
         "tools": choice_values(conversation.tools),
+        "when_full": conversation.when_full,
+        "place": None if conversation.place is None else asdict(conversation.place),
     }
     return {**values, **{name: value for name, value in beside.items() if value}}
 
@@ -192,11 +209,14 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
     """Return a conversation; with a preview, its messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
     settings, stops, model, tools = None, [], None, ToolsInUse()
+    when_full, place = None, None
     with contextlib.suppress(DamagedFile):
         kept = Fields(parsed_json(row.settings))
         settings = settings_from(kept)
         model = model_from(kept.inner("model")) if kept.has("model") else None
         tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
+        when_full = when_full_from(kept)
+        place = place_from(kept.inner("place")) if kept.has("place") else None
     with contextlib.suppress(DamagedFile):
         stops = stops_from(Fields({"stops": parsed_json(row.stops)}))
     created_at, updated_at = moment(row.created_at), moment(row.updated_at)
@@ -215,6 +235,7 @@ def conversation_from(row: ConversationRow, preview: str | None) -> Conversation
     conversation.placement = Placement(row.folder_id, tags, bool(row.is_archived))
     conversation.origin, conversation.stops_from = row.origin, row.stops_from
     conversation.model, conversation.tools = model, tools
+    conversation.when_full, conversation.place = when_full, place
     if preview is not None:
         conversation.unload(preview_of(preview))
     return conversation
@@ -224,16 +245,18 @@ def messages_from(rows: Iterable[MessageRow]) -> list[ConversationMessage]:
     """Return messages with their parents, which have to come first."""
     read: dict[str, ConversationMessage] = {}
     for row in rows:
-        read[row.id] = ConversationMessage(
+        kept = _kept_with(row.run)
+        message = read[row.id] = ConversationMessage(
             row.role,
             row.text,
-            _run(row.run, row.text) if row.role == "assistant" else None,
+            _run(kept, row.text) if row.role == "assistant" else None,
             moment(row.created_at),
             read.get(row.parent_id) if row.parent_id else None,
             shown_rank(row.shown_rank),
             row.id,
-            _attached(row.run) if row.role == "user" else 0,
         )
+        if kept is not None:
+            take_message_values(message, kept)
     return list(read.values())
 
 
@@ -241,7 +264,8 @@ def past_run(
     conversation_id: str, title: str, question: str | None, text: str, run: str | None
 ) -> PastRun:
     """Return an answer of some conversation."""
-    return PastRun(conversation_id, title_from_file(title), question or "", _run(run, text))
+    kept = _kept_with(run)
+    return PastRun(conversation_id, title_from_file(title), question or "", _run(kept, text))
 
 
 def preset_row(preset: Preset) -> PresetRow:
@@ -285,16 +309,17 @@ def storable(text: str) -> str:
     return text
 
 
-def _attached(content: str | None) -> int:
+def _kept_with(content: str | None) -> Fields | None:
+    """Return what is kept with a message beside its text; None where it cannot be read."""
     try:
-        return attached_from(Fields(parsed_json(content))) if content else 0
+        return Fields(parsed_json(content)) if content else None
     except DamagedFile:
-        return 0
+        return None
 
 
-def _run(content: str | None, text: str) -> Run:
-    try:
-        return run_from(Fields(parsed_json(content or "")), text)
-    except DamagedFile:
-        # The answer is worth more than the record of how it ended.
-        return Run(text=text, state=RunState.UNRECORDED)
+def _run(kept: Fields | None, text: str) -> Run:
+    if kept is not None:
+        with contextlib.suppress(DamagedFile):
+            return run_from(kept, text)
+    # The answer is worth more than the record of how it ended.
+    return Run(text=text, state=RunState.UNRECORDED)

@@ -16,7 +16,7 @@ from app.store.rows import (
     MessageSnapshot,
     PresetRow,
 )
-from ui.records.attachments import PICTURE_NOTE, Attachment
+from ui.records.attachments import PICTURE_NOTE
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 from ui.records.messages import ConversationMessage
@@ -284,7 +284,8 @@ def summaries(connection: sqlite3.Connection) -> list[Conversation]:
     attached = dict(connection.execute("SELECT conversation_id, content FROM attached"))
     for conversation in read:
         if conversation.id in attached:
-            conversation.attachments = rows.attachments_from(attached[conversation.id])
+            unsent = rows.unsent_from(attached[conversation.id])
+            conversation.attachments, conversation.queue = unsent
     with_versions = {identity for (identity,) in connection.execute(_WITH_VERSIONS)}
     for conversation in read:
         if conversation.id in with_versions:
@@ -323,14 +324,12 @@ def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> N
     connection.execute(_SAVE_CONVERSATION, row)
 
 
-def save_attachments(
-    connection: sqlite3.Connection, conversation_id: str, files: tuple[Attachment, ...]
-) -> None:
-    """Write the attachments that wait to be sent in a conversation."""
-    if files:
+def save_unsent(connection: sqlite3.Connection, conversation_id: str, unsent: rows.Unsent) -> None:
+    """Write what waits to be sent in a conversation."""
+    if any(unsent):
         connection.execute(
             "INSERT OR REPLACE INTO attached(conversation_id, content) VALUES (?, ?)",
-            (conversation_id, rows.attachments_json(files)),
+            (conversation_id, rows.unsent_json(unsent)),
         )
     else:
         connection.execute("DELETE FROM attached WHERE conversation_id = ?", (conversation_id,))

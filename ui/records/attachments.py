@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine import counted
 from engine.files.json_fields import Fields
 
 _LONGEST_FENCE = re.compile(r"`{3,}")
@@ -62,7 +63,8 @@ class Attachment:
 
     Attributes:
         name: Its name, without folders.
-        text: The text that the model reads.
+        text: The text that the model reads, unless only its beginning is sent.
+        sent_chars: How many characters of the text the model gets; None for all.
         pages: The pages in that text; None for a file without pages.
         all_pages: The text of every page that can be chosen; empty once the file was sent.
         remark: What a person should know about how the file was read, as sentences.
@@ -73,6 +75,7 @@ class Attachment:
     pages: PageRange | None = None
     all_pages: tuple[str, ...] = field(default=(), compare=False, repr=False)
     remark: str = field(default="", compare=False)
+    sent_chars: int | None = None
 
     @property
     def title(self) -> str:
@@ -98,6 +101,7 @@ class Attachment:
         return replace(
             self,
             text=text_of_pages(self.all_pages, first, last),
+            sent_chars=None,
             pages=PageRange(first, last, self.pages.total),
         )
 
@@ -110,6 +114,18 @@ def kept_picture(name: str, file: str) -> Attachment:
 def without_picture_files(text: str) -> str:
     """Return a message as a model reads it: a picture is a note without the name of its file."""
     return PICTURE_NOTE.sub("(a picture, which you cannot see)", text)
+
+
+def cut_words(text: str, chars: int) -> str:
+    """Return in words how much of a text goes to the model, if only its beginning does."""
+    return f"the first {chars:,} of {counted(len(text), 'character')}"
+
+
+def cut_text(text: str, chars: int | None) -> str:
+    """Return the beginning of a text with a note at its end; all of it for None."""
+    if chars is None or chars >= len(text):
+        return text
+    return f"{text[:chars]}\n[Cut: {cut_words(text, chars)}.]"
 
 
 def text_of_pages(pages: Sequence[str], first: int, last: int) -> str:
@@ -150,6 +166,8 @@ def attachment_values(file: Attachment) -> dict[str, Any]:
     if file.pages is not None:
         values["pages"] = [file.pages.first, file.pages.last, file.pages.total]
         values["all_pages"] = list(file.all_pages)
+    if file.sent_chars is not None:
+        values["sent_chars"] = file.sent_chars
     return {**values, "remark": file.remark} if file.remark else values
 
 
@@ -160,17 +178,19 @@ def attachment_from(fields: Fields) -> Attachment:
         DamagedFile: A value is invalid.
     """
     name, remark = fields.take("name", str), fields.maybe("remark", str) or ""
+    sent_chars = fields.maybe("sent_chars", int)
     if not fields.has("pages"):
-        return Attachment(name, fields.take("text", str), remark=remark)
+        text = fields.take("text", str)
+        return Attachment(name, text, remark=remark, sent_chars=sent_chars)
     numbers, known = fields.ints("pages"), fields.maybe("all_pages", list) or []
     if len(numbers) != 3 or not 1 <= numbers[0] <= numbers[1] <= numbers[2]:
         raise fields.wrong("pages", "must be the first page, the last one and their number")
     if not all(isinstance(page, str) for page in known) or len(known) > numbers[2]:
         raise fields.wrong("all_pages", "must be the text of each page")
     file = Attachment(name, fields.maybe("text", str) or "", PageRange(*numbers), (), remark)
-    if not known:
-        return file
-    return replace(file, all_pages=tuple(known)).with_pages(numbers[0], numbers[1])
+    if known:
+        file = replace(file, all_pages=tuple(known)).with_pages(numbers[0], numbers[1])
+    return replace(file, sent_chars=sent_chars)
 
 
 def _found(title: str, text: str) -> Attachment:

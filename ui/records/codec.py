@@ -3,6 +3,7 @@
 Pure; any thread. Unknown keys are ignored, so that later versions can add keys.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -39,11 +40,15 @@ from ui.records.conversations import (
     ChosenModel,
     ConversationFolder,
     ConversationSettings,
+    QueuedMessage,
+    ReadingPlace,
     StopEntry,
+    WhenFull,
     clean_tags,
     title_from_file,
 )
-from ui.records.runs import Run, RunState
+from ui.records.messages import ConversationMessage
+from ui.records.runs import LeftOut, Run, RunState
 from ui.records.tools import result_from, result_values
 
 # The last second that a date with a four-digit year can show in every time zone.
@@ -198,6 +203,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "results": [result_values(result) for result in run.results],
         "pictures": [attachment_values(picture) for picture in run.pictures],
         "paused_at": run.paused_at,
+        "left_out": None if run.left_out is None else dataclasses.asdict(run.left_out),
         "imported": run.is_imported,
     }
     values.update((name, value) for name, value in optional.items() if value)
@@ -208,9 +214,71 @@ def run_values(run: Run) -> dict[str, Any]:
     return values
 
 
-def attached_from(fields: Fields) -> int:
-    """Return how many characters of a question's text belong to its files."""
-    return max(fields.maybe("attached_chars", int) or 0, 0)
+def _left_out(fields: Fields) -> LeftOut | None:
+    until, messages = fields.maybe("until", int) or 0, fields.maybe("messages", int) or 0
+    if not 0 < messages <= until:
+        return None
+    return LeftOut(
+        until,
+        messages,
+        max(fields.maybe("context", int) or 0, 0),
+        fields.maybe("is_summarized", bool) is True,
+        fields.maybe("problem", str) or "",
+    )
+
+
+def when_full_from(fields: Fields) -> WhenFull | None:
+    """Return what becomes of a conversation's oldest messages; None for what is usual."""
+    chosen = fields.maybe("when_full", str)
+    return WhenFull(chosen) if chosen in set(WhenFull) else None
+
+
+def place_from(fields: Fields) -> ReadingPlace:
+    """Return where a conversation was read; raises ``DamagedFile`` if a value is wrong."""
+    share = fields.maybe("share", float) or 0.0
+    return ReadingPlace(fields.take("message_id", str), share if 0 <= share <= 1 else 0.0)
+
+
+def queue_values(queue: Iterable[QueuedMessage]) -> list[dict[str, Any]]:
+    """Return messages that wait to be sent as JSON values."""
+    return [
+        {"text": message.text, "files": [attachment_values(file) for file in message.files]}
+        for message in queue
+    ]
+
+
+def queue_from(fields: Fields) -> tuple[QueuedMessage, ...]:
+    """Return the messages that wait to be sent; raises ``DamagedFile`` if a value is wrong."""
+    return tuple(
+        QueuedMessage(item.take("text", str), tuple(map(attachment_from, item.items("files"))))
+        for item in fields.items("queue")
+    )
+
+
+def message_values(message: ConversationMessage) -> dict[str, Any]:
+    """Return what is kept of a message beside its text and run, as JSON values."""
+    values: dict[str, Any] = {
+        "attached_chars": message.attached_chars,
+        "sent_chars": list(message.sent_chars),
+        "is_pinned": message.is_pinned,
+        "summary": message.summary,
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def take_message_values(message: ConversationMessage, fields: Fields) -> None:
+    """Read what is kept of a message beside its text and run; wrong values are ignored."""
+    with contextlib.suppress(DamagedFile):
+        message.is_pinned = fields.maybe("is_pinned", bool) is True
+    if message.role == "assistant":
+        return
+    with contextlib.suppress(DamagedFile):
+        message.attached_chars = max(fields.maybe("attached_chars", int) or 0, 0)
+        message.summary = fields.maybe("summary", str) or ""
+        message.sent_chars = tuple(
+            chars if type(chars) is int and chars >= 0 else None
+            for chars in fields.maybe("sent_chars", list) or ()
+        )
 
 
 def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRUPTED) -> Run:
@@ -240,6 +308,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
             file for file in map(attachment_from, fields.items("pictures")) if file.picture_file
         ),
         paused_at=max(fields.maybe("paused_at", int) or 0, 0),
+        left_out=_left_out(fields.inner("left_out")) if fields.has("left_out") else None,
         is_imported=fields.maybe("imported", bool) or False,
         started_at=moment(fields.maybe("started_at", float)),
         id=fields.take("id", str),

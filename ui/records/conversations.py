@@ -126,6 +126,30 @@ class StopEntry:
         return replace(self, stop=replace(self.stop, scope=own))
 
 
+class WhenFull(StrEnum):
+    """What becomes of the oldest messages when the context is full; ``ASK`` sends all or none."""
+
+    LEAVE_OUT = "leave_out"
+    SUMMARIZE = "summarize"
+    ASK = "ask"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedMessage:
+    """A message that is sent once the running answer has ended."""
+
+    text: str
+    files: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPlace:
+    """Where a person was reading: a message, and which part of it was above the screen."""
+
+    message_id: str
+    share: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationSettings(SamplingOptions):
     """The settings of a conversation, including those of sampling.
@@ -172,6 +196,10 @@ class Conversation:
         stops: The stop list of the next answer.
         draft: The text in the composer.
         attachments: The files that go with the draft.
+        queue: The messages that are sent next, in their order.
+        when_full: What becomes of its oldest messages when the context is full; None for what the
+            preferences say.
+        place: Where it was read; None for its end.
         model: The model that answers it; None until one was chosen or has answered.
         tools: The tools that the model may call.
         is_pinned: Whether it stays at the top of the list.
@@ -203,6 +231,9 @@ class Conversation:
         self.stops = list(stops)
         self.draft = draft
         self.attachments: tuple[Attachment, ...] = ()
+        self.queue: tuple[QueuedMessage, ...] = ()
+        self.when_full: WhenFull | None = None
+        self.place: ReadingPlace | None = None
         self.model: ChosenModel | None = None
         self.tools = ToolsInUse()
         self.is_pinned = is_pinned
@@ -229,7 +260,8 @@ class Conversation:
     @property
     def is_unused(self) -> bool:
         """Whether it has no messages, and the composer is empty."""
-        return not self.has_messages and not self.draft.strip() and not self.attachments
+        is_written = bool(self.draft.strip() or self.attachments or self.queue)
+        return not self.has_messages and not is_written
 
     @property
     def is_running(self) -> bool:
@@ -265,6 +297,7 @@ class Conversation:
             self.updated_at, self.id, self.is_pinned,
         )  # fmt: skip
         twin.attachments, twin.model = self.attachments, self.model
+        twin.queue, twin.when_full, twin.place = self.queue, self.when_full, self.place
         twin.placement, twin.origin = self.placement, self.origin
         twin.stops_from = self.stops_from
         twin.tools = self.tools
@@ -277,6 +310,7 @@ class Conversation:
             f"{self.title} (copy)", settings=self.settings, stops=self.stops, draft=self.draft
         )
         twin.attachments, twin.model = self.attachments, self.model
+        twin.when_full = self.when_full
         twin.placement, twin.stops_from = self.placement, self.stops_from
         twin.tools = self.tools
         twin.tree.fill(copied(message for message in self.tree if message.is_settled))
@@ -376,6 +410,7 @@ class Variant:
             conversation.title, settings=self.settings, stops=self.stops, id=conversation.id
         )
         twin.model, twin.tree = self.model, conversation.tree
+        twin.when_full = conversation.when_full
         return twin
 
 

@@ -9,7 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ui.records.attachments import Attachment, attached_chars, taken_apart, with_attachments
+from ui.records.attachments import (
+    Attachment,
+    attached_chars,
+    cut_text,
+    taken_apart,
+    with_attachments,
+)
 from ui.records.runs import Run
 
 Role = Literal["user", "assistant"]
@@ -29,6 +35,11 @@ class ConversationMessage:
         id: Unique.
         attached_chars: How many characters at the beginning of a question's text are attached
             files.
+        sent_chars: Of a question, how many characters of each file the model gets; None for all of
+            a file, empty for all of every file.
+        is_pinned: Whether it is sent with every question, however long the conversation is.
+        summary: A summary of the messages before a question, which goes instead of them where they
+            have no room.
     """
 
     role: Role
@@ -39,11 +50,27 @@ class ConversationMessage:
     shown_rank: int = 0
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     attached_chars: int = 0
+    sent_chars: tuple[int | None, ...] = ()
+    is_pinned: bool = False
+    summary: str = ""
+
+    @property
+    def sent(self) -> str:
+        """The text that the model gets: all of it, unless files are cut."""
+        if not any(chars is not None for chars in self.sent_chars):
+            return self.text
+        sent = [replace(one, text=cut_text(one.text, one.sent_chars)) for one in self.files]
+        return with_attachments(self.typed, sent)
 
     @property
     def files(self) -> tuple[Attachment, ...]:
-        """The files that were attached to a question."""
-        return taken_apart(self.text, self.attached_chars)[0]
+        """The files that were attached to a question, with what the model gets of them."""
+        files = taken_apart(self.text, self.attached_chars)[0]
+        cuts = (*self.sent_chars, *[None] * len(files))
+        return tuple(
+            file if chars is None else replace(file, sent_chars=chars)
+            for file, chars in zip(files, cuts, strict=False)
+        )
 
     @property
     def pictures(self) -> tuple[Attachment, ...]:
@@ -222,10 +249,12 @@ def runs_of(messages: Iterable[ConversationMessage]) -> list[Run]:
 def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessage:
     """Return the question that a person sends: the files, then the text."""
     attached = tuple(files)
+    cuts = tuple(file.sent_chars for file in attached)
     return ConversationMessage(
         "user",
         with_attachments(typed, attached),
         attached_chars=attached_chars(typed, attached),
+        sent_chars=cuts if any(chars is not None for chars in cuts) else (),
     )
 
 

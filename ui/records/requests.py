@@ -1,9 +1,6 @@
-"""Makes the requests of a conversation to the engine, whose results of tools fit its context.
+"""Makes the requests of a conversation to the engine. Pure; main thread."""
 
-Pure, apart from the counts that it asks for; main thread.
-"""
-
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from engine import (
@@ -12,7 +9,6 @@ from engine import (
     GenerationRequest,
     Message,
     ModelInfo,
-    PromptTooLong,
     StopKind,
     StopRules,
 )
@@ -20,7 +16,7 @@ from ui.records.attachments import without_picture_files
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
-from ui.records.tools import NOT_RUN, CallResult
+from ui.records.tools import NOT_RUN
 
 # Turns: calls and their results, for models with tools and without.
 
@@ -50,7 +46,7 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
 
 def _read_text(message: ConversationMessage) -> str:
     if message.attached_chars:
-        return without_picture_files(message.text)
+        return without_picture_files(message.sent)
     return "(a picture)" if message.pictures and not message.text.strip() else message.text
 
 
@@ -104,15 +100,10 @@ def request_for(
         change: How its stops differ from the conversation's list.
     """
     settings = conversation.settings
-    messages: list[Message] = []
-    if settings.system_prompt.strip():
-        messages.append(Message("system", settings.system_prompt))
-    messages += questions_joined(turns_of(sent_messages(conversation, question)))
-    if begun:
-        messages.append(Message("assistant", begun))
+    sent = sent_messages(conversation, question)
     return fitted(
         GenerationRequest(
-            messages=tuple(messages),
+            messages=prompt_messages(sent, settings.system_prompt, begun),
             sampling=settings.sampling,
             stops=stop_rules(conversation, None, change),
             max_tokens=settings.max_tokens,
@@ -122,6 +113,39 @@ def request_for(
         model,
         change.without,
     )
+
+
+def prompt_messages(
+    sent: Iterable[ConversationMessage],
+    system_prompt: str,
+    begun: str = "",
+    summarized: str = "",
+) -> tuple[Message, ...]:
+    """Return the messages of a prompt.
+
+    Args:
+        sent: The conversation's messages that are sent.
+        system_prompt: Goes before them; empty for none.
+        begun: The text that the answer continues; empty for a new answer.
+        summarized: The id of a question whose summary of the messages before it goes, too.
+    """
+    messages = [Message("system", system_prompt)] if system_prompt.strip() else []
+    with_summary = [
+        replace(one, text=_after_summary(one), attached_chars=0)
+        if one.id == summarized and one.summary.strip()
+        else one
+        for one in sent
+    ]
+    messages += questions_joined(turns_of(with_summary))
+    if begun:
+        messages.append(Message("assistant", begun))
+    return tuple(messages)
+
+
+def _after_summary(message: ConversationMessage) -> str:
+    # In the question, because many templates allow a system prompt only at the beginning, or none.
+    summary = f"(Summary of our conversation before this message:\n{message.summary.strip()})"
+    return f"{summary}\n\n{_read_text(message)}"
 
 
 def fitted(
@@ -183,6 +207,7 @@ def new_run(
     if continued is not None:
         run.text, run.thinking = begun, continued.thinking
         run.thinking_s, run.continued_chars = continued.thinking_s, len(begun)
+        run.left_out = continued.left_out
     return run
 
 
@@ -233,147 +258,3 @@ def sent_messages(
 def _went_wrong(run: Run) -> bool:
     is_error = run.finished is not None and run.finished.stop.kind is StopKind.ERROR
     return run.state is RunState.REFUSED or is_error
-
-
-# Results of tools that are too long: they are cut to fit the context, and nothing is lost.
-
-# Results are cut once the prompt takes more than this share of the context.
-_FULL = 0.9
-# What is sent may then take this share together with the results or, where there is more besides
-# them, the results get half of what that leaves. Cutting further than necessary keeps the beginning
-# of the prompt the same for several questions, so that it is read only once.
-_SHARE = 0.65
-_NOTE_TOKENS = 40
-_LEAST_TOKENS = 16
-# A text is counted in parts, so that other work of the engine does not wait long.
-_PART_CHARS = 100_000
-# No tokenizer has many tokens longer than this; a longer text has more tokens than are asked for.
-_MOST_CHARS_A_TOKEN = 16
-
-Adapt = Callable[[GenerationRequest], GenerationRequest]
-CountPrompt = Callable[[GenerationRequest], Awaitable[int]]
-CountTokens = Callable[[str], Awaitable[int]]
-Results = Sequence[tuple[Run, CallResult | None]]
-
-
-def results_of(messages: Sequence[ConversationMessage]) -> Results:
-    """Return the results of all calls of messages, in the order in which they are sent."""
-    runs = [message.run for message in messages if message.run is not None]
-    return [(run, run.result_of(call.id)) for run in runs for call in run.tool_calls]
-
-
-async def result_cuts(
-    request: GenerationRequest,
-    results: Results,
-    context: int,
-    *,
-    adapt: Adapt,
-    count_prompt: CountPrompt,
-    count_tokens: CountTokens,
-) -> dict[int, int]:
-    """Return which results have to be cut so that the prompt leaves room for an answer.
-
-    Args:
-        request: The request, with a message for each result.
-        results: The results.
-        context: The tokens that the model's context holds.
-        adapt: Adapts a request to the model.
-        count_prompt: Counts the tokens of an adapted request; raises ``PromptTooLong``.
-        count_tokens: Counts the tokens of a text.
-
-    Returns:
-        The number of characters to send of each result that is cut, by its place among the results.
-    """
-    if not results or _bytes_up_to(request, context) < context * _FULL:
-        return {}  # no text has more tokens than bytes
-
-    async def counted(request: GenerationRequest) -> int | None:
-        try:
-            return await count_prompt(adapt(request))
-        except PromptTooLong:
-            return None
-
-    total = await counted(request)
-    if total is not None and total <= context * _FULL:
-        return {}
-    without = await counted(_with_texts(request, dict.fromkeys(range(len(results)), "")))
-    if without is None or without >= context:
-        return {}  # cutting results does not help
-    budget = max(int(context * _SHARE) - without, (context - without) // 2)
-    texts = {n: one.sent for n, (_, one) in enumerate(results) if one is not None}
-    sizes = {n: await _size(text, budget, count_tokens) for n, text in texts.items()}
-    share = _fair_share(list(sizes.values()), budget)
-    return {
-        n: await _fitting_chars(text, max(share - _NOTE_TOKENS, _LEAST_TOKENS), count_tokens)
-        for n, text in texts.items()
-        if sizes[n] > share
-    }
-
-
-def with_cuts(
-    request: GenerationRequest, results: Results, cuts: Mapping[int, int]
-) -> GenerationRequest:
-    """Return a request in which results are cut after a number of characters."""
-    texts = {
-        n: replace(one, sent_chars=cuts[n]).sent
-        for n, (_, one) in enumerate(results)
-        if one is not None and n in cuts
-    }
-    return _with_texts(request, texts)
-
-
-def _with_texts(request: GenerationRequest, texts: Mapping[int, str]) -> GenerationRequest:
-    messages: list[Message] = []
-    number = 0
-    for message in request.messages:
-        if message.role == "tool":
-            if number in texts:
-                message = replace(message, content=texts[number])
-            number += 1
-        messages.append(message)
-    return replace(request, messages=tuple(messages))
-
-
-def _bytes_up_to(request: GenerationRequest, most: int) -> int:
-    """Return the bytes of a request's texts, at least if they are no more than ``most``."""
-    size = 0
-    for message in request.messages:
-        if size > most:
-            break
-        size += max(len(message.content), len(message.content[:most].encode(errors="replace")))
-    return size
-
-
-async def _size(text: str, most: int, count_tokens: CountTokens) -> int:
-    """Return the tokens of a text; more than ``most`` if it surely has more."""
-    if len(text) > most * _MOST_CHARS_A_TOKEN:
-        return most + 1
-    size = 0
-    for start in range(0, len(text), _PART_CHARS):
-        size += await count_tokens(text[start : start + _PART_CHARS])
-    return size
-
-
-def _fair_share(sizes: list[int], budget: int) -> int:
-    """Return the most tokens that each result may have: short ones leave their share to others."""
-    left = budget
-    for number, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - number)
-        if size > share:
-            return share
-        left -= size
-    return budget
-
-
-async def _fitting_chars(text: str, most: int, count_tokens: CountTokens) -> int:
-    """Return how many characters at a text's beginning have at most so many tokens."""
-    chars = min(len(text), most * 4)
-    size = await count_tokens(text[:chars])
-    if size <= most and chars < len(text):
-        chars = min(len(text), int(chars * most / max(size, 1)), most * _MOST_CHARS_A_TOKEN)
-        size = await count_tokens(text[:chars])
-    while size > most and chars:
-        chars = min(chars - 1, int(chars * most / size))
-        size = await count_tokens(text[:chars])
-    line = text.rfind("\n", 0, chars) + 1
-    return line if line > chars * 0.8 else chars

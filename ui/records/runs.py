@@ -126,6 +126,37 @@ class StopChange:
 NO_CHANGE = StopChange()
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """The messages at the beginning of a conversation that an answer's prompt is without.
+
+    Attributes:
+        until: How many messages stand before the first one from which on all were sent.
+        messages: How many of these were not sent; the others are pinned.
+        context: The tokens of the context that had no room for them.
+        is_summarized: Whether a summary was sent instead.
+        problem: Why there is no summary although one was wanted; empty for no problem.
+    """
+
+    until: int
+    messages: int
+    context: int
+    is_summarized: bool = False
+    problem: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What was left out, for the person."""
+        count = counted(self.messages, "earlier message")
+        is_one = self.messages == 1
+        if self.is_summarized:
+            return f"{count} {'is' if is_one else 'are'} sent as a summary"
+        words = f"{count} {'is' if is_one else 'are'} not sent"
+        if not self.problem:
+            return words
+        return f"{words}; no summary could be made: {self.problem.rstrip('.')}"
+
+
 @dataclass(eq=False)
 class GrowingCall:
     """A tool call that the model is writing.
@@ -168,6 +199,8 @@ class Run:
         prompt_cached: Prompt tokens that came from a cache.
         finished: The engine's last event, once it has arrived.
         refusal: Why it was refused, for ``REFUSED``.
+        left_out: The earlier messages that its prompt is without; None if all were sent.
+        summarizing: What is being summarized before the prompt is sent; empty if nothing is.
         continued_chars: Characters of its text that an earlier answer had, which it continues.
         held: Text that the matcher has held back long enough to tell the person; otherwise empty.
         held_s: For how many seconds it has been held back.
@@ -204,6 +237,8 @@ class Run:
     prompt_cached: int = 0
     finished: Finished | None = None
     refusal: str = ""
+    left_out: LeftOut | None = None
+    summarizing: str = ""
     continued_chars: int = 0
     held: str = ""
     held_s: float = 0.0
@@ -392,6 +427,8 @@ def progress_words(run: Run) -> str:
     """Return what a run that is not over is doing."""
     if run.is_cancelling:
         return "Stopping…"
+    if run.summarizing:
+        return run.summarizing
     if run.starting:
         return f"Starting the tools of {', '.join(run.starting)}…"
     if run.state is RunState.QUEUED:

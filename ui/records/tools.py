@@ -10,7 +10,13 @@ from typing import Any, Literal
 
 from engine import counted
 from engine.files.json_fields import Fields
-from ui.records.attachments import Attachment, attachment_from, attachment_values
+from ui.records.attachments import (
+    Attachment,
+    attachment_from,
+    attachment_values,
+    cut_text,
+    cut_words,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,17 +415,14 @@ class CallResult:
     @property
     def sent(self) -> str:
         """The text that the model gets; a note at its end says what was cut off."""
-        if not self.is_cut:
-            return self.text
-        kept = self.text[: self.sent_chars]
-        return f"{kept}\n[Cut: {self.sent_words}.]"
+        return cut_text(self.text, self.sent_chars)
 
     @property
     def sent_words(self) -> str:
         """How much of the text the model gets, in words."""
-        if not self.is_cut:
+        if self.sent_chars is None or not self.is_cut:
             return f"all {counted(len(self.text), 'character')}"
-        return f"the first {self.sent_chars:,} of {counted(len(self.text), 'character')}"
+        return cut_words(self.text, self.sent_chars)
 
 
 NOT_RUN = "This call was not run."

@@ -3,25 +3,20 @@
 Main thread.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong, Tool
+from engine import EngineError, GenerationRequest, ModelInfo, Tool
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
-from ui.records.messages import question
-from ui.records.requests import (
-    fitted,
-    request_for,
-    result_cuts,
-    results_of,
-    sent_messages,
-    with_cuts,
-)
+from ui.records.conversations import Conversation, WhenFull
+from ui.records.messages import ConversationMessage, question
+from ui.records.prompt_fit import Counts, PromptFit, fitted_prompt, last_left_out
+from ui.records.requests import fitted, prompt_messages, request_for, sent_messages
+from ui.records.runs import LeftOut
 
 # The engine's thread counts, a moment after the last key and not while it answers.
 
@@ -43,7 +38,20 @@ class CountingEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The result of a count."""
+    """The result of a count.
+
+    Attributes:
+        message: The tokens of the message.
+        prompt: The tokens of the prompt that would be sent.
+        context: The tokens that the context holds.
+        without_files: The tokens of the prompt without the message's files; None without files.
+        files: The tokens of each file.
+        is_least: Whether ``prompt`` is a lower bound.
+        total: The tokens of the prompt if nothing were left out.
+        is_least_total: Whether that is a lower bound.
+        left_out: The earlier messages that would not be sent; None if all would.
+        when_full: What becomes of the oldest messages when the context is full.
+    """
 
     message: int
     prompt: int
@@ -51,6 +59,15 @@ class Count:
     without_files: int | None = None
     files: Mapping[Attachment, int] = field(default_factory=dict)
     is_least: bool = False
+    total: int = 0
+    is_least_total: bool = False
+    left_out: LeftOut | None = None
+    when_full: WhenFull = WhenFull.LEAVE_OUT
+
+    @property
+    def too_many(self) -> int:
+        """By how many tokens the whole conversation is too long; 0 if it is not."""
+        return max(0, self.total - self.context + 1) if self.context else 0
 
     @property
     def share(self) -> float:
@@ -91,6 +108,7 @@ class ContextMeter(QObject):
         super().__init__(parent)
         self._engine = engine
         self._tools_of = tools_of
+        self.when_full: Callable[[], WhenFull] = lambda: WhenFull.LEAVE_OUT
         self._is_counting = False
         self._ask: Callable[[], Counted | None] = lambda: None
         # A file is counted once, however often the typed text changes.
@@ -147,50 +165,64 @@ class ContextMeter(QObject):
 
     async def _counted(self, asked: Counted) -> Count:
         files = await self._file_tokens(asked)
-        without = (await self._prompt_tokens(asked, ()))[0] if asked.files else None
-        prompt, is_least = await self._prompt_tokens(asked, asked.files)
-        if is_least and without is not None:
+        without = (await self._fit(asked, ())).tokens if asked.files else None
+        fit = await self._fit(asked, asked.files)
+        prompt, total = fit.tokens or 0, fit.total or 0
+        if fit.is_least and without is not None:
             prompt = max(prompt, without + sum(files.values()))
         text = question(asked.typed, asked.files).text
         if len(text) > _PART_CHARS and files:
             message = sum(files.values()) + await self._tokens(asked, asked.typed)
         else:
             message = await self._tokens(asked, text)
-        return Count(message, prompt, asked.model.context_length, without, files, is_least)
+        return Count(
+            message,
+            prompt,
+            asked.model.context_length,
+            without,
+            files,
+            fit.is_least,
+            max(total, prompt),
+            fit.is_least_total,
+            fit.left_out,
+            self._when_full_of(asked),
+        )
 
-    async def _prompt_tokens(
-        self, asked: Counted, files: tuple[Attachment, ...]
-    ) -> tuple[int, bool]:
-        """Return the tokens of the whole prompt, and whether that is only a lower bound."""
+    def _when_full_of(self, asked: Counted) -> WhenFull:
+        return asked.conversation.when_full or self.when_full()
+
+    async def _fit(self, asked: Counted, files: tuple[Attachment, ...]) -> PromptFit:
+        """Return the prompt that would be sent, always with its tokens."""
         shown = asked.conversation.messages
         message = question(asked.typed, files)
         message.parent = shown[-1] if shown else None
-        conversation, model = asked.conversation, asked.model
+        conversation, model, when_full = asked.conversation, asked.model, self._when_full_of(asked)
         request = request_for(conversation, None, message)
         if model.can_call_tools:
             request = replace(request, tools=self._tools_of(conversation))
 
-        def adapt(request: GenerationRequest) -> GenerationRequest:
-            return fitted(request, conversation.settings, model)
+        def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
+            summarized = first if when_full is WhenFull.SUMMARIZE else ""
+            told = prompt_messages(
+                messages, conversation.settings.system_prompt, summarized=summarized
+            )
+            return fitted(replace(request, messages=told), conversation.settings, model)
 
         async def count_tokens(text: str) -> int:
             return len(await self._engine.tokenize(text, model.id))
 
-        results = results_of(sent_messages(conversation, message))
-        cuts = await result_cuts(
-            request,
-            results,
-            model.context_length,
-            adapt=adapt,
-            count_prompt=self._engine.count_tokens,
-            count_tokens=count_tokens,
+        fit = await fitted_prompt(
+            [*shown, message],
+            sent_messages(conversation, message),
+            make,
+            Counts(model.context_length, self._engine.count_tokens, count_tokens),
+            when_full,
+            last_left_out(shown),
         )
-        try:
-            counted = adapt(with_cuts(request, results, cuts))
-            return await self._engine.count_tokens(counted), False
-        except PromptTooLong as too_long:
-            # Counting ends as soon as the context is surely full; the sum may be a little less.
-            return max(too_long.prompt_tokens, asked.model.context_length), True
+        if fit.tokens is not None:
+            return fit
+        tokens = await self._engine.count_tokens(fit.request)
+        return replace(fit, tokens=tokens, total=tokens)
 
     async def _file_tokens(self, asked: Counted) -> dict[Attachment, int]:
         name, known = asked.model.id, self._files

@@ -35,20 +35,28 @@ from engine import (
     merge_deltas,
 )
 from engine.recording.run_trace import RunTrace
+from ui.chat.session.background_answers import SummaryFailed, summary_of
 from ui.chat.session.tool_loop import ToolLoop
 from ui.chat.session.traces import HeldText, Traces
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage, question, runs_of
+from ui.records.prompt_fit import (
+    Counts,
+    Cuts,
+    MakeRequest,
+    PromptFit,
+    cut_message,
+    fitted_prompt,
+    last_left_out,
+)
 from ui.records.requests import (
     fitted,
     new_run,
+    prompt_messages,
     request_for,
-    result_cuts,
-    results_of,
     sent_messages,
-    with_cuts,
 )
 from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
 from ui.records.store import ConversationStore
@@ -104,6 +112,7 @@ class ConversationSession(QObject):
         run_finished: A run ended; carries the ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
         went_on: The model continues with the results of its calls; carries the new ``Run``.
+        message_changed: A question's files were cut; carries the ``ConversationMessage``.
 
     Args:
         engine: Generates the answers.
@@ -114,6 +123,8 @@ class ConversationSession(QObject):
         parent: Owns this object.
         toolbox: Runs the tools that the model calls; None for no tools.
         saved_as: The conversation in the store, if this one only differs in settings.
+        when_full: Returns what becomes of the oldest messages when the context is full, if the
+            conversation does not say.
     """
 
     message_appended = Signal(object)
@@ -124,6 +135,7 @@ class ConversationSession(QObject):
     run_finished = Signal(object)
     is_running_changed = Signal(bool)
     went_on = Signal(object)
+    message_changed = Signal(object)
 
     def __init__(
         self,
@@ -135,8 +147,10 @@ class ConversationSession(QObject):
         parent: QObject | None = None,
         toolbox: Toolbox | None = None,
         saved_as: Conversation | None = None,
+        when_full: Callable[[], WhenFull] = lambda: WhenFull.LEAVE_OUT,
     ) -> None:
         super().__init__(parent)
+        self._when_full = when_full
         self.conversation = conversation
         self._saved = saved_as or conversation
         self._models = models
@@ -323,9 +337,7 @@ class ConversationSession(QObject):
         answer = self._answer = _RunningAnswer(run, message)
         self._ticks.start()
         self._saves.start()
-        work = self._collect(
-            answer, request, conversation.settings, sent_messages(conversation, asked)
-        )
+        work = self._collect(answer, request, conversation.settings, asked)
         answer.task = start_task(self, work, f"answer {run.id}")
         # A task that is cancelled before its first step never runs its own ending.
         answer.task.add_done_callback(lambda _: self._end_answer(answer))
@@ -343,7 +355,7 @@ class ConversationSession(QObject):
         answer: "_RunningAnswer",
         request: GenerationRequest,
         settings: ConversationSettings,
-        sent: Sequence[ConversationMessage],
+        asked: ConversationMessage,
     ) -> None:
         """Send the request once all is stored and its model is loaded; collect the answer."""
         run = answer.run
@@ -352,13 +364,9 @@ class ConversationSession(QObject):
             if self._tools is not None:
                 request = replace(request, tools=await self._tools.offered(run))
             async with self._models.ready(self._folder) as model:
-
-                def adapt(request: GenerationRequest) -> GenerationRequest:
-                    return fitted(request, settings, model, run.stop_change.without)
-
                 if model is not None:
-                    request = await self._fit_results(sent, request, model, adapt)
-                request = adapt(request)
+                    request = await self._fit(answer, asked, request, settings, model)
+                request = fitted(request, settings, model, run.stop_change.without)
                 run.take_model(request.stops, run.model_id if model is None else model.id)
                 generation = await self._engine.generate(request)
             run.prompt_total = generation.prompt_tokens
@@ -391,39 +399,99 @@ class ConversationSession(QObject):
             known |= set(trace.setting.family.tags.values())
         return known
 
-    async def _fit_results(
+    async def _fit(
         self,
-        messages: Sequence[ConversationMessage],
+        answer: "_RunningAnswer",
+        asked: ConversationMessage,
         request: GenerationRequest,
+        settings: ConversationSettings,
         model: ModelInfo,
-        adapt: Callable[[GenerationRequest], GenerationRequest],
     ) -> GenerationRequest:
-        """Return a request whose results fit into the model's context; note what was cut."""
+        """Return a request that fits into the model's context; note what is not sent."""
+        run, tree = answer.run, self.conversation.tree
+        last = request.messages[-1]
+        begun = last.content if request.continues_message else ""
+
+        def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
+            summarized = first if when_full is WhenFull.SUMMARIZE else ""
+            told = prompt_messages(messages, settings.system_prompt, begun, summarized)
+            return fitted(replace(request, messages=told), settings, model, run.stop_change.without)
 
         async def count_tokens(text: str) -> int:
             return len(await self._engine.tokenize(text, model.id))
 
-        results = results_of(messages)
-        cuts = await result_cuts(
-            request,
-            results,
-            model.context_length,
-            adapt=adapt,
-            count_prompt=self._engine.count_tokens,
-            count_tokens=count_tokens,
+        when_full = self.conversation.when_full or self._when_full()
+        path = tree.path_to(asked)
+        fit = await fitted_prompt(
+            path,
+            sent_messages(self.conversation, asked),
+            make,
+            Counts(model.context_length, self._engine.count_tokens, count_tokens),
+            when_full,
+            run.left_out or last_left_out(path),
         )
+        self._note_cuts(fit.cuts)
+        run.left_out = fit.left_out
+        if when_full is WhenFull.SUMMARIZE and fit.left_out and not fit.left_out.is_summarized:
+            return await self._summarized(answer, path, fit, make, model)
+        return fit.request
+
+    async def _summarized(
+        self,
+        answer: "_RunningAnswer",
+        path: Sequence[ConversationMessage],
+        fit: PromptFit,
+        make: MakeRequest,
+        model: ModelInfo,
+    ) -> GenerationRequest:
+        """Return the request with a summary of what is left out, or without if there is none."""
+        run, left_out = answer.run, fit.left_out
+        assert left_out is not None
+        boundary = path[left_out.until]
+        summaries = [n for n in range(left_out.until) if path[n].summary]
+        begin = summaries[-1] if summaries else 0
+        named = {message.id for message in fit.messages}
+        gone = [one for one in path[begin : left_out.until] if one.id not in named]
+
+        def tell(words: str) -> None:
+            if words != run.summarizing:
+                run.summarizing = words
+                self.run_changed.emit(run)
+
+        try:
+            summary = await summary_of(gone, path[begin].summary, self._engine, model, tell)
+            request = make([replace(one, summary=summary) for one in fit.messages], boundary.id)
+            await self._engine.count_tokens(request)
+        except (SummaryFailed, EngineError) as error:
+            problem = str(error) if isinstance(error, SummaryFailed) else failure_words(error)
+            run.left_out = replace(left_out, problem=problem)
+            return fit.request
+        finally:
+            tell("")
+        boundary.summary = summary
+        run.left_out = replace(left_out, is_summarized=True)
+        self._save_messages([boundary])
+        return request
+
+    def _note_cuts(self, cuts: Cuts) -> None:
+        """Note which files and results the model gets only the beginning of."""
         if not cuts:
-            return request
-        for number, chars in cuts.items():
-            run, result = results[number]
-            if result is not None:
-                run.results[run.results.index(result)] = replace(result, sent_chars=chars)
-        cut_runs = [results[number][0] for number in cuts]
-        cut = [message for message in messages if any(message.run is run for run in cut_runs)]
-        self._save_messages(cut)
-        for run in runs_of(cut):
-            self.run_changed.emit(run)
-        return with_cuts(request, results, cuts)
+            return
+        changed = []
+        for message in self.conversation.tree:
+            cut = cut_message(message, cuts)
+            if cut is message:
+                continue
+            message.sent_chars = cut.sent_chars
+            if message.run is not None and cut.run is not None:
+                message.run.results = cut.run.results
+            changed.append(message)
+        self._save_messages(changed)
+        for message in changed:
+            if message.run is None:
+                self.message_changed.emit(message)
+            else:
+                self.run_changed.emit(message.run)
 
     # -- it grows and ends ---------------------------------------------------------------------
 

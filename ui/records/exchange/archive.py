@@ -14,13 +14,15 @@ from engine.files.json_items import JsonItem
 from ui.records.attachments import attachment_from, attachment_values
 from ui.records.codec import (
     Preset,
-    attached_from,
     check_version,
     folder_from,
     folder_values,
+    message_values,
     moment,
     preset_from,
     preset_values,
+    queue_from,
+    queue_values,
     run_from,
     run_values,
     settings_from,
@@ -29,6 +31,8 @@ from ui.records.codec import (
     stops_from,
     stops_values,
     tags_from,
+    take_message_values,
+    when_full_from,
 )
 from ui.records.conversations import (
     ChosenModel,
@@ -205,6 +209,8 @@ def conversation_values(conversation: Conversation) -> dict[str, Any]:
         "is_archived": place.is_archived,
         "origin": conversation.origin,
         "stops_from": conversation.stops_from,
+        "queue": queue_values(conversation.queue),
+        "when_full": conversation.when_full,
     }
     values.update((name, value) for name, value in order.items() if value)
     values["messages"] = [_message_values(message) for message in conversation.tree]
@@ -220,8 +226,7 @@ def _message_values(message: ConversationMessage) -> dict[str, Any]:
         "created_at": message.created_at,
         "shown_rank": message.shown_rank,
     }
-    if message.attached_chars:
-        values["attached_chars"] = message.attached_chars
+    values.update(message_values(message))
     if message.run is not None:
         values["run"] = run_values(message.run)
     return values
@@ -246,6 +251,8 @@ def conversation_from(fields: Fields) -> Conversation:
         fields.maybe("is_archived", bool) is True,
     )
     conversation.attachments = tuple(map(attachment_from, fields.items("attachments")))
+    conversation.queue = queue_from(fields)
+    conversation.when_full = when_full_from(fields)
     conversation.stops_from = fields.maybe("stops_from", str) or ""
     conversation.origin = fields.maybe("origin", str) or ""
     if not conversation.origin and (name := fields.maybe("id", str)):
@@ -283,7 +290,7 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
         run = bare
         if fields.has("run"):
             run = run_from(fields.inner("run"), text, RunState.UNRECORDED)
-    return ConversationMessage(
+    message = ConversationMessage(
         role,
         text,
         run,
@@ -291,5 +298,6 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
         parent,
         shown_rank(fields.maybe("shown_rank", int)),
         message_id,
-        attached_from(fields) if role == "user" else 0,
     )
+    take_message_values(message, fields)
+    return message

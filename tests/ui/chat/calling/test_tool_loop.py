@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 from engine import (
-    GenerationRequest,
-    Message,
-    PromptTooLong,
     StopKind,
     ToolCall,
     ToolCallAbandoned,
@@ -22,7 +19,6 @@ from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
 from ui.chat.messages.tool_cards import state_words
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
-from ui.records.requests import result_cuts, results_of
 from ui.records.runs import Run, RunState
 from ui.records.store import MemoryConversationStore
 from ui.records.tools import (
@@ -399,31 +395,3 @@ def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_
     assert first.content == later.content == result.sent
     assert 2_000 < len(result.sent) < 4_096 * 3 // 4
     assert f"the first {result.sent_chars:,} of 5,250,000" in result.sent
-
-
-def test_short_results_stay_whole_beside_one_that_is_cut() -> None:
-    texts = ["short", "x" * 50_000, "also short"]
-    calls = [adding(n, n) for n in range(3)]
-    run = Run(tool_calls=calls, results=[
-        CallResult(call.id, CallState.DONE, text) for call, text in zip(calls, texts, strict=True)
-    ])  # fmt: skip
-    told = tuple(Message("tool", text) for text in texts)
-    request = GenerationRequest((Message("user", "Go"), *told))
-
-    async def count(request: GenerationRequest) -> int:
-        size = sum(len(one.content) for one in request.messages)
-        if size > 4_000:
-            raise PromptTooLong("messages", size, 4_000)
-        return size
-
-    async def tokens(text: str) -> int:
-        return len(text)
-
-    results = results_of([ConversationMessage("assistant", run=run)])
-    cuts = asyncio.run(
-        result_cuts(
-            request, results, 4_000, adapt=lambda one: one, count_prompt=count, count_tokens=tokens
-        )
-    )
-    assert list(cuts) == [1]
-    assert 2_000 < cuts[1] < 2_600

@@ -1,0 +1,211 @@
+"""Which messages go into a prompt that has no room for all of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import GenerationRequest, PromptTooLong, ToolCall
+from ui.records.attachments import Attachment
+from ui.records.conversations import WhenFull
+from ui.records.messages import ConversationMessage, chained, question
+from ui.records.prompt_fit import Counts, PromptFit, exchanges, fitted_prompt, last_left_out
+from ui.records.requests import prompt_messages, turns_of
+from ui.records.runs import LeftOut, Run
+from ui.records.tools import CallResult, CallState
+
+CONTEXT = 1_000
+# As a template's marks around each message.
+MARKS = 4
+
+
+async def tokens_of(request: GenerationRequest) -> int:
+    """One token a character, as a tokenizer of single characters has."""
+    size = sum(len(one.content) + MARKS for one in request.messages)
+    if size >= CONTEXT:
+        raise PromptTooLong("messages", size, CONTEXT)
+    return size
+
+
+async def text_tokens(text: str) -> int:
+    return len(text)
+
+
+COUNTS = Counts(CONTEXT, tokens_of, text_tokens)
+
+
+def fitted(
+    path: Sequence[ConversationMessage],
+    system: str = "",
+    when_full: WhenFull = WhenFull.LEAVE_OUT,
+    before: LeftOut | None = None,
+    uncut: str = "",
+) -> PromptFit:
+    def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
+        summarized = first if when_full is WhenFull.SUMMARIZE else ""
+        return GenerationRequest(prompt_messages(messages, system, summarized=summarized))
+
+    return asyncio.run(fitted_prompt(path, path, make, COUNTS, when_full, before, uncut))
+
+
+def size_of(fit: PromptFit) -> int:
+    return sum(len(one.content) + MARKS for one in fit.request.messages)
+
+
+def answer(text: str, *results: str) -> ConversationMessage:
+    calls = [ToolCall(f"call {n}", "look", "{}") for n, _ in enumerate(results)]
+    told = [
+        CallResult(call.id, CallState.DONE, text) for call, text in zip(calls, results, strict=True)
+    ]
+    return ConversationMessage("assistant", text, Run(text=text, tool_calls=calls, results=told))
+
+
+def talk(*sizes: int) -> list[ConversationMessage]:
+    """Return questions and answers of so many characters each; the last question has no answer."""
+    messages: list[ConversationMessage] = []
+    for number, size in enumerate(sizes):
+        messages.append(question("q" * size))
+        if number < len(sizes) - 1:
+            messages.append(answer("a" * size))
+    return list(chained(messages))
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[ConversationMessage]:
+    """Return a conversation with answers, calls and pins in any order, up to its last question."""
+    texts = st.integers(1, 300).map(lambda size: "x" * size)
+    messages: list[ConversationMessage] = []
+    for _ in range(draw(st.integers(0, 12))):
+        is_pinned = draw(st.integers(0, 9)) == 0
+        messages.append(replace(question(draw(texts)), is_pinned=is_pinned))
+        for _ in range(draw(st.integers(0, 2))):
+            messages.append(answer(draw(texts), *draw(st.lists(texts, max_size=2))))
+    messages.append(question(draw(texts)))
+    return list(chained(messages))
+
+
+@given(conversations(), st.integers(0, 200), st.sampled_from(WhenFull))
+def test_what_must_go_goes_in_order_and_the_prompt_fits_if_that_is_possible(
+    path: list[ConversationMessage], system: int, when_full: WhenFull
+) -> None:
+    fit = fitted(path, "s" * system, when_full)
+    sent = [message.id for message in fit.messages]
+    ids = [message.id for message in path]
+    assert sent == [one for one in ids if one in sent], "the order is kept"
+    groups = exchanges(path)
+    for group in groups:
+        assert len({one.id in sent for one in group}) == 1, "an exchange goes whole, or not at all"
+    must = [group for group in groups[:-1] if any(one.is_pinned for one in group)]
+    for group in [*must, groups[-1]]:
+        assert all(one.id in sent for one in group), "pinned ones and the last one always go"
+    least = prompt_messages([m for group in [*must, groups[-1]] for m in group], "s" * system)
+    needed = sum(len(one.content) + MARKS for one in least)
+    if when_full is not WhenFull.ASK and needed < CONTEXT * 0.9:
+        assert size_of(fit) < CONTEXT
+    left_out = len(path) - len(sent)
+    assert (fit.left_out.messages if fit.left_out else 0) == left_out
+    if fit.left_out is not None:
+        assert all(one.id in sent for one in path[fit.left_out.until :])
+
+
+@given(conversations())
+def test_no_result_goes_without_its_call_and_no_call_without_its_results(
+    path: list[ConversationMessage],
+) -> None:
+    called: list[str] = []
+    for turn in turns_of(list(fitted(path).messages)):
+        if turn.role == "tool":
+            assert turn.tool_call_id == called.pop(0)
+        else:
+            assert not called
+            called = [call.id for call in turn.tool_calls]
+    assert not called
+
+
+@given(conversations())
+def test_all_goes_where_all_fits(path: list[ConversationMessage]) -> None:
+    fit = fitted(path)
+    whole = sum(len(one.content) + MARKS for one in prompt_messages(path, ""))
+    if whole <= CONTEXT * 0.9:
+        assert fit.left_out is None
+        assert not fit.cuts
+        assert [one.id for one in fit.messages] == [one.id for one in path]
+
+
+def test_a_long_conversation_keeps_the_beginning_of_its_prompt_for_several_questions() -> None:
+    path: list[ConversationMessage] = []
+    begins: list[str] = []
+    for number in range(100):
+        path.append(question(f"question {number}".ljust(30)))
+        chained_path = list(chained(path))
+        fit = fitted(chained_path, "Be brief.", before=last_left_out(path))
+        assert size_of(fit) < CONTEXT * 0.9
+        begins.append(fit.messages[0].id)
+        path.append(answer(f"answer {number}".ljust(30)))
+        run = path[-1].run
+        assert run is not None
+        run.left_out = fit.left_out
+    changes = sum(one != other for one, other in pairwise(begins))
+    assert 0 < changes <= 30, "the prompt begins elsewhere for one question in three at most"
+
+
+def test_what_was_left_out_comes_back_with_a_longer_context() -> None:
+    path = talk(*[100] * 8)
+    fit = fitted(path)
+    assert fit.left_out is not None
+    elsewhere = replace(fit.left_out, until=13, messages=13, context=CONTEXT // 2)
+    assert fitted(path, before=elsewhere).left_out == fit.left_out
+
+
+def test_asking_first_leaves_nothing_out_and_says_by_how_much_it_is_too_long() -> None:
+    path = talk(*[100] * 8)
+    fit = fitted(path, when_full=WhenFull.ASK)
+    assert (fit.left_out, fit.messages) == (None, tuple(path))
+    assert fit.total == 15 * (100 + MARKS)
+
+
+def test_a_summary_goes_instead_of_what_is_left_out_and_only_then() -> None:
+    path = talk(*[100] * 8)
+    first = fitted(path, when_full=WhenFull.SUMMARIZE).left_out
+    assert first is not None
+    assert not first.is_summarized
+    path[first.until].summary = "They counted."
+    fit = fitted(path, when_full=WhenFull.SUMMARIZE, before=first)
+    assert fit.left_out == replace(first, is_summarized=True)
+    assert "They counted." in fit.request.messages[0].content
+    assert fit.request.messages[0].content.endswith("q" * 100)
+    assert "They counted." not in fitted(path, before=first).request.messages[0].content
+
+
+def test_long_files_and_results_of_the_last_exchange_are_cut_and_short_ones_stay_whole() -> None:
+    files = (Attachment("short.txt", "few words\n"), Attachment("long.txt", "line\n" * 4_000))
+    path = list(chained([question("Read.", files), answer("", "found " * 2_000, "short")]))
+    fit = fitted(path)
+    assert size_of(fit) < CONTEXT * 0.9
+    assert fit.left_out is None
+    assert set(fit.cuts) == {(path[0].id, 1), (path[1].id, 0)}
+    asked = fit.request.messages[0].content
+    assert "few words" in asked
+    assert f"[Cut: the first {fit.cuts[path[0].id, 1]:,} of 20,000 characters.]" in asked
+    assert asked.endswith("Read.")
+    assert path[0].sent_chars == (), "the messages themselves stay as they are"
+
+
+def test_files_that_a_person_decides_about_stay_whole() -> None:
+    path = [question("Read.", [Attachment("long.txt", "line\n" * 4_000)])]
+    fit = fitted(path, uncut=path[0].id)
+    assert not fit.cuts
+    assert fit.is_least
+    assert fit.tokens is not None
+    assert fit.tokens >= CONTEXT
+
+
+@pytest.mark.parametrize("size", [895, 950, 990])
+def test_a_question_that_hardly_fits_goes_alone(size: int) -> None:
+    fit = fitted(talk(100, 100, size))
+    assert [len(one.text) for one in fit.messages] == [size]
+    assert fit.left_out == LeftOut(4, 4, CONTEXT)

@@ -1,0 +1,147 @@
+"""Answers of the model that are no part of a conversation: summaries of it, and its title.
+
+Main thread.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from engine import (
+    PERSON,
+    EngineError,
+    Finished,
+    Generation,
+    GenerationRequest,
+    Message,
+    ModelInfo,
+    Sampling,
+    StopKind,
+    TextDelta,
+    counted,
+)
+from ui.records.messages import ConversationMessage
+from ui.records.prompt_fit import fitting_chars, summary_tokens
+from ui.records.requests import turns_of, without_tools
+from ui.words import failure_words
+
+
+class BackgroundEngine(Protocol):
+    """The part of the engine that these answers need."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Accept a request and return its running answer."""
+
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of plain text."""
+
+
+class SummaryFailed(Exception):
+    """No summary could be made; the message says why, as a sentence."""
+
+
+async def answer_text(
+    engine: BackgroundEngine,
+    request: GenerationRequest,
+    advance: Callable[[int], None] = lambda tokens: None,
+) -> tuple[str, Finished]:
+    """Return the text of an answer and its end; the answer ends with the task that asks for it.
+
+    Args:
+        engine: Answers.
+        request: The request.
+        advance: Called with the number of tokens so far.
+    """
+    generation = await engine.generate(request)
+    texts: list[str] = []
+    try:
+        async for batch in generation.batches():
+            texts += [event.text for event in batch if isinstance(event, TextDelta)]
+            advance(generation.written_tokens)
+    finally:
+        generation.cancel()
+    assert generation.finished is not None, "every generation ends in Finished"
+    return "".join(texts), generation.finished
+
+
+# A summary is made of what is left out and of the summary before, in parts if they are long.
+
+# What a part may take of the context, beside the instructions, the summary before and the new one.
+_PART_SHARE = 0.5
+_CUT_OFF = (StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL, StopKind.MEMORY_FULL)
+
+
+async def summary_of(
+    messages: Sequence[ConversationMessage],
+    before: str,
+    engine: BackgroundEngine,
+    model: ModelInfo,
+    advance: Callable[[str], None],
+) -> str:
+    """Return a summary of messages, made by the model.
+
+    Args:
+        messages: The messages.
+        before: The summary of what came before them; empty for none.
+        engine: Answers.
+        model: The model.
+        advance: Called with the progress in words.
+
+    Raises:
+        SummaryFailed: The model wrote none.
+    """
+    told = without_tools(turns_of(list(messages)))
+    rest = "\n\n".join(f"{_NAMES[one.role]}: {one.content.strip()}" for one in told)
+    words = f"Summarizing {counted(len(messages), 'earlier message')}"
+    most = summary_tokens(model.context_length)
+    summary = before
+    while rest.strip():
+        advance(f"{words}…")
+        room = int(model.context_length * _PART_SHARE)
+
+        async def count(text: str) -> int:
+            return len(await engine.tokenize(text, model.id))
+
+        chars = await fitting_chars(rest, room, count)
+        part, rest = rest[: max(chars, 1)], rest[max(chars, 1) :]
+        request = _background_request(_summary_question(summary, part, most), model, most)
+
+        def tell(tokens: int) -> None:
+            advance(f"{words}: {counted(tokens, 'token')}")
+
+        try:
+            text, finished = await answer_text(engine, request, tell)
+        except EngineError as error:
+            raise SummaryFailed(failure_words(error)) from error
+        if finished.stop.kind is StopKind.CANCELLED:
+            raise SummaryFailed("It was stopped.")
+        if not text.strip() or finished.error:
+            raise SummaryFailed("The model wrote nothing.")
+        summary = text.strip() + ("…" if finished.stop.kind in _CUT_OFF else "")
+    return summary
+
+
+_NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
+
+
+def _summary_question(before: str, part: str, most_tokens: int) -> str:
+    parts = [
+        "Summarize the conversation below in plain sentences, in at most "
+        f"{max(most_tokens // 2, 10)} words and in its own language. Keep names, numbers, "
+        "decisions and open questions. Write the summary only.",
+        f"What came before:\n{before.strip()}" if before.strip() else "",
+        f"The conversation:\n{part.strip()}",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _background_request(question: str, model: ModelInfo, most_tokens: int) -> GenerationRequest:
+    # Nothing of it is kept on disk, and nothing of it is recorded.
+    return GenerationRequest(
+        messages=(Message("user", question),),
+        sampling=Sampling(temperature=0),
+        max_tokens=most_tokens,
+        thinking=False if model.can_think else None,
+        cache_owner=replace(PERSON, kept_with=None),
+        model=model.id,
+    )
