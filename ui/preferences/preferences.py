@@ -331,6 +331,9 @@ class NewConversation:
 # The values of ``ui.records.conversations.ListOrder``.
 ListOrderName = Literal["recent", "created", "oldest", "title"]
 
+# The values of ``ui.records.conversations.WhenFull``.
+WhenFullName = Literal["leave_out", "summarize", "ask"]
+
 TEXT_PERCENTS = (70, 80, 90, 100, 110, 125, 150, 175, 200)
 
 
@@ -367,6 +370,18 @@ class Preferences:
         place=GENERAL,
         label="Notifications",
         says="Tell when a long answer ends in the background",
+    )
+    when_full: WhenFullName = declare(
+        "leave_out",
+        help="what becomes of the oldest messages when a conversation is longer than the context",
+        place=GENERAL,
+        label="Long conversations",
+        says="What becomes of the oldest messages of a long conversation",
+        choices={
+            "leave_out": "Leave Out the Oldest Messages",
+            "summarize": "Summarize the Oldest Messages",
+            "ask": "Send All, or Ask",
+        },
     )
     list_order: ListOrderName = declare(
         "recent",

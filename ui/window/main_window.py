@@ -35,7 +35,7 @@ from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward, lay_out_hidden, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
-from ui.records.conversations import Conversation, ListOrder
+from ui.records.conversations import Conversation, ListOrder, WhenFull
 from ui.records.runs import Run, RunState
 from ui.records.store import ConversationStore
 from ui.records.tools import ToolsInUse
@@ -265,6 +265,7 @@ class AppliedPreferences(QObject):
             self._columns.forget_opened()
             self._columns.fit_soon()
         self._workspace.conversations.sort_by(ListOrder(now.list_order))
+        self._workspace.in_memory.when_full = WhenFull(now.when_full)
         self._workspace.conversations.new_settings = now.new_conversation.settings()
         self._workspace.conversations.new_tools = ToolsInUse(now.tools.in_new_conversations)
 

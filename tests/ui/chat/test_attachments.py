@@ -189,7 +189,7 @@ async def test_a_file_that_fills_the_context_says_so_with_its_tokens(
         composer.attachments.show_files([large], window.workspace.current.conversation)
         await eventually(lambda: "Context full" in composer.meter.text())
         assert not composer.action.isEnabled()
-        assert "Choose fewer pages, or remove files" in composer.action.toolTip()
+        assert "Shorten the file, choose fewer pages, or remove files" in composer.action.toolTip()
         chip = composer.attachments.chip(0)
         assert chip is not None
         assert "tokens" in chip.accessibleName()
@@ -264,8 +264,8 @@ async def test_send_is_disabled_with_the_reason_while_the_context_is_full(
         await eventually(lambda: not composer.action.isEnabled())
         assert "Context full" in composer.meter.text()
         reason = composer.action.toolTip()
-        assert reason.startswith("You cannot send now. With this message the conversation has ")
-        assert "Shorten the message, or start a new conversation." in reason
+        assert reason.startswith("You cannot send now. This message, with the system prompt and ")
+        assert "Shorten the message, unpin messages, or choose a model with a longer " in reason
         QTest.keyClick(composer.input, Qt.Key.Key_Return)
         assert not workspace.current.conversation.messages
         # Another conversation is not the full one, and a shorter message fits.

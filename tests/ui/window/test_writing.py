@@ -251,60 +251,6 @@ async def running(window: MainWindow, scripted: ScriptedEngine, question: str = 
     await eventually(lambda: len(scripted.generations) > count)
 
 
-async def test_return_while_an_answer_runs_sends_the_message_once_the_answer_has_ended(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    composer, here = window.chat.composer, window.workspace.current
-    await running(window, scripted)
-    composer.set_text("And then?")
-    QTest.keyClick(composer.input, Qt.Key.Key_Return)
-    assert composer.text == "And then?"
-    assert "when the answer ends" in composer.notice.text()
-    scripted.say(TextDelta("1"), END)
-    await eventually(lambda: len(scripted.generations) == 2)
-    assert scripted.requests[-1].messages[-1].content == "And then?"
-    assert composer.text == here.conversation.draft == ""
-    assert not composer.notice.isVisible()
-
-
-async def test_a_message_that_waits_is_sent_in_its_own_conversation(
-    window: MainWindow, scripted: ScriptedEngine
-) -> None:
-    composer, asked_in = window.chat.composer, window.workspace.current.conversation
-    await running(window, scripted)
-    composer.set_text("And then?")
-    QTest.keyClick(composer.input, Qt.Key.Key_Return)
-    window.new_conversation()
-    composer.set_text("Something else")
-    scripted.say(TextDelta("1"), END)
-    await eventually(lambda: len(scripted.generations) == 2)
-    assert scripted.requests[-1].messages[-1].content == "And then?"
-    assert composer.text == "Something else"
-    assert asked_in.draft == ""
-    assert len(asked_in.messages) == 4
-
-
-@pytest.mark.parametrize("change", ["typing", "stopping"])
-async def test_a_waiting_message_that_is_edited_or_whose_answer_is_stopped_is_not_sent(
-    window: MainWindow, scripted: ScriptedEngine, change: str
-) -> None:
-    composer, session = window.chat.composer, window.workspace.current.session
-    await running(window, scripted)
-    composer.set_text("And then?")
-    QTest.keyClick(composer.input, Qt.Key.Key_Return)
-    kind = StopKind.STOP_STRING
-    if change == "typing":
-        QTest.keyClick(composer.input, "!")
-    else:
-        session.cancel()
-        kind = StopKind.CANCELLED
-    scripted.say(Finished(StopInfo(kind), Usage(7, 0, 3), Timing()))
-    await eventually(lambda: not session.is_running)
-    await eventually(lambda: not composer.is_waiting)
-    assert composer.text.startswith("And then?")
-    assert len(scripted.generations) == 1
-
-
 async def test_return_says_why_a_message_cannot_be_sent(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:

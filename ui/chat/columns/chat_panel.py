@@ -19,7 +19,9 @@ from ui.chat.columns.problem_bar import ProblemBar
 from ui.chat.columns.sides import SidesPage
 from ui.chat.columns.welcome import Suggestion, Welcome
 from ui.chat.composer.composer import Composer
+from ui.chat.composer.context_bar import ContextBar
 from ui.chat.composer.preset_menus import PresetOffers
+from ui.chat.composer.queue_cards import QueueCards
 from ui.chat.composer.settings_popover import Card, SettingsPopover, settings_words
 from ui.chat.composer.tools_popover import ToolsPopover
 from ui.chat.composer.writing import Writing
@@ -264,7 +266,9 @@ class ChatPanel(QWidget):
         self.composer = Composer()
         self.offers = PresetOffers(workspace.presets, self.composer, self)
         self.offers.chosen.connect(self._use_preset)
-        self.writing = Writing(workspace, self.composer, self)
+        self.queue = QueueCards()
+        self.context_bar = ContextBar()
+        self.writing = Writing(workspace, self.composer, self.queue, self.context_bar, self)
         self.handling = MessageHandling(workspace, self.column, self.composer, self)
         self._settings = Card(self._make_settings, self)
         self._drops = FileDrops(self)
@@ -366,6 +370,8 @@ class ChatPanel(QWidget):
         )
         column(
             (self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter),
+            self.queue,
+            self.context_bar,
             self.composer,
             spacing=0,
             margins=(26, 0, 26, 18),

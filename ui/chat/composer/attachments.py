@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QSignalBlocker, QSize, Qt, Signal
@@ -27,7 +28,7 @@ from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import move_focus, pop_up_above
-from ui.records.attachments import Attachment, AttachmentRefused
+from ui.records.attachments import Attachment, AttachmentRefused, cut_words
 from ui.records.documents import FileReader, ReadingEnded
 from ui.words import lines_of
 
@@ -157,10 +158,14 @@ class FileChip(QFrame):
         self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self._words = label("", "faint", 0.92)
         self.button = IconButton(icon, says, size=14)
+        self.cut = QPushButton("Shorten")
+        self.cut.setProperty("kind", "link")
+        self.cut.hide()
         row(
             self._picture,
             (self.name, 1),
             self._words,
+            self.cut,
             self.button,
             spacing=6,
             margins=(8, 2, 3, 2),
@@ -176,6 +181,14 @@ class FileChip(QFrame):
         self.setAccessibleName(f"File {name}, {words}")
         self.setAccessibleDescription(more)
         self.setToolTip(plain_tool_tip("\n".join(filter(None, (f"{name}, {words}", more)))))
+        self.updateGeometry()
+
+    def offer_cut(self, is_cut: bool) -> None:
+        """Offer to send only the beginning of the file, or all of it again."""
+        name = self.name.text()
+        self.cut.setText("Send All" if is_cut else "Shorten")
+        self.cut.setAccessibleName(f"Send all of {name}" if is_cut else f"Shorten {name}")
+        self.cut.show()
         self.updateGeometry()
 
     def show_progress(self, done: int, total: int) -> None:
@@ -230,6 +243,8 @@ def words_of(file: Attachment, tokens: int | None = None) -> str:
         return "picture"
     size = size_in_words(len(file.text.encode(errors="replace")))
     parts = [size if file.pages is None else str(file.pages)]
+    if file.sent_chars is not None:
+        parts.append(cut_words(file.text, file.sent_chars))
     if tokens is not None:
         parts.append(counted(tokens, "token"))
     return " · ".join(parts)
@@ -395,6 +410,7 @@ class AttachmentRow(QWidget):
         super().__init__()
         self._owner: object = None
         self._tokens: Mapping[Attachment, int] = {}
+        self._cuts: Mapping[Attachment, int] = {}
         # What could not be read for owners that are not shown now, until they are shown again.
         self._refusals: dict[object, str] = {}
         self.files: tuple[Attachment, ...] = ()
@@ -457,6 +473,32 @@ class AttachmentRow(QWidget):
                 chip.say(words_of(file, tokens.get(file)), file.remark)
         if self._preview is not None and self._preview.isVisible():
             self._preview.show_tokens(tokens.get(self._preview.file))
+
+    def offer_cuts(self, cuts: Mapping[Attachment, int]) -> None:
+        """Offer to shorten files that do not fit.
+
+        Args:
+            cuts: How many of their characters do.
+        """
+        self._cuts = cuts
+        for number, file in enumerate(self.files):
+            if (chip := self.chip(number)) is None:
+                continue
+            if file in cuts:
+                chip.offer_cut(is_cut=False)
+            elif file.sent_chars is None:
+                chip.cut.hide()
+
+    def _cut(self, number: int) -> None:
+        """Send only the beginning of a file, or all of it again."""
+        file = self.files[number]
+        chars = self._cuts.get(file)
+        self.files = (
+            *self.files[:number],
+            replace(file, sent_chars=chars),
+            *self.files[number + 1 :],
+        )
+        self._tell()
 
     def clear(self) -> None:
         """Remove all files."""
@@ -544,6 +586,9 @@ class AttachmentRow(QWidget):
         chip = FileChip(file.name, words, "close", f"Remove {file.name}")
         chip.say(words, file.remark)
         chip.take_keys()
+        if file.sent_chars is not None:
+            chip.offer_cut(is_cut=True)
+        chip.cut.clicked.connect(lambda: self._cut(number))
         chip.opened.connect(lambda: self._open(number))
         chip.removed.connect(lambda: self._remove(number))
         chip.button.clicked.connect(lambda: self._remove(number))

@@ -21,6 +21,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import current_theme, restyle
 from ui.records.attachments import Attachment, with_attachments
+from ui.records.conversations import WhenFull
 
 
 def row_words(count: Count) -> tuple[str, str]:
@@ -46,11 +47,17 @@ def full_words(count: Count) -> str:
     """Return why a message cannot be sent; empty if it can."""
     if not count.is_full:
         return ""
+    is_all = count.when_full is WhenFull.ASK
+    subject = (
+        "With this message the conversation has"
+        if is_all
+        else ("This message, with the system prompt and pinned messages, has")
+    )
     return (
-        f"With this message the conversation has {'at least ' if count.is_least else ''}"
+        f"{subject} {'at least ' if count.is_least else ''}"
         f"{counted(count.prompt, 'token')}; the model’s "
         f"context holds {count.context:,}, the answer included: {_surplus(count)}."
-        f"{without_words(count)} {_remedy(count).capitalize()}, or start a new conversation."
+        f"{without_words(count)} {_remedy(count).capitalize()}."
     )
 
 
@@ -76,9 +83,12 @@ def _surplus(count: Count) -> str:
 
 
 def _remedy(count: Count) -> str:
-    if count.without_files is None or count.without_files >= count.context:
-        return "shorten the message"
-    return "choose fewer pages, or remove files"
+    if count.without_files is not None and count.without_files < count.context:
+        shorten = "shorten the file" if len(count.files) == 1 else "shorten the files"
+        return f"{shorten}, choose fewer pages, or remove files"
+    if count.when_full is WhenFull.ASK:
+        return "leave out the oldest messages, or shorten the message"
+    return "shorten the message, unpin messages, or choose a model with a longer context"
 
 
 class MessageEditor(QFrame):
@@ -221,15 +231,13 @@ class Composer(QFrame):
     """A card with a growing text field and a row of buttons.
 
     Signals:
-        submitted: A person wants to send the message, now or once the running answer has ended.
-            The field keeps it until ``clear``.
-        wait_ended: A person no longer wants a waiting message to be sent.
+        submitted: A person wants to send the message, now or once the running answer has ended;
+            also without a message, if one waits. The field keeps it until ``clear``.
         stop_wanted: A person wants to stop the running answer.
         draft_left: An edited earlier prompt replaced the draft; carries the draft.
     """
 
     submitted = Signal()
-    wait_ended = Signal()
     stop_wanted = Signal()
     draft_left = Signal(str)
 
@@ -241,12 +249,8 @@ class Composer(QFrame):
         self._counted = ("", "")
         self.full_because = ""
         self._not_ready_because = ""
-        self.is_waiting = False
+        self.has_queue = False
         self.notice = label("", "muted", 0.93, is_wrapped=True)
-        self._keep = QPushButton("Don’t Send Yet")
-        self._keep.setProperty("kind", "link")
-        self._keep.setAccessibleName("Keep this message as a draft")
-        self._notice_row = QWidget()
         self._row = QWidget()
         self.input = GrowingInput()
         self.input.setAccessibleName("Message")
@@ -328,6 +332,7 @@ class Composer(QFrame):
         """Show how many tokens the message has and how full the context would be."""
         self.full_because = "" if count is None else full_words(count)
         self.attachments.show_tokens({} if count is None else count.files)
+        self.attachments.offer_cuts({} if count is None else count.cuts)
         self._refresh()
         if count is None:
             self._counted = ("", "")
@@ -344,7 +349,7 @@ class Composer(QFrame):
 
     def show_stage(self, is_ready: bool, is_running: bool, placeholder: str) -> None:
         """Show whether a message can be sent, and whether there is an answer to stop."""
-        if (is_ready, is_running) != (self._is_ready, self._is_running) and not self.is_waiting:
+        if (is_ready, is_running) != (self._is_ready, self._is_running):
             self.say("")
         self._is_ready, self._is_running = is_ready, is_running
         self._not_ready_because = placeholder
@@ -353,18 +358,8 @@ class Composer(QFrame):
 
     def say(self, words: str) -> None:
         """Say below the text why it was not sent; empty for nothing."""
-        self.is_waiting = False
-        self._show_notice(words)
-
-    def show_waiting(self, words: str) -> None:
-        """Say that the message waits, and what for; the person can still keep it."""
-        self.is_waiting = True
-        self._show_notice(words)
-
-    def _show_notice(self, words: str) -> None:
         self.notice.setText(words)
-        self._keep.setVisible(self.is_waiting)
-        self._notice_row.setVisible(bool(words))
+        self.notice.setVisible(bool(words))
 
     def show_stops(self, count: int) -> None:
         """Show how many stop sequences are enabled."""
@@ -394,17 +389,11 @@ class Composer(QFrame):
     def _lay_out(self) -> None:
         line = self._row
         row(*self._chips, self.attach, STRETCH, self.meter, self.action, spacing=6, on=line)
-        row(
-            (self.notice, 1),
-            (self._keep, 0, Qt.AlignmentFlag.AlignTop),
-            spacing=8,
-            on=self._notice_row,
-        )
-        self._show_notice("")
+        self.say("")
         column(
             self.attachments,
             self.input,
-            self._notice_row,
+            self.notice,
             line,
             spacing=7,
             margins=(_LEFT_PX, 11, _RIGHT_PX, 9),
@@ -448,7 +437,6 @@ class Composer(QFrame):
         self.attachments.changed.connect(self._refresh)
         self.input.focus_changed.connect(self._show_focus)
         self.action.clicked.connect(self._act)
-        self._keep.clicked.connect(self._end_wait)
         current_theme().changed.connect(self._refresh)
 
     def _act(self) -> None:
@@ -458,7 +446,7 @@ class Composer(QFrame):
             self._submit()
 
     def _submit(self) -> None:
-        if not self._is_written:
+        if not (self._is_written or self.has_queue):
             return
         if self.attachments.is_reading:
             self.say(_READING)
@@ -466,11 +454,6 @@ class Composer(QFrame):
             self.say(self._not_ready_because)
         else:
             self.submitted.emit()
-
-    def _end_wait(self) -> None:
-        self.say("")
-        self.input.setFocus()
-        self.wait_ended.emit()
 
     @property
     def _is_written(self) -> bool:

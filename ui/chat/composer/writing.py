@@ -9,33 +9,47 @@ from PySide6.QtCore import QObject
 
 from engine import StopKind
 from ui.chat.composer.composer import Composer
+from ui.chat.composer.context_bar import ContextBar
+from ui.chat.composer.queue_cards import QueueCards
 from ui.chat.session.context_meter import Count, Counted
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, QueuedMessage, WhenFull
+from ui.records.prompt_fit import last_left_out
 from ui.records.runs import Run, RunState
 
 _MOST_PROMPTS = 200
 # A shorter message without files is sent without waiting for its count.
 _SHORT_CHARS = 2_000
-_WAITS = "Sent when the answer ends. Esc stops the answer and keeps this message here."
-_CHANGED = "Press Return again to send it when the answer ends."
-_NOT_SENT = "The answer did not end by itself, so this message was not sent. Return sends it."
 _COUNTING = "Counting the tokens before sending…"
 
 
 class Writing(QObject):
-    """Sends the message in the composer, and saves it as a draft until then."""
+    """Sends the message in the composer, and saves it as a draft until then.
 
-    def __init__(self, workspace: Workspace, composer: Composer, parent: QObject) -> None:
+    What is sent while an answer runs is queued with its conversation, and sent in order.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        composer: Composer,
+        queue: QueueCards,
+        bar: ContextBar,
+        parent: QObject,
+    ) -> None:
         super().__init__(parent)
         self._workspace = workspace
         self._composer = composer
+        self._queue = queue
+        self._bar = bar
         self._opened: OpenConversation | None = None
         self._sent: list[str] = []
-        # The messages that are sent once the running answer of their conversation has ended.
-        self._waiting: dict[OpenConversation, tuple[str, tuple[Attachment, ...]]] = {}
+        # Conversations whose queued messages are sent once their answer has ended.
+        self._followed: set[OpenConversation] = set()
+        # Those whose answer a person stopped so that the next message is sent.
+        self._hurried: set[OpenConversation] = set()
         self._is_sent_once_counted = False
         composer.prompts = self._prompts
         self._connect_signals()
@@ -45,20 +59,23 @@ class Writing(QObject):
         composer, conversation = self._composer, opened.conversation
         self._opened = None
         self._is_sent_once_counted = False
-        typed, files = self._waiting.get(opened, (conversation.draft, conversation.attachments))
-        composer.set_text(typed)
-        composer.attachments.show_files(files, conversation)
+        composer.set_text(conversation.draft)
+        composer.attachments.show_files(conversation.attachments, conversation)
         composer.show_count(None)
+        self._bar.show_count(None)
         composer.say("")
-        if opened in self._waiting:
-            composer.show_waiting(_WAITS)
         self._opened = opened
+        self._show_queue()
 
     def _connect_signals(self) -> None:
         workspace, composer, meter = self._workspace, self._composer, self._workspace.meter
         composer.draft_left.connect(self._note_prompt)
         composer.submitted.connect(self._send)
-        composer.wait_ended.connect(self._keep_waiting)
+        self._queue.changed.connect(self._take_queue)
+        self._queue.send_wanted.connect(self._send_now)
+        self._queue.left.connect(composer.input.setFocus)
+        self._bar.chosen.connect(self._choose_when_full)
+        workspace.answering_changed.connect(self._show_queue)
         composer.input.textChanged.connect(self._keep_draft)
         composer.input.textChanged.connect(meter.recount)
         composer.attachments.changed.connect(meter.recount)
@@ -75,11 +92,17 @@ class Writing(QObject):
         """Send the message; before that, wait for the running answer, or count a long message."""
         meter, composer, opened = self._workspace.meter, self._composer, self._workspace.current
         message = (composer.text, composer.attachments.files)
-        if opened.session.is_running:
-            if opened not in self._waiting:
-                opened.session.is_running_changed.connect(partial(self._send_waiting, opened))
-            self._waiting[opened] = message
-            composer.show_waiting(_WAITS)
+        is_written = bool(message[0].strip() or message[1])
+        if opened.session.is_running or opened.conversation.queue:
+            if is_written:
+                self._note_prompt(composer.text)
+                self._enqueue(opened, QueuedMessage(*message))
+                composer.say("")
+                composer.clear()
+                composer.input.setFocus()
+            self._send_next(opened)
+        elif not is_written:
+            return
         elif self._is_long() and not meter.is_settled and self._counted_message() is not None:
             self._is_sent_once_counted = True
             composer.say(_COUNTING)
@@ -100,29 +123,84 @@ class Writing(QObject):
 
     def _take_count(self, count: Count | None) -> None:
         self._composer.show_count(count)
+        left_out = last_left_out(self._workspace.current.conversation.messages)
+        self._bar.show_count(count, left_out)
         if self._is_sent_once_counted:
             self._is_sent_once_counted = False
             self._send()
 
-    def _send_waiting(self, opened: OpenConversation, _is_running: bool) -> None:
-        """Send the message that waited for the answer of a conversation, if that ended well."""
-        if opened.is_busy or opened not in self._waiting:
-            return
-        typed, files = self._waiting.pop(opened)
-        is_shown, ended_well = opened is self._opened, _ended_well(opened.latest_run)
-        if is_shown and ended_well:
-            self._send()
-        elif is_shown:
-            self._composer.say(_NOT_SENT)
-        elif ended_well:
-            self._workspace.send_unseen(opened, typed, files)
+    # -- what is sent next -----------------------------------------------------------------
 
-    def _keep_waiting(self) -> None:
-        """Keep a waiting message as a draft, because it changes or the person wants to keep it."""
+    def _enqueue(self, opened: OpenConversation, message: QueuedMessage) -> None:
+        self._keep_queue(opened, (*opened.conversation.queue, message))
+        self._follow(opened)
+
+    def _follow(self, opened: OpenConversation) -> None:
+        """Send the queued messages of a conversation as its answers end."""
+        if opened not in self._followed:
+            self._followed.add(opened)
+            opened.session.is_running_changed.connect(partial(self._note_end, opened))
+            opened.destroyed.connect(lambda: self._followed.discard(opened))
+
+    def _keep_queue(self, opened: OpenConversation, queue: tuple[QueuedMessage, ...]) -> None:
+        opened.conversation.queue = queue
+        self._workspace.conversations.changed(opened.conversation)
+        self._show_queue()
+
+    def _show_queue(self) -> None:
         if self._opened is not None:
-            self._is_sent_once_counted = False
-            was_waiting = self._waiting.pop(self._opened, None) is not None
-            self._composer.say(_CHANGED if was_waiting else "")
+            queue = self._opened.conversation.queue
+            self._composer.has_queue = bool(queue)
+            self._queue.show_messages(queue, waits=self._opened.is_busy)
+
+    def _take_queue(self, queue: tuple[QueuedMessage, ...]) -> None:
+        if self._opened is not None:
+            self._keep_queue(self._opened, queue)
+
+    def _send_now(self, number: int) -> None:
+        """Send a queued message before the others, and stop the running answer for it."""
+        opened = self._opened
+        if opened is None:
+            return
+        queue = list(opened.conversation.queue)
+        queue.insert(0, queue.pop(number))
+        self._keep_queue(opened, tuple(queue))
+        if opened.session.is_running:
+            self._hurried.add(opened)
+            opened.cancel()
+        else:
+            self._send_next(opened)
+        self._composer.input.setFocus()
+
+    def _note_end(self, opened: OpenConversation, is_running: bool) -> None:
+        """Send the next message once an answer has ended, unless that went wrong."""
+        if is_running or opened.is_busy:
+            return
+        is_hurried = opened in self._hurried
+        self._hurried.discard(opened)
+        if is_hurried or _ended_well(opened.latest_run):
+            self._send_next(opened)
+        self._show_queue()
+
+    def _send_next(self, opened: OpenConversation) -> None:
+        """Send the first queued message, if no answer is running."""
+        queue = opened.conversation.queue
+        if opened.is_busy or not queue or self._workspace.in_memory.is_closing:
+            return
+        self._follow(opened)
+        message = queue[0]
+        if opened is self._workspace.current:
+            was_sent = self._workspace.send(message.text, message.files)
+        else:
+            was_sent = self._workspace.send_unseen(opened, message.text, message.files)
+        if was_sent:
+            self._keep_queue(opened, queue[1:])
+
+    def _choose_when_full(self, when_full: WhenFull) -> None:
+        """Let the conversation leave out, summarize or send its oldest messages from now on."""
+        self._workspace.choose_when_full(when_full)
+        self._workspace.meter.count_now()
+        self._composer.input.setFocus()
 
     def _note_prompt(self, typed: str) -> None:
         self._sent = [*(prompt for prompt in self._sent if prompt != typed), typed][-_MOST_PROMPTS:]
@@ -145,13 +223,18 @@ class Writing(QObject):
     def _keep_draft(self) -> None:
         if self._opened is not None:
             self._workspace.drafts.change(self._opened.conversation, self._composer.draft)
-            self._keep_waiting()
+            self._wait_no_more()
 
     def _keep_attachments(self) -> None:
         if self._opened is not None:
             files = self._composer.attachments.files
             self._workspace.drafts.attach(self._opened.conversation, files)
-            self._keep_waiting()
+            self._wait_no_more()
+
+    def _wait_no_more(self) -> None:
+        """Send a changed message only when the person presses Return again."""
+        self._is_sent_once_counted = False
+        self._composer.say("")
 
     def _attach_to(self, conversation: Conversation, file: Attachment) -> None:
         """Attach a file that was still being read when another conversation was opened."""

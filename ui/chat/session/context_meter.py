@@ -9,9 +9,9 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from engine import EngineError, GenerationRequest, ModelInfo, Tool
+from engine import EngineError, GenerationRequest, ModelInfo, PromptTooLong, Tool
 from ui.kit.tasks import finish_tasks, start_task
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, cut_text
 from ui.records.conversations import Conversation, WhenFull
 from ui.records.messages import ConversationMessage, question
 from ui.records.prompt_fit import Counts, PromptFit, fitted_prompt, last_left_out
@@ -51,6 +51,7 @@ class Count:
         is_least_total: Whether that is a lower bound.
         left_out: The earlier messages that would not be sent; None if all would.
         when_full: What becomes of the oldest messages when the context is full.
+        cuts: How many characters of the message's files fit, if it is too long for all of them.
     """
 
     message: int
@@ -63,6 +64,7 @@ class Count:
     is_least_total: bool = False
     left_out: LeftOut | None = None
     when_full: WhenFull = WhenFull.LEAVE_OUT
+    cuts: Mapping[Attachment, int] = field(default_factory=dict)
 
     @property
     def too_many(self) -> int:
@@ -186,12 +188,26 @@ class ContextMeter(QObject):
             fit.is_least_total,
             fit.left_out,
             self._when_full_of(asked),
+            await self._fitting_cuts(asked, fit),
         )
+
+    async def _fitting_cuts(self, asked: Counted, fit: PromptFit) -> dict[Attachment, int]:
+        """Return how much of the files fits, if the message is too long with all of them."""
+        if not asked.files or (fit.tokens or 0) < asked.model.context_length:
+            return {}
+        cut = (await self._fit(asked, asked.files, cuts_files=True)).messages[-1]
+        return {
+            file: sent.sent_chars
+            for file, sent in zip(asked.files, cut.files, strict=False)
+            if sent.sent_chars is not None and sent.sent_chars != file.sent_chars
+        }
 
     def _when_full_of(self, asked: Counted) -> WhenFull:
         return asked.conversation.when_full or self.when_full()
 
-    async def _fit(self, asked: Counted, files: tuple[Attachment, ...]) -> PromptFit:
+    async def _fit(
+        self, asked: Counted, files: tuple[Attachment, ...], *, cuts_files: bool = False
+    ) -> PromptFit:
         """Return the prompt that would be sent, always with its tokens."""
         shown = asked.conversation.messages
         message = question(asked.typed, files)
@@ -218,10 +234,14 @@ class ContextMeter(QObject):
             Counts(model.context_length, self._engine.count_tokens, count_tokens),
             when_full,
             last_left_out(shown),
+            "" if cuts_files else message.id,
         )
         if fit.tokens is not None:
             return fit
-        tokens = await self._engine.count_tokens(fit.request)
+        try:
+            tokens = await self._engine.count_tokens(fit.request)
+        except PromptTooLong as too_long:
+            tokens = max(too_long.prompt_tokens, model.context_length)
         return replace(fit, tokens=tokens, total=tokens)
 
     async def _file_tokens(self, asked: Counted) -> dict[Attachment, int]:
@@ -229,7 +249,7 @@ class ContextMeter(QObject):
         self._files = {}
         for file in asked.files:
             if (count := known.get((name, file))) is None:
-                count = await self._tokens(asked, file.text)
+                count = await self._tokens(asked, cut_text(file.text, file.sent_chars))
             self._files[name, file] = count
         return {file: self._files[name, file] for file in asked.files}
 

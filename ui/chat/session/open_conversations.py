@@ -15,7 +15,7 @@ from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_list import ConversationList
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
-from ui.records.conversations import Conversation, Variant
+from ui.records.conversations import Conversation, Variant, WhenFull
 from ui.records.messages import ConversationMessage
 from ui.records.requests import stop_rules
 from ui.records.runs import Run
@@ -41,6 +41,8 @@ class OpenConversation(QObject):
         models: Knows and loads models.
         toolbox: Runs the tools that the model calls.
         parent: Owns this object.
+        when_full: Returns what becomes of the oldest messages when the context is full, if the
+            conversation does not say.
 
     Attributes:
         sides: The answers, while a question is answered side by side; otherwise None.
@@ -59,11 +61,12 @@ class OpenConversation(QObject):
         models: ModelsOnDemand,
         toolbox: Toolbox,
         parent: QObject,
+        when_full: Callable[[], WhenFull] = lambda: WhenFull.LEAVE_OUT,
     ) -> None:
         super().__init__(parent)
         self.conversation = conversation
         self.session = ConversationSession(
-            engine, conversation, store, traces, models, self, toolbox
+            engine, conversation, store, traces, models, self, toolbox, when_full=when_full
         )
         self.session.went_on.connect(self._show_next)
         self.session.is_running_changed.connect(self.is_running_changed)
@@ -216,6 +219,8 @@ class OpenConversations(QObject):
         self._is_wanted = is_wanted
         self._open: dict[str, OpenConversation] = {}  # the one that was opened last comes last
         self._is_releasing = False
+        self.when_full = WhenFull.LEAVE_OUT
+        self.is_closing = False
         model.changed.connect(self.offer_tokenizer)
 
     def open(self, conversation: Conversation) -> OpenConversation:
@@ -230,6 +235,7 @@ class OpenConversations(QObject):
                 self._model,
                 self._toolbox,
                 self,
+                lambda: self.when_full,
             )
             self._offer(opened)
             opened.is_running_changed.connect(lambda: self._keep(conversation))
@@ -246,6 +252,7 @@ class OpenConversations(QObject):
 
     def cancel_all(self) -> None:
         """Stop every running answer, because the program ends."""
+        self.is_closing = True
         for opened in self._open.values():
             opened.cancel(is_closing=True)
 

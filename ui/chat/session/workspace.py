@@ -22,7 +22,13 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
-from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings, Variant
+from ui.records.conversations import (
+    Conversation,
+    ConversationFolder,
+    ConversationSettings,
+    Variant,
+    WhenFull,
+)
 from ui.records.messages import ConversationMessage
 from ui.records.requests import cache_owner
 from ui.records.runs import NO_CHANGE, Run, StopChange
@@ -187,6 +193,7 @@ class Workspace(QObject):
             toolbox,
             self,
         )
+        self.meter.when_full = lambda: self.in_memory.when_full
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
@@ -269,15 +276,21 @@ class Workspace(QObject):
         title = text if text.strip() else ", ".join(file.name for file in files)
         return self._begun(self.current.session.send(text, files, change), title)
 
-    def send_unseen(self, opened: OpenConversation, text: str, files: Sequence[Attachment]) -> None:
-        """Send a message in a conversation that is not shown; its draft is over."""
-        conversation = opened.conversation
+    def send_unseen(self, opened: OpenConversation, text: str, files: Sequence[Attachment]) -> bool:
+        """Send a message in a conversation that is not shown; return whether it was sent."""
         run = opened.session.send(text, files)
         if run is not None:
-            if conversation.draft == text:
-                conversation.draft, conversation.attachments = "", ()
             opened.shown_run = run
-            self.conversations.touch(conversation)
+            self.conversations.touch(opened.conversation)
+        return run is not None
+
+    def choose_when_full(self, when_full: WhenFull | None) -> None:
+        """Choose what becomes of the open conversation's oldest messages when it is too long."""
+        conversation = self.current.conversation
+        if conversation.when_full is not when_full:
+            conversation.when_full = when_full
+            self.conversations.changed(conversation)
+            self.settings.changed.emit()
 
     def show_version(self, message: ConversationMessage, step: int) -> None:
         """Show the previous (-1) or next (1) version of a shown message."""

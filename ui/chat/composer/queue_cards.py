@@ -1,0 +1,165 @@
+"""The messages that are sent next, above the composer: each can be edited, removed or sent now.
+
+Main thread.
+"""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy, QWidget
+
+from engine import counted
+from ui.chat.composer.composer import MessageEditor
+from ui.kit.buttons import IconButton
+from ui.kit.labels import ElidedLabel, label
+from ui.kit.layouts import column, row
+from ui.kit.theme import current_theme
+from ui.records.attachments import Attachment
+from ui.records.conversations import QueuedMessage
+
+_MOST_SHOWN_PX = 190
+
+
+class QueueCard(QFrame):
+    """One message that waits.
+
+    Signals:
+        changed: A person edited it; carries the ``QueuedMessage``, or None for one that is removed.
+        send_wanted: A person wants it to be sent now.
+        left: Its editor was closed, so that another widget should get the focus.
+    """
+
+    changed = Signal(object)
+    send_wanted = Signal()
+    left = Signal()
+
+    def __init__(self, message: QueuedMessage, number: int) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self.message = message
+        self.editor: MessageEditor | None = None
+        words = " ".join(message.text.split())
+        files = ", ".join(file.name for file in message.files)
+        shown = " · ".join(filter(None, (words, files)))
+        place = "Sent next" if number == 0 else f"Sent as number {number + 1}"
+        self.setAccessibleName(f"{place}: {shown}")
+        self.place = label("Sent Next" if number == 0 else "Then", "faint", 0.92)
+        self.words = ElidedLabel(shown)
+        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.send = QPushButton("Send Now")
+        self.send.setProperty("kind", "link")
+        self.send.setAccessibleName(f"Stop the answer and send now: {shown}")
+        self.edit = IconButton("pencil", "Edit this message", size=16)
+        self.remove = IconButton("close", "Remove this message", size=16)
+        self._line = QWidget()
+        row(
+            self.place,
+            (self.words, 1),
+            self.send,
+            self.edit,
+            self.remove,
+            spacing=8,
+            on=self._line,
+        )
+        self._column = column(self._line, margins=(12, 4, 6, 4), on=self)
+        self.send.clicked.connect(self.send_wanted)
+        self.edit.clicked.connect(self.begin_editing)
+        self.remove.clicked.connect(lambda: self.changed.emit(None))
+
+    def begin_editing(self) -> None:
+        """Show an editor instead of the words."""
+        if self.editor is None:
+            text, files = self.message.text, self.message.files
+            editor = MessageEditor(text, files, says="message that is sent next", sends="Save")
+            editor.submitted.connect(self._take)
+            editor.left.connect(self.end_editing)
+            self._column.addWidget(editor)
+            self.editor = editor
+            self._line.hide()
+        self.editor.input.setFocus()
+
+    def end_editing(self) -> None:
+        """Show the words again."""
+        if self.editor is not None:
+            self.editor.attachments.reading.end()
+            self.editor.hide()
+            self.editor.deleteLater()
+            self.editor = None
+            self._line.show()
+            self.left.emit()
+
+    def _take(self, text: str, files: tuple[Attachment, ...]) -> None:
+        self.end_editing()
+        self.changed.emit(QueuedMessage(text, files))
+
+
+class QueueCards(QScrollArea):
+    """All messages that wait in a conversation, in their order; hidden without any.
+
+    Signals:
+        changed: The messages were edited; carries them as a tuple.
+        send_wanted: A person wants one to be sent now; carries its number.
+        left: The focus should go to another widget.
+    """
+
+    changed = Signal(object)
+    send_wanted = Signal(int)
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        self.setAccessibleName("Messages that are sent next")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.notice = label("", "muted", 0.93, is_wrapped=True)
+        self.cards: list[QueueCard] = []
+        self._messages: tuple[QueuedMessage, ...] = ()
+        self._inside = QWidget()
+        self._inside.setObjectName("scrolled")
+        self._column = column(self.notice, spacing=6, margins=(0, 0, 0, 8), on=self._inside)
+        self.setWidget(self._inside)
+        self.hide()
+
+    def show_messages(self, messages: Sequence[QueuedMessage], *, waits: bool) -> None:
+        """Show the messages that wait.
+
+        Args:
+            messages: The messages, in their order.
+            waits: Whether they are sent by themselves once the answer has ended.
+        """
+        if tuple(messages) != self._messages:
+            self._messages = tuple(messages)
+            for card in self.cards:
+                card.hide()
+                card.deleteLater()
+            self.cards = [QueueCard(message, number) for number, message in enumerate(messages)]
+            for number, card in enumerate(self.cards):
+                self._column.addWidget(card)
+                card.changed.connect(lambda changed, n=number: self._change(n, changed))
+                card.send_wanted.connect(lambda n=number: self.send_wanted.emit(n))
+                card.left.connect(self.left)
+        count = counted(len(self._messages), "message")
+        self.notice.setText("" if waits else f"{count} not sent yet. Return sends the first one.")
+        self.notice.setVisible(not waits)
+        self.setVisible(bool(self._messages))
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        """Return the height of the cards, so that only many of them scroll."""
+        wanted = self._inside.sizeHint()
+        most = current_theme().px(_MOST_SHOWN_PX)
+        is_edited = any(card.editor is not None for card in self.cards)
+        height = wanted.height() if is_edited else min(wanted.height(), most)
+        return QSize(wanted.width(), height)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(120, min(self.sizeHint().height(), current_theme().px(_MOST_SHOWN_PX)))
+
+    def _change(self, number: int, changed: QueuedMessage | None) -> None:
+        messages = list(self._messages)
+        messages[number : number + 1] = [] if changed is None else [changed]
+        self.changed.emit(tuple(messages))
+        self.left.emit()
