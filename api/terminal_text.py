@@ -25,8 +25,8 @@ def harmless(text: str) -> str:
 
 def on_one_line(text: str, most_chars: int = 0) -> str:
     """Return harmless text without line breaks, shortened to ``most_chars``."""
-    shown = text if not most_chars or len(text) <= most_chars else text[: most_chars - 1] + "…"
-    return harmless(shown).translate(_BREAKS)
+    shortened = text if not most_chars or len(text) <= most_chars else text[: most_chars - 1] + "…"
+    return harmless(shortened).translate(_BREAKS)
 
 
 def harmless_json(value: Any) -> str:
@@ -34,12 +34,12 @@ def harmless_json(value: Any) -> str:
     return _STEERING.sub(_json_escape, json.dumps(value, ensure_ascii=False))
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]  # beyond the first plane, it is written as two halves
+def _json_escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1]  # beyond the first plane, it is written as two halves

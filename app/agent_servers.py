@@ -145,10 +145,10 @@ class RunningServer:
     def can_call_tools(self, model: ServedModel) -> bool | None:
         """Return whether a model can call tools; None if the server cannot say."""
         try:
-            shown = _asked(f"{self.url}/api/show", self.key, {"model": model.id})
+            details = _asked(f"{self.url}/api/show", self.key, {"model": model.id})
         except (OSError, ValueError):
             return None
-        abilities = shown.get("capabilities") if isinstance(shown, dict) else None
+        abilities = details.get("capabilities") if isinstance(details, dict) else None
         return "tools" in abilities if isinstance(abilities, list) else None
 
     def loaded(self) -> list[dict[str, Any]]:

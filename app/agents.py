@@ -228,15 +228,15 @@ def lacks(agent: AgentProgram, context: int | None, can_call_tools: bool | None)
         context: Tokens that the model's context holds; None if not known.
         can_call_tools: Whether it can call tools; None if not known.
     """
-    found = []
+    problems = []
     if context is not None and context < agent.least_context:
-        found.append(
+        problems.append(
             f"its context holds {counted(context, 'token')}, and {agent.title} needs at "
             f"least {agent.least_context:,} for its instructions, its tools and your work"
         )
     if agent.needs_tools and can_call_tools is False:
-        found.append(f"it cannot call tools, which {agent.title} needs for all its work")
-    return "; ".join(found)
+        problems.append(f"it cannot call tools, which {agent.title} needs for all its work")
+    return "; ".join(problems)
 
 
 # Shell commands equivalent to ``fullstop launch``, to copy or read.

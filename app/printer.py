@@ -22,10 +22,10 @@ def takes_controls(stream: TextIO) -> bool:
 def columns_of(stream: TextIO) -> int:
     """Return how many columns a terminal has: this one, wherever standard output goes."""
     try:
-        found = os.get_terminal_size(stream.fileno()).columns
+        columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # it is none, or no file at all
-        found = 0
-    return found or shutil.get_terminal_size().columns
+        columns = 0
+    return columns or shutil.get_terminal_size().columns
 
 
 _MOST_CELL_CHARS = 80
@@ -33,11 +33,11 @@ _MOST_CELL_CHARS = 80
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return columns of text, as wide as their widest cell."""
-    shown = [head, *([on_one_line(cell, _MOST_CELL_CHARS) for cell in row] for row in rows)]
-    widths = [max(len(row[at]) for row in shown) for at in range(len(head))]
+    cells = [head, *([on_one_line(cell, _MOST_CELL_CHARS) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in shown
+        for row in cells
     )
     return "".join(f"{line}\n" for line in lines)
 
@@ -79,8 +79,8 @@ class Printer:
 
     def thinking(self, text: str) -> None:
         """Write more of the reasoning; it appears at once."""
-        shown = harmless(text)
-        self._err.write(f"{_DIM}{shown}{_PLAIN}" if self._err_is_terminal else shown)
+        line = harmless(text)
+        self._err.write(f"{_DIM}{line}{_PLAIN}" if self._err_is_terminal else line)
         self._err.flush()
         self._last_err = text[-1:] or self._last_err
 

@@ -32,10 +32,10 @@ _WANTED = 10_240
 def raise_limit() -> None:
     """Raise the soft limit of open files towards the hard limit; never lower it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _WANTED if hard == resource.RLIM_INFINITY else min(_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
+    limit = _WANTED if hard == resource.RLIM_INFINITY else min(_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 # Keeps Python's cyclic garbage collector from stalling a server. Main thread.

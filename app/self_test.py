@@ -63,8 +63,8 @@ def messages_problem(url: str, question: str, stop: str, text: str) -> str | Non
     if not events or events[-1]["type"] != "message_stop":
         return "the stream does not end in message_stop"
     wanted = [("stop_sequence", stop)]
-    found = [(end.get("stop_reason"), end.get("stop_sequence")) for end in ends]
-    return _difference(said, text, found, wanted)
+    seen = [(end.get("stop_reason"), end.get("stop_sequence")) for end in ends]
+    return _difference(said, text, seen, wanted)
 
 
 def chat_problem(url: str, question: str, stop: str, text: str) -> str | None:
@@ -76,12 +76,12 @@ def chat_problem(url: str, question: str, stop: str, text: str) -> str | None:
         return "the stream does not end in [DONE]"
     choices = [choice for frame in frames[:-1] for choice in json.loads(frame)["choices"]]
     said = "".join(choice["delta"].get("content") or "" for choice in choices)
-    found = [
+    seen = [
         (choice["finish_reason"], choice.get("matched_stop"))
         for choice in choices
         if choice["finish_reason"] is not None
     ]
-    return _difference(said, text, found, [("stop", stop)])
+    return _difference(said, text, seen, [("stop", stop)])
 
 
 def _difference(said: str, text: str, found: object, wanted: object) -> str | None:
@@ -285,7 +285,7 @@ class SelfTest:
     async def check(self, name: str, work: Callable[[], Awaitable[str]]) -> bool:
         """Run one check, print its result, and return whether it did not fail."""
         try:
-            found = await asyncio.wait_for(work(), _CHECK_LIMIT_S)
+            outcome = await asyncio.wait_for(work(), _CHECK_LIMIT_S)
         except CheckLeftOut as why:
             self._say("left out", name, str(why))
         except TimeoutError:
@@ -294,7 +294,7 @@ class SelfTest:
         except Exception as error:
             self._say("failed", name, _in_a_line(str(error)) or type(error).__name__)
         else:
-            self._say("ok", name, found)
+            self._say("ok", name, outcome)
         return name not in self.failures
 
     def _say(self, outcome: str, name: str, detail: str) -> None:

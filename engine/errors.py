@@ -57,12 +57,12 @@ class UnknownModel(EngineError):
     """
 
     def __init__(self, name: str, nearest: Sequence[str], *, is_ambiguous: bool = False) -> None:
-        shown = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}…"
+        shortened = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}…"
         ids = ", ".join(nearest)
         if is_ambiguous:
-            said = f"several models are named {shown}: {ids}; use one of these ids"
+            said = f"several models are named {shortened}: {ids}; use one of these ids"
         else:
-            said = f"no model named {shown} is available"
+            said = f"no model named {shortened} is available"
             said += f"; the nearest names are {ids}" if ids else ""
         super().__init__(said)
         self.name = name

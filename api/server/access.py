@@ -116,11 +116,11 @@ def check_origin(
     host = _host_of(host_header)
     if host and _is_certain(host, config, local_host) and _is_own(origin, host_header, config):
         return
-    shown = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
+    named = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
     raise ApiError(
         ErrorKind.PERMISSION,
         "this web origin may not call this server; add it to the allowed origins of the server "
-        f"window, or start the server with --allow-origin {shown}",
+        f"window, or start the server with --allow-origin {named}",
     )
 
 
@@ -350,7 +350,7 @@ def safe_headers(
 def safe_path(path_and_query: str, secret: str | None = None) -> str:
     """Return a path whose query parameters that carry keys are hidden."""
     path, mark, query = path_and_query.partition("?")
-    hidden = _PARAMETER.sub(lambda found: f"{found[1]}={HIDDEN}", query)
+    hidden = _PARAMETER.sub(lambda match: f"{match[1]}={HIDDEN}", query)
     return _without(path + mark + hidden, secret)
 
 

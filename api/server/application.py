@@ -273,7 +273,7 @@ def _host_at(request: web.Request, end: str) -> str | None:
 
 def _printable(text: str) -> str:
     """Return a path for a log line, with unprintable characters escaped."""
-    return re.sub(r"[^\x21-\x7e]", lambda found: f"%{ord(found[0]):02X}", text)[:200]
+    return re.sub(r"[^\x21-\x7e]", lambda match: f"%{ord(match[0]):02X}", text)[:200]
 
 
 class Untold:

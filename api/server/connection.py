@@ -181,8 +181,8 @@ class Connection(web.RequestHandler):
             left_bytes = self._body_bytes - self._body.total_bytes
             if left_bytes > 0:
                 return min(start + left_bytes, len(data))
-        found = data.find(_END_OF_HEAD, start)
-        return len(data) if found < 0 else found + len(_END_OF_HEAD)
+        end = data.find(_END_OF_HEAD, start)
+        return len(data) if end < 0 else end + len(_END_OF_HEAD)
 
     def _note_body(self, message: object, body: StreamReader) -> None:
         self._body = self._body_bytes = None

@@ -183,14 +183,14 @@ def listen(environment: Mapping[str, str]) -> None:
 
 def _secrets_in(environment: Mapping[str, str]) -> list[str]:
     """Return the header values that are sent to a collector, the longest first."""
-    found = set()
+    secrets = set()
     for name, text in environment.items():
         if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS"):
             for pair in text.split(","):
                 value = pair.partition("=")[2].strip()
-                found |= {value, unquote(value), *value.split(), *unquote(value).split()}
+                secrets |= {value, unquote(value), *value.split(), *unquote(value).split()}
     # Words such as Bearer are not secret, and hiding short words would hide half of a text.
-    return sorted((secret for secret in found if len(secret) > 6), key=len, reverse=True)
+    return sorted((secret for secret in secrets if len(secret) > 6), key=len, reverse=True)
 
 
 # Prompts and answers as the GenAI semantic conventions write them.
@@ -207,21 +207,21 @@ _Part = dict[str, object]
 
 def content_attributes(ended: RequestEnded, reasons: Sequence[str]) -> dict[str, str]:
     """Return the prompt and the answers of a request as attributes."""
-    found = {}
+    attributes = {}
     if ended.wanted:
         asked = _asked(ended.wanted)
         if ended.form.has_instructions and asked[0]["role"] == "system":
-            found["gen_ai.system_instructions"] = _json(asked.pop(0)["parts"])
-        found["gen_ai.input.messages"] = _json(asked)
+            attributes["gen_ai.system_instructions"] = _json(asked.pop(0)["parts"])
+        attributes["gen_ai.input.messages"] = _json(asked)
         if ended.wanted[0].tools:
-            found["gen_ai.tool.definitions"] = _json(
+            attributes["gen_ai.tool.definitions"] = _json(
                 [_tool(tool) for tool in ended.wanted[0].tools]
             )
     if ended.runs:
         prefix = ended.form.call_prefix
         answers = [_answer(run, why, prefix) for run, why in zip(ended.runs, reasons, strict=True)]
-        found["gen_ai.output.messages"] = _json(answers)
-    return found
+        attributes["gen_ai.output.messages"] = _json(answers)
+    return attributes
 
 
 def _asked(wanted: Sequence[GenerationRequest]) -> list[_Part]:

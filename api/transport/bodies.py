@@ -299,9 +299,9 @@ _PART_BYTES = 256 * 1024
 class BodyRoom:
     """Limits the bytes of all bodies in memory, in total and for each client."""
 
-    def __init__(self, most: int, max_of_client: int = 0) -> None:
-        self._most = most
-        self._max_of_client = max(most // 2, max_of_client)
+    def __init__(self, max_bytes: int, max_of_client: int = 0) -> None:
+        self._most = max_bytes
+        self._max_of_client = max(max_bytes // 2, max_of_client)
         self._total = 0
         self._of: Counter[str] = Counter()
 

@@ -123,9 +123,9 @@ class ContextOverflow(ApiError):
         self.max_tokens = min(context_length, prompt_tokens - 1)
 
 
-def shown(text: str, most: int = _MAX_REPEATED) -> str:
+def shown(text: str, max_chars: int = _MAX_REPEATED) -> str:
     """Return the beginning of a text of a request, as much as an error may repeat."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 def _short_path(path: FieldPath) -> FieldPath:

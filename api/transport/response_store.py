@@ -134,7 +134,7 @@ class ResponseFolder:
         Damaged files are renamed. Answers that were not used for too long are deleted. Called once,
         before anything else.
         """
-        found: list[tuple[float, KeptResponse]] = []
+        responses: list[tuple[float, KeptResponse]] = []
         now = time.time()
         for path in self._paths():
             with contextlib.suppress(OSError):
@@ -155,8 +155,8 @@ class ResponseFolder:
                     self._tell(f"a damaged answer is kept as {path.name}{_BROKEN}")
                     continue
                 self._names[response.id] = path.name
-                found.append((unused_s, response))
-        return sorted(found, key=lambda one: -one[0])
+                responses.append((unused_s, response))
+        return sorted(responses, key=lambda one: -one[0])
 
     def keep(self, response: KeptResponse) -> None:
         """Write an answer in the background."""
@@ -282,8 +282,8 @@ def _read(path: Path) -> KeptResponse | None:
         return None
     if not all(isinstance(name, str) for name in ids):
         return None
-    found = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
-    return KeptResponse(its_id, previous, *found, owner)
+    parts = tuple(sent), tuple(sent_ids), answer, tuple(output_ids)
+    return KeptResponse(its_id, previous, *parts, owner)
 
 
 # Keeps answers for a while, so that later requests can continue them.
@@ -355,17 +355,17 @@ class KeptResponses:
 
     def chain(self, owner: str, response_id: str) -> Sequence[KeptResponse] | None:
         """Return an answer and all that it continues, oldest first; None if one is missing."""
-        found: dict[str, KeptResponse] = {}
+        responses: dict[str, KeptResponse] = {}
         with self._lock:
             self._tidy()
             while response_id:
                 response = self._found(owner, response_id)
                 # Edited files could refer to one another in a circle.
-                if response is None or response_id in found:
+                if response is None or response_id in responses:
                     return None
-                found[response_id] = response
+                responses[response_id] = response
                 response_id = response.previous
-        return list(found.values())[::-1]
+        return list(responses.values())[::-1]
 
     def forget(self, response_id: str) -> bool:
         """Delete an answer; returns whether it was there."""

@@ -360,15 +360,19 @@ def listed_model(service: Service, name: str) -> ListedModel | None:
 
 def _listed(status: ModelStatus) -> ListedModel:
     info, offered = status.info, status.offered
-    found = None if offered is None else offered.found
+    on_disk = None if offered is None else offered.found
     drafted = None if info is None or info.draft is None else info.draft.id
     if drafted is None and offered is not None and offered.draft is not None:
         drafted = offered.draft.name
     since = int(_came_at(status) if info is None else info.loaded_at)
     if info is not None:
         architecture, context, size = info.architecture, info.context_length, info.size_bytes
-    elif found is not None:
-        architecture, context, size = found.architecture, found.context_length, found.size_bytes
+    elif on_disk is not None:
+        architecture, context, size = (
+            on_disk.architecture,
+            on_disk.context_length,
+            on_disk.size_bytes,
+        )
     else:
         architecture, context, size = "", 0, 0
     return ListedModel(
@@ -378,7 +382,7 @@ def _listed(status: ModelStatus) -> ListedModel:
         size,
         info.weights_bytes if info is not None and status.is_loaded else 0,
         architecture,
-        None if found is None else found.bits,
+        None if on_disk is None else on_disk.bits,
         drafted,
         since,
         status.unloads_at,
@@ -484,10 +488,10 @@ async def embedded(
     """
     request = replace(wanted, model=engine_name(service, asked_model))
     note_embedding(request, asked_model, encoding)
-    found = await service.engine.embed(request)
+    embeddings = await service.engine.embed(request)
     model = model_name(service, asked_model)
-    note_embedded(model, sum(found.tokens))
-    return found, model
+    note_embedded(model, sum(embeddings.tokens))
+    return embeddings, model
 
 
 async def collected(generation: ServedAnswer) -> tuple[list[Event], Finished]:

@@ -66,7 +66,7 @@ def run_model(options: RunOptions) -> int:
 def as_json(given: Answer) -> dict[str, Any]:
     """Return an answer as the object that ``--json`` prints."""
     finished = given.finished
-    shown: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "text": given.text,
         "thinking": given.thinking,
         "stop": dataclasses.asdict(finished.stop),
@@ -75,10 +75,10 @@ def as_json(given: Answer) -> dict[str, Any]:
         "speculation": dataclasses.asdict(finished.speculation),
     }
     if finished.budget_end is not None:
-        shown["budget_end"] = dataclasses.asdict(finished.budget_end)
+        facts["budget_end"] = dataclasses.asdict(finished.budget_end)
     if finished.error is not None:
-        shown["error"] = finished.error
-    return shown
+        facts["error"] = finished.error
+    return facts
 
 
 async def _ask(options: AskOptions, prompt: str) -> int:

@@ -75,14 +75,14 @@ def _texts(judged: Iterable[_Judged], name: str) -> Iterator[str]:
     for number, (capture, findings) in enumerate(judged, 1):
         if not is_answer(capture):
             raise CommandError(f"{name}: {findings[0].sentence}", exits.UNREACHABLE)
-        shown = harmless(as_text(capture, findings))
+        report = harmless(as_text(capture, findings))
         if number == 1:
-            waiting = shown
+            waiting = report
             continue
         if waiting is not None:
             yield f"# answer 1\n\n{waiting}"
             waiting = None
-        yield f"\n# answer {number}\n\n{shown}"
+        yield f"\n# answer {number}\n\n{report}"
     if waiting is not None:
         yield waiting
 

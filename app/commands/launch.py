@@ -165,11 +165,11 @@ def _passing_on() -> "Iterator[list[subprocess.Popen[bytes]]]":
 
 def _environment(variables: dict[str, str]) -> dict[str, str]:
     """Return this environment with the agent's variables; no proxy is used for loopback."""
-    found = {**os.environ, **variables}
-    if any(found.get(name) or found.get(name.upper()) for name in _PROXIES):
+    environment = {**os.environ, **variables}
+    if any(environment.get(name) or environment.get(name.upper()) for name in _PROXIES):
         for name in ("no_proxy", "NO_PROXY"):
-            found[name] = ",".join(filter(None, (found.get(name), _LOOPBACK)))
-    return found
+            environment[name] = ",".join(filter(None, (environment.get(name), _LOOPBACK)))
+    return environment
 
 
 def _print(agent: AgentProgram, options: LaunchOptions, settings: ServeOptions) -> int:

@@ -59,10 +59,10 @@ def unload(options: UnloadOptions) -> int:
 
 
 def _servers() -> Sequence[RunningServer]:
-    found = tuple(running_servers(resolve_serve_options({}, os.environ)))
-    if not found:
+    servers = tuple(running_servers(resolve_serve_options({}, os.environ)))
+    if not servers:
         raise CommandError("no Fullstop server runs on this computer; fullstop serve starts one")
-    return found
+    return servers
 
 
 def _name(model: dict[str, Any]) -> str:

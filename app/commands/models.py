@@ -55,14 +55,14 @@ _LOCAL_HEAD = ("NAME", "SIZE", "BITS", "FITS", "CONTEXT", "FROM", "NOTES")
 
 def show(options: ModelsOptions) -> int:
     """List the models on this computer; return the exit code."""
-    found, now = paths.local_models(), memory()
+    models, now = paths.local_models(), memory()
     if isinstance(options, ListOptions) and options.names_only:
-        names = [on_one_line(model.name) for model in found if not model.is_partial]
+        names = [on_one_line(model.name) for model in models if not model.is_partial]
         return _printed(
             {"models": names} if options.is_json else "".join(f"{name}\n" for name in names)
         )
     if options.is_json:
-        return _printed({"models": [_local_values(one, now) for one in found]})
+        return _printed({"models": [_local_values(one, now) for one in models]})
     rows = [
         (
             one.name,
@@ -73,29 +73,29 @@ def show(options: ModelsOptions) -> int:
             ORIGINS[one.origin],
             f"partial download: {one.problem}" if one.is_partial else one.problem,
         )
-        for one in found
+        for one in models
     ]
     return _printed(table(_LOCAL_HEAD, rows))
 
 
 def describe(options: ShowOptions) -> int:
     """Describe one model; return the exit code."""
-    found, now = _model_named(options.name), memory()
+    model, now = _model_named(options.name), memory()
     if options.is_json:
-        return _printed(_local_values(found, now))
-    needed = None if found.is_partial else _need_of(found)
+        return _printed(_local_values(model, now))
+    needed = None if model.is_partial else _need_of(model)
     fit = _fit(needed, now)
     facts = (
-        ("name", found.name),
-        ("folder", str(found.folder)),
-        ("from", ORIGINS[found.origin]),
-        ("architecture", found.architecture),
-        ("size", size_in_words(found.size_bytes) if found.size_bytes else ""),
-        ("bits", _bits(found.bits)),
-        ("context", counted(found.context_length, "token") if found.context_length else ""),
-        ("fits", "" if found.is_partial else _FITS[fit]),
+        ("name", model.name),
+        ("folder", str(model.folder)),
+        ("from", ORIGINS[model.origin]),
+        ("architecture", model.architecture),
+        ("size", size_in_words(model.size_bytes) if model.size_bytes else ""),
+        ("bits", _bits(model.bits)),
+        ("context", counted(model.context_length, "token") if model.context_length else ""),
+        ("fits", "" if model.is_partial else _FITS[fit]),
         ("memory", fit_words(needed, fit, now) if needed and fit else ""),
-        ("problem", found.problem),
+        ("problem", model.problem),
     )
     lines = (f"{name:<12}  {on_one_line(words)}\n" for name, words in facts if words)
     return _printed("".join(lines))
@@ -178,16 +178,20 @@ def remove(options: RemoveOptions) -> int:
 
 def _model_named(name: str) -> FoundModel:
     models = paths.local_models()
-    found = models_named(models, name)
-    if not found:
+    models_found = models_named(models, name)
+    if not models_found:
         near = did_you_mean(name, (model.name for model in models))
         raise CommandError(
             f"there is no model {name} on this computer.{near} fullstop models lists them."
         )
-    if len(found) > 1:
-        several = ", ".join(f"{one.name} ({ORIGINS[one.origin]}, {one.folder})" for one in found)
-        raise CommandError(f"{name} names {counted(len(found), 'model')}: {several}", exits.USAGE)
-    return found[0]
+    if len(models_found) > 1:
+        several = ", ".join(
+            f"{one.name} ({ORIGINS[one.origin]}, {one.folder})" for one in models_found
+        )
+        raise CommandError(
+            f"{name} names {counted(len(models_found), 'model')}: {several}", exits.USAGE
+        )
+    return models_found[0]
 
 
 def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) -> int:
@@ -244,9 +248,9 @@ def _warn_of_size(printer: Printer, model: HubModel, now: Memory) -> None:
         printer.remark(f"{model.name}: {words}")
 
 
-def _need_of(found: FoundModel) -> MemoryNeed | None:
+def _need_of(model: FoundModel) -> MemoryNeed | None:
     try:
-        return need(found.folder)
+        return need(model.folder)
     except (EngineError, OSError):
         return None
 
@@ -255,9 +259,9 @@ def _fit(needed: MemoryNeed | None, now: Memory) -> Fit | None:
     return None if needed is None else needed.fit(now)
 
 
-def _local_values(found: FoundModel, now: Memory) -> dict[str, Any]:
-    needed = None if found.is_partial else _need_of(found)
-    return {**asdict(found), "needed_bytes": needed and needed.total, "fit": _fit(needed, now)}
+def _local_values(model: FoundModel, now: Memory) -> dict[str, Any]:
+    needed = None if model.is_partial else _need_of(model)
+    return {**asdict(model), "needed_bytes": needed and needed.total, "fit": _fit(needed, now)}
 
 
 def _hub_values(model: HubModel, now: Memory, here: set[str]) -> dict[str, Any]:
@@ -285,11 +289,11 @@ def _bits(bits: int | None) -> str:
     return "" if bits is None else str(bits)
 
 
-def _printed(shown: str | dict[str, Any]) -> int:
+def _printed(text: str | dict[str, Any]) -> int:
     """Print a text, or an object as JSON; return the exit code."""
-    if isinstance(shown, dict):
-        shown = harmless_json(_plain(shown)) + "\n"
-    print(shown, end="", flush=True)
+    if isinstance(text, dict):
+        text = harmless_json(_plain(text)) + "\n"
+    print(text, end="", flush=True)
     return exits.OK
 
 

@@ -108,8 +108,8 @@ class ProbeCommand:
 def run_arguments(given: argparse.Namespace) -> int:
     """Run the probe's command line; return the exit code."""
     if given.list:
-        shown = harmless_json(catalogue_as_data()) + "\n" if given.json else catalogue_as_text()
-        print(shown, end="", flush=True)
+        catalogue = harmless_json(catalogue_as_data()) + "\n" if given.json else catalogue_as_text()
+        print(catalogue, end="", flush=True)
         return exits.OK
     if given.diff is not None:
         return _compare(*given.diff, is_json=given.json)
@@ -134,10 +134,10 @@ def run(command: ProbeCommand) -> int:
         _write(name, path, _WRITERS[name](suite))
     if suite.problem and not command.is_json:
         raise CommandError(suite.problem, _CODES[suite.verdict])
-    shown = suite_as_text(suite)
+    report = suite_as_text(suite)
     if command.is_json:
-        shown = harmless_json(suite_as_data(suite)) + "\n"
-    print(shown, end="", flush=True)
+        report = harmless_json(suite_as_data(suite)) + "\n"
+    print(report, end="", flush=True)
     return _CODES[suite.verdict]
 
 
@@ -198,21 +198,21 @@ def _expected(path: Path | None) -> Expected:
 
 
 def _compare(old: Path, new: Path, *, is_json: bool) -> int:
-    found = []
+    reports = []
     for path in (old, new):
         try:
             with path.open("rb") as file:
                 content = file.read(_MOST_REPORT_BYTES + 1)
             if len(content) > _MOST_REPORT_BYTES:
                 raise CommandError(f"--diff: {path} is too large", exits.USAGE)
-            found.append(parsed(content.decode("utf-8")))
+            reports.append(parsed(content.decode("utf-8")))
         except OSError as error:
             said = f"--diff: {path} cannot be read: {os_cause(error)}"
             raise CommandError(said, exits.USAGE) from error
         except ValueError as error:
             raise CommandError(f"--diff: {path} is not JSON", exits.USAGE) from error
     try:
-        differences = changes(*found)
+        differences = changes(*reports)
     except NotAReport as error:
         raise CommandError(f"--diff: {error}", exits.USAGE) from error
     data = harmless_json(changes_as_data(differences)) + "\n"

@@ -18,12 +18,12 @@ def platform_names(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the platforms that Qt would try on Linux, best first; empty without a display."""
     if chosen := environment.get("QT_QPA_PLATFORM"):
         return tuple(part.split(":")[0] for part in chosen.split(";") if part)
-    found = []
+    displays = []
     if environment.get("WAYLAND_DISPLAY"):
-        found.append("wayland")
+        displays.append("wayland")
     if environment.get("DISPLAY"):
-        found.append("xcb")
-    return tuple(found)
+        displays.append("xcb")
+    return tuple(displays)
 
 
 def display_problem() -> str | None:

@@ -113,11 +113,11 @@ def _user() -> str:
 def _is_own(path: Path) -> bool:
     """Whether it is this person's and not a link: others can write to ``/tmp``."""
     try:
-        found = path.lstat()
+        facts = path.lstat()
     except OSError:
         return False
-    is_mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
-    return is_mine and not stat.S_ISLNK(found.st_mode)
+    is_mine = not hasattr(os, "getuid") or facts.st_uid == os.getuid()
+    return is_mine and not stat.S_ISLNK(facts.st_mode)
 
 
 class RescuedText:

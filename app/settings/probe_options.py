@@ -160,10 +160,10 @@ def _add_reports(probe: argparse.ArgumentParser) -> None:
 
 
 def _patterns(text: str) -> list[str]:
-    found = [part.strip() for part in text.split(",")]
-    if not all(found):
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
         raise argparse.ArgumentTypeError(f"{text!r} has an empty id")
-    return found
+    return parts
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -70,8 +70,8 @@ def _spelled(kind: Any, said: Declaration) -> Any:
         return Annotated[str, Field(min_length=1)]
     if kind in (int, float):
         above = said.least if said.excludes_least else None
-        least = None if said.excludes_least else said.least
-        return Annotated[kind, Field(gt=above, ge=least, le=said.most)]
+        minimum = None if said.excludes_least else said.least
+        return Annotated[kind, Field(gt=above, ge=minimum, le=said.most)]
     if get_origin(kind) is tuple and get_args(kind)[-1] is Ellipsis:
         return list[get_args(kind)[0]]  # type: ignore[misc]
     return kind
@@ -261,10 +261,10 @@ def _field(place: Iterable[str | int]) -> FieldPath:
 
 
 def _at(values: dict[str, Any], place: FieldPath) -> Any:
-    found: Any = values
+    value: Any = values
     for part in place:
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def _put(values: dict[str, Any], place: FieldPath, value: Any) -> None:

@@ -459,9 +459,9 @@ class Database:
             statements.rebuild_search(connection)
             return pending.carry_out(connection)
 
-    def take_over(self, found: FoundRows) -> tuple[int, int]:
+    def take_over(self, rescued: FoundRows) -> tuple[int, int]:
         """Write those rows of another file that are not here yet; return how many were new."""
-        return statements.take_over(self._opened(), found)
+        return statements.take_over(self._opened(), rescued)
 
     def delete_unused_pictures(self, folder: Path, before: float) -> None:
         """Delete the pictures that no message has any more."""

@@ -202,10 +202,10 @@ class Salvage:
     def _selected(self, table: str, columns: Sequence[str]) -> str:
         """Return the columns for a query; those that the file does not have are NULL."""
         try:
-            found = self._connection.execute(f"PRAGMA table_info({table})").fetchall()
+            table_info = self._connection.execute(f"PRAGMA table_info({table})").fetchall()
         except _UNREADABLE:
-            found = []
-        known = {row[1] for row in found} or set(columns)
+            table_info = []
+        known = {row[1] for row in table_info} or set(columns)
         return ", ".join(name if name in known else "NULL" for name in columns)
 
     def _rows(self, table: str, columns: Sequence[str]) -> Iterator[Row]:
@@ -299,9 +299,9 @@ def bring_over(
     with _copied(path) as connection:
         salvage = Salvage(connection)
 
-        def hand_over(found: FoundRows) -> None:
+        def hand_over(rescued: FoundRows) -> None:
             nonlocal conversations, messages
-            new, new_messages = take(found)
+            new, new_messages = take(rescued)
             conversations, messages = conversations + new, messages + new_messages
             advance(salvage.state.done, salvage.state.total)
 
@@ -372,9 +372,9 @@ async def recover(
     """Copy the readable rows of a damaged file, and read the sound file again."""
     loop = asyncio.get_running_loop()
 
-    def take(found: FoundRows) -> tuple[int, int]:
+    def take(rescued: FoundRows) -> tuple[int, int]:
         # Read on a separate thread, and written on the store's thread in small steps.
-        return database.submit(database.take_over, found).result()
+        return database.submit(database.take_over, rescued).result()
 
     def tell(done: int, total: int) -> None:
         loop.call_soon_threadsafe(advance, done, total)

@@ -205,35 +205,35 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
     return {**values, **{name: value for name, value in beside.items() if value}}
 
 
-def conversation_from(row: ConversationRow, preview: str | None) -> Conversation:
+def conversation_from(stored: ConversationRow, preview: str | None) -> Conversation:
     """Return a conversation; with a preview, its messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
     settings, stops, model, tools = None, [], None, ToolsInUse()
     when_full, place = None, None
     with contextlib.suppress(DamagedFile):
-        kept = Fields(parsed_json(row.settings))
+        kept = Fields(parsed_json(stored.settings))
         settings = settings_from(kept)
         model = model_from(kept.inner("model")) if kept.has("model") else None
         tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
         when_full = when_full_from(kept)
         place = place_from(kept.inner("place")) if kept.has("place") else None
     with contextlib.suppress(DamagedFile):
-        stops = stops_from(Fields({"stops": parsed_json(row.stops)}))
-    created_at, updated_at = moment(row.created_at), moment(row.updated_at)
+        stops = stops_from(Fields({"stops": parsed_json(stored.stops)}))
+    created_at, updated_at = moment(stored.created_at), moment(stored.updated_at)
     conversation = Conversation(
-        title_from_file(row.title),
+        title_from_file(stored.title),
         (),
         settings,
         stops,
-        row.draft,
+        stored.draft,
         created_at,
         updated_at,
-        row.id,
+        stored.id,
     )
-    conversation.is_pinned = bool(row.is_pinned)
-    tags = clean_tags(row.tags.split("\n"))
-    conversation.placement = Placement(row.folder_id, tags, bool(row.is_archived))
-    conversation.origin, conversation.stops_from = row.origin, row.stops_from
+    conversation.is_pinned = bool(stored.is_pinned)
+    tags = clean_tags(stored.tags.split("\n"))
+    conversation.placement = Placement(stored.folder_id, tags, bool(stored.is_archived))
+    conversation.origin, conversation.stops_from = stored.origin, stored.stops_from
     conversation.model, conversation.tools = model, tools
     conversation.when_full, conversation.place = when_full, place
     if preview is not None:

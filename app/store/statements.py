@@ -276,11 +276,11 @@ def recover(connection: sqlite3.Connection) -> None:
 
 def summaries(connection: sqlite3.Connection) -> list[Conversation]:
     """Return all conversations, the newest first; their messages are not loaded."""
-    found = connection.execute(
+    cursor = connection.execute(
         f"SELECT {columns(ConversationRow)}, {_PREVIEW} FROM conversations "
         "WHERE deleted_at IS NULL ORDER BY is_pinned DESC, updated_at DESC"
     )
-    read = [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in found]
+    read = [rows.conversation_from(ConversationRow(*row), preview) for *row, preview in cursor]
     attached = dict(connection.execute("SELECT conversation_id, content FROM attached"))
     for conversation in read:
         if conversation.id in attached:
@@ -295,28 +295,28 @@ def summaries(connection: sqlite3.Connection) -> list[Conversation]:
 
 def _shown_preview(connection: sqlite3.Connection, conversation_id: str) -> str:
     """Return the preview of the versions that are shown."""
-    found = connection.execute(
+    cursor = connection.execute(
         f"SELECT {_SAID} FROM messages WHERE conversation_id = ? ORDER BY number",
         (conversation_id,),
     )
     conversation = Conversation()
-    conversation.tree.fill(rows.messages_from(MessageRow(*row) for row in found))
+    conversation.tree.fill(rows.messages_from(MessageRow(*row) for row in cursor))
     return conversation.preview
 
 
 def messages(connection: sqlite3.Connection, conversation_id: str) -> list[ConversationMessage]:
     """Return the messages of a conversation, each after the one it follows."""
-    found = connection.execute(
+    cursor = connection.execute(
         f"SELECT {columns(MessageRow)} FROM messages WHERE conversation_id = ? ORDER BY number",
         (conversation_id,),
     )
-    return rows.messages_from(MessageRow(*row) for row in found)
+    return rows.messages_from(MessageRow(*row) for row in cursor)
 
 
 def recent_runs(connection: sqlite3.Connection, limit: int) -> list[PastRun]:
     """Return the newest answers that were generated here, the newest first."""
-    found = connection.execute(_RECENT_RUNS, (limit,))
-    return [rows.past_run(*row) for row in found]
+    cursor = connection.execute(_RECENT_RUNS, (limit,))
+    return [rows.past_run(*row) for row in cursor]
 
 
 def save_conversation(connection: sqlite3.Connection, row: ConversationRow) -> None:
@@ -373,16 +373,18 @@ def rebuild_search(connection: sqlite3.Connection) -> None:
         )
 
 
-def take_over(connection: sqlite3.Connection, found: FoundRows) -> tuple[int, int]:
+def take_over(connection: sqlite3.Connection, rescued: FoundRows) -> tuple[int, int]:
     """Write rows of another file, except those whose id or name exists already."""
     with transaction(connection):
         # Of a conversation that is here, a person may have sent or removed the files since.
-        attached = [row for row in found.attached if not _is_here(connection, row.conversation_id)]
-        new = connection.executemany(_TAKE_CONVERSATION, found.conversations).rowcount
+        attached = [
+            row for row in rescued.attached if not _is_here(connection, row.conversation_id)
+        ]
+        new = connection.executemany(_TAKE_CONVERSATION, rescued.conversations).rowcount
         connection.executemany(_TAKE_ATTACHED, attached)
-        new_messages = connection.executemany(_TAKE_MESSAGE, found.messages).rowcount
-        connection.executemany(_TAKE_PRESET, found.presets)
-        connection.executemany(_TAKE_FOLDER, found.folders)
+        new_messages = connection.executemany(_TAKE_MESSAGE, rescued.messages).rowcount
+        connection.executemany(_TAKE_PRESET, rescued.presets)
+        connection.executemany(_TAKE_FOLDER, rescued.folders)
     return max(new, 0), max(new_messages, 0)
 
 
@@ -400,7 +402,7 @@ def picture_files(connection: sqlite3.Connection) -> set[str]:
         "SELECT content FROM attached",
     )
     texts = (text for query in queries for (text,) in connection.execute(query))
-    return {found["file"] for text in texts for found in PICTURE_NOTE.finditer(text)}
+    return {note["file"] for text in texts for note in PICTURE_NOTE.finditer(text)}
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:
@@ -410,8 +412,8 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 
 def presets(connection: sqlite3.Connection) -> list[Preset]:
     """Return all presets."""
-    found = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
-    return rows.presets_from(PresetRow(*row) for row in found)
+    cursor = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
+    return rows.presets_from(PresetRow(*row) for row in cursor)
 
 
 def save_folder(connection: sqlite3.Connection, row: FolderRow) -> None:
@@ -426,8 +428,8 @@ def delete_folder(connection: sqlite3.Connection, folder_id: str) -> None:
 
 def folders(connection: sqlite3.Connection) -> list[ConversationFolder]:
     """Return all folders."""
-    found = connection.execute(f"SELECT {columns(FolderRow)} FROM folders")
-    return rows.folders_from(FolderRow(*row) for row in found)
+    cursor = connection.execute(f"SELECT {columns(FolderRow)} FROM folders")
+    return rows.folders_from(FolderRow(*row) for row in cursor)
 
 
 # Searches all messages by the trigram indexes: what was said, and the work behind an answer.
@@ -525,7 +527,7 @@ def _named(
     ).fetchall()
     hits = (
         named_hit(identity, title_from_file(title), tags.split("\n"), updated_at, words)
-        for identity, title, tags, updated_at in found
+        for identity, title, tags, updated_at in cursor
     )
     return [hit for hit in hits if hit is not None]
 

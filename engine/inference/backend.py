@@ -89,8 +89,8 @@ class Step:
 
     def unused(self, row: int, taken: int) -> int:
         """Return how many of a row's tokens follow the first ``taken`` ones."""
-        found = self.checked.get(row)
-        return 0 if found is None else len(found.origins) - taken
+        checked = self.checked.get(row)
+        return 0 if checked is None else len(checked.origins) - taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,12 +65,12 @@ class _ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm ha
         def reading(inputs: mx.array, cache: Any = None) -> Any:
             nonlocal read
             logits = model(inputs, cache=cache)
-            for index, row, scorer in rows:
+            for index, number, scorer in rows:
                 count = min(inputs.shape[1], counts[index] - read)  # the rest is padding
                 if count > 0:
-                    found = scorer.score(logits[index, :count], begun[index] + read)
-                    if found is not None:
-                        self.scores.append((row, found))
+                    scores = scorer.score(logits[index, :count], begun[index] + read)
+                    if scores is not None:
+                        self.scores.append((number, scores))
             read += inputs.shape[1]
             return logits
 
@@ -82,12 +82,12 @@ class _ScoringPrompts(PromptProcessingBatch):  # type: ignore[misc]  # mlx-lm ha
 
     def _scored_rows(self, tokens: list[list[int]]) -> list[tuple[int, int, PromptScorer]]:
         """Return the index, the number and the scorer of each row whose logits are wanted."""
-        found = []
-        for index, row in enumerate(self.uids):
-            scorer = self.sequences[row].scorer
+        scored = []
+        for index, number in enumerate(self.uids):
+            scorer = self.sequences[number].scorer
             if scorer is not None and len(self.tokens[index]) + len(tokens[index]) > scorer.begins:
-                found.append((index, row, scorer))
-        return found
+                scored.append((index, number, scorer))
+        return scored
 
 
 # The generators of all models in memory. They share one limit of wired memory: macOS may page out
@@ -362,9 +362,9 @@ class RunningBatch:
         Raises:
             InvalidRequest: The model shows no hidden states.
         """
-        most = self._most_read
+        max_tokens = self._most_read
         with self._stream():
-            return TextReader(self._generators.model, texts, most_tokens=most, **wanted)
+            return TextReader(self._generators.model, texts, most_tokens=max_tokens, **wanted)
 
     def read_texts(self, reader: TextReader) -> None:
         """Read a part of some texts, unless the streams are behind their pace."""

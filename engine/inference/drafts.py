@@ -192,14 +192,14 @@ class Drafting:
                 origins.append(TokenOrigin.SAMPLED)
                 continue
             began_s = time.perf_counter()
-            found = source.propose(most)
+            draft = source.propose(most)
             took_s = time.perf_counter() - began_s
             whole_s += took_s
-            if found:
-                known_s = self._proposing_s.get(source.origin, took_s / len(found))
-                known_s += (took_s / len(found) - known_s) * _NEWEST
+            if draft:
+                known_s = self._proposing_s.get(source.origin, took_s / len(draft))
+                known_s += (took_s / len(draft) - known_s) * _NEWEST
                 self._proposing_s[source.origin] = known_s
-            guesses.append(found)
+            guesses.append(draft)
             origins.append(source.origin)
         return guesses, origins, whole_s
 

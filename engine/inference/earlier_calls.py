@@ -98,17 +98,17 @@ class EarlierCalls:
     @functools.cached_property
     def form(self) -> CallForm:
         """The form in which the template shows calls and results."""
-        shown = {}
+        counts = {}
         for form in _forms():
             if form.content != "kept" and has_template_in_code(self._tokenizer):
                 continue
             text = self._sample(form)
-            shown[form] = sum(mark in text for mark in _MARKS)
+            counts[form] = sum(mark in text for mark in _MARKS)
             if _is_quoted(text):
-                shown[form] -= 1
-            if shown[form] == len(_MARKS) and (form.content != "none" or _BEFORE in text):
+                counts[form] -= 1
+            if counts[form] == len(_MARKS) and (form.content != "none" or _BEFORE in text):
                 return form
-        return max(shown, key=shown.__getitem__)
+        return max(counts, key=counts.__getitem__)
 
     def _sample(self, form: CallForm) -> str:
         """Return how the template renders the sample conversation; empty where it fails."""

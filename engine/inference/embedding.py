@@ -120,8 +120,8 @@ class TextReader:
 
     def take(self) -> list[tuple[int, Vector]]:
         """Return the vectors that are new since the last call, each with its text's place."""
-        found, self._found = self._found, []
-        return found
+        vectors, self._found = self._found, []
+        return vectors
 
     def read(self, most_s: float) -> None:
         """Read for about this many seconds, at least one part of the texts."""
@@ -201,12 +201,12 @@ def trunk_of(model: Any) -> Callable[..., Any]:
     """Return the part of a model that gives the hidden states."""
     while (inner := getattr(model, "language_model", None)) is not None:
         model = inner
-    found: Callable[..., Any] | None = next(
+    module: Callable[..., Any] | None = next(
         (part for name in _TRUNKS if callable(part := getattr(model, name, None))), None
     )
-    if found is None:
+    if module is None:
         raise InvalidRequest("model", "this model's architecture shows no hidden states")
-    return found
+    return module
 
 
 def _groups(texts: Sequence[Sequence[int]]) -> list[list[int]]:

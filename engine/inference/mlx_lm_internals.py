@@ -170,14 +170,14 @@ class DecodingRows:
     @property
     def numbers(self) -> list[int]:
         """The generator's numbers for them."""
-        found: list[int] = self._rows.uids
-        return found
+        numbers: list[int] = self._rows.uids
+        return numbers
 
     @property
     def cache(self) -> list[Any]:
         """The cache of all of them, by layer."""
-        found: list[Any] = self._rows.prompt_cache
-        return found
+        cache: list[Any] = self._rows.prompt_cache
+        return cache
 
     def sampler(self, index: int) -> Any:
         """Return a row's sampler."""
@@ -189,8 +189,8 @@ class DecodingRows:
 
     def pending(self) -> list[int]:
         """Wait for the next token of each row and return them; the cache does not hold them yet."""
-        found: list[int] = self._rows._next_tokens.tolist()
-        return found
+        tokens: list[int] = self._rows._next_tokens.tolist()
+        return tokens
 
     def pending_logprobs(self, index: int) -> Any:
         """Return the log-probabilities of a row's pending token."""
@@ -281,7 +281,7 @@ def straighten(part: Any) -> None:
         part._temporal_order()
 
 
-def cut_windows(part: Any, least: int, more: Sequence[int]) -> None:
+def cut_windows(part: Any, min_size: int, more: Sequence[int]) -> None:
     """Remove the newest ``least`` tokens of all rows of a window, then ``more[row]`` of each.
 
     After a pass over several tokens a window still holds all that the next token sees, whatever is
@@ -292,9 +292,9 @@ def cut_windows(part: Any, least: int, more: Sequence[int]) -> None:
     from mlx_lm.models.cache import dynamic_roll
 
     straighten(part)
-    end = part._idx - least
+    end = part._idx - min_size
     keys, values = part.keys[..., :end, :], part.values[..., :end, :]
-    part.offset = part.offset - least
+    part.offset = part.offset - min_size
     if any(more):
         moved = mx.array(list(more))
         keys = dynamic_roll(keys, moved[:, None], axis=2)
@@ -303,7 +303,7 @@ def cut_windows(part: Any, least: int, more: Sequence[int]) -> None:
         part.left_padding = mx.maximum(part.left_padding, 0) + moved
         part.offset = part.offset - moved
     part.keys, part.values, part._idx = keys, values, end
-    part._offset = end if end < part.max_size else part._offset - least
+    part._offset = end if end < part.max_size else part._offset - min_size
 
 
 def cut_window(part: Any, tokens: int) -> bool:

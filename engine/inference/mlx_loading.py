@@ -80,8 +80,8 @@ def _read_part(part: list[tuple[str, mx.array]]) -> None:
     # All at once, because waiting for single values takes longer than the sums of a small model.
     are_finite = mx.isfinite(mx.stack([mx.array(0.0), *(mx.sum(one) for _, one in weights)]))
     mx.eval([one for _, one in part], are_finite)
-    found: Any = are_finite.tolist()
-    for (name, weight), is_finite in zip(weights, found[1:], strict=True):
+    finite: Any = are_finite.tolist()
+    for (name, weight), is_finite in zip(weights, finite[1:], strict=True):
         # A sum may also overflow although no weight is NaN.
         if not is_finite and _has_nan(weight):
             raise DamagedWeights(

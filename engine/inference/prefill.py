@@ -137,14 +137,14 @@ class PrefillBudget:
         if not share_s:
             return 0
         rate = self._rates.expected(lane, depth)
-        least = self._rates.least(lane, depth)
+        min_tokens = self._rates.least(lane, depth)
         if rate is None:
-            fits = float(least if decoding else _FIRST_TOKENS)
+            fits = float(min_tokens if decoding else _FIRST_TOKENS)
         else:
             fits = rate * share_s / max(1, reading)
         # Many prompts together read at least as many tokens in one step as a few.
-        least = least * READ_TOGETHER // max(READ_TOGETHER, reading)
-        return min(self._max_chunk, max(1, least, int(fits)))
+        min_tokens = min_tokens * READ_TOGETHER // max(READ_TOGETHER, reading)
+        return min(self._max_chunk, max(1, min_tokens, int(fits)))
 
     def free_s(self, decoding: int) -> float:
         """Return how long the next step may read; 0 while the streams are behind their pace."""

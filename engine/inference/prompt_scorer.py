@@ -85,9 +85,9 @@ class PromptScorer:
 def _best(logprobs: mx.array, count: int) -> list[mx.array]:
     """Return the likeliest ids and their log-probabilities, each (tokens, count), best first."""
     ids = mx.argpartition(-logprobs, kth=count - 1, axis=-1)[:, :count]
-    found = mx.take_along_axis(logprobs, ids, axis=-1)
-    order = mx.argsort(-found, axis=-1)
-    return [mx.take_along_axis(part, order, axis=-1) for part in (ids, found)]
+    chosen = mx.take_along_axis(logprobs, ids, axis=-1)
+    order = mx.argsort(-chosen, axis=-1)
+    return [mx.take_along_axis(part, order, axis=-1) for part in (ids, chosen)]
 
 
 def fitting(chunk: int, prompts: Sequence[tuple[PromptScorer | None, int]], together: int) -> int:

@@ -43,11 +43,11 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
 
     def update_and_fetch(self, keys: Any, values: Any) -> Any:
         """Add keys and values of shape (rows, heads, tokens, size); return all of them."""
-        found = super().update_and_fetch(keys, values)
+        updated = super().update_and_fetch(keys, values)
         if keys.shape[2] == 1 and self._needs_no_mask():
             # The offset is known without computing: mlx-lm's lazy sum is never evaluated.
             self.offset = mx.array([self.size()] * keys.shape[0])
-        return found
+        return updated
 
     def _needs_no_mask(self) -> bool:
         if self._known_for is not self.left_padding:

@@ -39,7 +39,7 @@ WORTH_TOKENS = 256
 
 def lane_of(tokens: int) -> int:
     """Return the lane of a prompt that has this many tokens left to read."""
-    return sum(tokens > most for most in LANE_TOKENS)
+    return sum(tokens > max_tokens for max_tokens in LANE_TOKENS)
 
 
 @dataclass(slots=True, eq=False)
@@ -181,8 +181,8 @@ class Sequences:
                 self._take_beginning(other, cache, held)
                 self._stop_waiting(other, self._join)
         return [
-            (other.number, min(most, sequence.read) - other.cached)
-            for other, most in sequence.waiting.items()
+            (other.number, min(shared, sequence.read) - other.cached)
+            for other, shared in sequence.waiting.items()
         ]
 
     def begins_to_decode(self, sequence: Sequence) -> None:
@@ -290,7 +290,7 @@ class Sequences:
             return None
         lane = lane_of(length - cached)
         best: _Shared | None = None
-        most = -1
+        max_spared = -1
         for other in self.by_number.values():
             if not other.is_joined or other.owner.name != sequence.owner.name:
                 continue
@@ -305,8 +305,8 @@ class Sequences:
             elif other.read < cached or lane_of(len(other) - other.cached) > lane:
                 continue
             spared = min(shared, other.read) + shared
-            if spared > most:
-                best, most = _Shared(other, shared, is_read), spared
+            if spared > max_spared:
+                best, max_spared = _Shared(other, shared, is_read), spared
         return best
 
     def _join(self, sequence: Sequence) -> None:

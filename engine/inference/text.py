@@ -55,12 +55,12 @@ def render(
 
 def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
     """Return the ids of a text that an answer is expected to repeat; empty without a text."""
-    found: list[int] = []
+    ids: list[int] = []
     for start in range(0, len(text or ""), _SLICE):
-        if len(found) >= context or text is None:
+        if len(ids) >= context or text is None:
             break
-        found += encoded(tokenizer, text[start : start + _SLICE])
-    return found[:context]
+        ids += encoded(tokenizer, text[start : start + _SLICE])
+    return ids[:context]
 
 
 def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
@@ -79,8 +79,10 @@ def encoded(tokenizer: Any, text: str, *, adds_special: bool = False) -> list[in
     inner = inner_tokenizer(tokenizer)
     if _is_plain(inner):
         # The same result as transformers gives, but this one call lets other threads run meanwhile.
-        [found] = inner.backend_tokenizer.encode_batch_fast([text], add_special_tokens=adds_special)
-        return list(found.ids)
+        [encoding] = inner.backend_tokenizer.encode_batch_fast(
+            [text], add_special_tokens=adds_special
+        )
+        return list(encoding.ids)
     return list(tokenizer.encode(text, add_special_tokens=adds_special))
 
 
@@ -106,21 +108,21 @@ def _check_size(request: GenerationRequest, context: int, longest: int | None) -
     # Assistant messages do not count: their text may contain reasoning, which templates leave out.
     texts = (message.content for message in request.messages if message.role != "assistant")
     size = sum(len(text.strip()) for text in texts) if prompt is None else len(prompt)
-    least = size // (longest * _SHRINKING)
-    if size > _WHOLE and least >= context:
-        raise PromptTooLong("messages" if prompt is None else "prompt", least, context)
+    min_tokens = size // (longest * _SHRINKING)
+    if size > _WHOLE and min_tokens >= context:
+        raise PromptTooLong("messages" if prompt is None else "prompt", min_tokens, context)
 
 
 def _bounded(
     tokenizer: Any, text: str, field: str, context: int, *, adds_special: bool = False
 ) -> list[int]:
     if len(text) > _WHOLE:
-        least = 0
+        min_tokens = 0
         for start in range(0, len(text), _SLICE):
             # Cutting a word may add some tokens.
-            least += max(0, len(encoded(tokenizer, text[start : start + _SLICE])) - 16)
-            if least >= context:
-                raise PromptTooLong(field, least, context)
+            min_tokens += max(0, len(encoded(tokenizer, text[start : start + _SLICE])) - 16)
+            if min_tokens >= context:
+                raise PromptTooLong(field, min_tokens, context)
     return encoded(tokenizer, text, adds_special=adds_special)
 
 
@@ -210,7 +212,7 @@ def _templated(
         options["tokenize"] = False
     try:
         messages, needed = earlier.prepared(request.messages, options["tools"])
-        found = template(messages, **options, **needed)
+        rendered = template(messages, **options, **needed)
     except InvalidRequest:
         raise
     except RecursionError as error:
@@ -226,9 +228,13 @@ def _templated(
         why = " ".join(without_folders(str(error)).split())[:_MOST_SHOWN]
         reason = f"the chat template of {model} failed: {why or type(error).__name__}"
         raise InvalidRequest("messages", reason) from error
-    if not isinstance(found, str):
-        return list(found)
-    return _with_end_of(request.messages[-1].content, found) if request.continues_message else found
+    if not isinstance(rendered, str):
+        return list(rendered)
+    return (
+        _with_end_of(request.messages[-1].content, rendered)
+        if request.continues_message
+        else rendered
+    )
 
 
 def _with_end_of(begun: str, text: str) -> str:
@@ -256,15 +262,15 @@ def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
     end = re.escape(tag)
     with contextlib.suppress(Exception):  # templates raise whatever their authors chose
         text = str(template([question, answer], tokenize=False))
-        if found := re.search(rf"REASONING(\s*){end}(\s*)ANSWER", text):
-            return found[1], found[2]
+        if match := re.search(rf"REASONING(\s*){end}(\s*)ANSWER", text):
+            return match[1], match[2]
     with contextlib.suppress(Exception):
         options = {"add_generation_prompt": True, "enable_thinking": False}
         text = str(template([question], tokenize=False, **options))
-        if found := re.search(rf"(\s*){end}(\s*)$", text):
+        if match := re.search(rf"(\s*){end}(\s*)$", text):
             # The reasoning is empty here, so the white space before the tag surrounds it on both
             # sides; only its first character counts.
-            return found[1][:1], found[2]
+            return match[1][:1], match[2]
     return "", ""
 
 
@@ -296,10 +302,10 @@ def call_parser(parse: Callable[..., Any] | None, tools: Sequence[Tool]) -> Call
         if parse is None:
             raise ValueError("this model has no tool parser")
         try:
-            found = parse(raw, offered)
+            calls = parse(raw, offered)
         except Exception as error:
             raise ValueError(str(error)) from error
-        return [_call(item) for item in (found if isinstance(found, list) else [found])]
+        return [_call(item) for item in (calls if isinstance(calls, list) else [calls])]
 
     return parse_calls
 

@@ -82,11 +82,11 @@ class ReasoningCount:
 
     def after(self, tokens: Sequence[int]) -> "ReasoningCount":
         """Return the count as it would be after more tokens."""
-        found = copy.copy(self)
-        found.splitter = self.splitter.fork()
+        count = copy.copy(self)
+        count.splitter = self.splitter.fork()
         for token_id in tokens:
-            found.take(token_id)
-        return found
+            count.take(token_id)
+        return count
 
 
 class BudgetProcessor:
@@ -261,13 +261,13 @@ class ThinkingBudgets:
         return ids[:2] if ids[0] in self._vocabulary.special else ids
 
     def _ids(self, marks: Marks) -> tuple[int, ...]:
-        found: list[int] = []
+        ids: list[int] = []
         for mark in marks:
             if isinstance(mark, int):
-                found.append(mark)
+                ids.append(mark)
             elif isinstance(mark, str) and mark:
-                found += encoded(self._tokenizer, mark)
-        return tuple(found)
+                ids += encoded(self._tokenizer, mark)
+        return tuple(ids)
 
     def _spaces_around(self, family: Family) -> tuple[str, str]:
         if self._spaces is None:

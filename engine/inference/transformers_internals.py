@@ -81,8 +81,8 @@ def _patch(utils: Any) -> None:
         if folder.name != "models" or not (folder / _AUTO).is_dir():
             return define(module_path, prefix)
         begin = _AUTO if prefix is None else f"{prefix}.{_AUTO}"
-        found = define(str(folder / _AUTO), begin)
-        known = _NamesSoFar({backends: dict(names) for backends, names in found.items()})
+        defined = define(str(folder / _AUTO), begin)
+        known = _NamesSoFar({backends: dict(names) for backends, names in defined.items()})
         known.setdefault(frozenset(), {})
         known.arguments = (module_path, prefix)
         return known

@@ -314,8 +314,8 @@ def _table(name: str) -> dict[Any, Any]:
         with _parsing:
             for statement in ast.parse(source).body:
                 if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
-                    found = ast.literal_eval(statement.value)
-                    return found if isinstance(found, dict) else {}
+                    value = ast.literal_eval(statement.value)
+                    return value if isinstance(value, dict) else {}
     except (OSError, SyntaxError, ValueError):
         pass
     return {}

@@ -232,8 +232,8 @@ class CallEnd:
         if self._is_escaped and text:
             self._is_escaped = False
             place = 1
-        while found := _MARK.search(text, place):
-            mark, place = found[0], found.end()
+        while match := _MARK.search(text, place):
+            mark, place = match[0], match.end()
             if mark == "\\":
                 self._is_escaped = place == len(text)
                 place += 1

@@ -316,9 +316,9 @@ class StopMatcher:
         """Return whether a stop would complete in this piece; nothing changes."""
         node, seen = self._node, self.seen
         self.feed(piece)
-        found = self.match is not None
+        has_matched = self.match is not None
         self._node, self.seen, self.match = node, seen, None
-        return found
+        return has_matched
 
     def restart(self) -> None:
         """Begin another text."""

@@ -358,9 +358,9 @@ def steps(
                 _released(stop) or (cut if end.unfinished_tool_call else "Nothing was cut off."),
             ]
         case StopKind.MAX_TOKENS:
-            most = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
+            limit = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
             told = [
-                f"Its limit was {counted(most, 'token')}.",
+                f"Its limit was {counted(limit, 'token')}.",
                 _came(stop, context),
                 _released(stop),
             ]

@@ -305,18 +305,18 @@ class VerifiedDrafts:
     origins: tuple[TokenOrigin, ...]
 
 
-def counted(before: Speculation, found: VerifiedDrafts, taken: int | None = None) -> Speculation:
+def counted(before: Speculation, verified: VerifiedDrafts, taken: int | None = None) -> Speculation:
     """Return the counts after one more pass.
 
     Args:
         before: The counts up to now.
-        found: The result of the pass.
+        verified: The result of the pass.
         taken: How many tokens of the step belong to the answer, if the answer ended in it.
     """
-    guesses = found.guesses if taken is None else found.guesses[: taken - 1]
+    guesses = verified.guesses if taken is None else verified.guesses[: taken - 1]
     if not guesses:
         return before
-    accepted = found.origins[1:taken]
+    accepted = verified.origins[1:taken]
     free = sum(origin is not TokenOrigin.FORCED for origin in guesses)
     predicted = sum(origin is TokenOrigin.PREDICTION for origin in guesses)
     right = sum(origin is TokenOrigin.PREDICTION for origin in accepted)

@@ -46,12 +46,12 @@ def figures(finished: Finished) -> tuple[str, ...]:
     For example ``("41 tok/s", "0.38 s to first token", "143 tokens, 62 guessed")``.
     """
     usage, timing = finished.usage, finished.timing
-    found: list[str] = []
+    parts: list[str] = []
     speed = tokens_per_s(usage, timing)
     if speed is not None:
-        found.append(f"{figure(speed)} tok/s")
+        parts.append(f"{figure(speed)} tok/s")
     if timing.first_token_s is not None:
-        found.append(f"{seconds(timing.first_token_s)} to first token")
+        parts.append(f"{seconds(timing.first_token_s)} to first token")
     tokens = []
     if has_counts(finished):
         tokens.append(counted(usage.output_tokens, "token"))
@@ -59,18 +59,18 @@ def figures(finished: Finished) -> tuple[str, ...]:
         tokens.append(f"{finished.speculation.accepted:,} guessed")
     if finished.speculation.forced:
         tokens.append(f"{finished.speculation.forced:,} forced")
-    found += [", ".join(tokens)] if tokens else []
+    parts += [", ".join(tokens)] if tokens else []
     if (end := finished.budget_end) is not None:
-        found.append(f"thinking {budget_words(end)}")
-    return tuple(found)
+        parts.append(f"thinking {budget_words(end)}")
+    return tuple(parts)
 
 
-def acceptance(found: Speculation) -> str:
+def acceptance(speculation: Speculation) -> str:
     """Return how many guesses were right, such as ``9 of 12 (75 %)``; empty without guesses."""
-    if not found.guessed:
+    if not speculation.guessed:
         return ""
-    share = 100 * found.accepted / found.guessed
-    return f"{found.accepted:,} of {found.guessed:,} ({share:.0f} %)"
+    share = 100 * speculation.accepted / speculation.guessed
+    return f"{speculation.accepted:,} of {speculation.guessed:,} ({share:.0f} %)"
 
 
 def phases(finished: Finished) -> list[RunPhase]:

@@ -276,35 +276,36 @@ def _sequence(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
 
 def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     text = capture.text
-    found = first_occurrence(text, stops)
-    if found is None:
+    occurrence = first_occurrence(text, stops)
+    if occurrence is None:
         yield from _left_over(capture, stops)
         return
-    is_at_end = found.end == len(text)
+    is_at_end = occurrence.end == len(text)
     if capture.dialect is WireDialect.TGI and is_at_end and capture.ending is CapturedEnding.STOP:
-        sentence = f"The text ends with the stop {found.stop!r}, as TGI's answers do."
+        sentence = f"The text ends with the stop {occurrence.stop!r}, as TGI's answers do."
         yield Finding("stop_kept", Severity.NOTE, sentence)
         return
     # Such a trace has a dot for each byte that is not ASCII.
     is_lossy = (
-        any(finding.code == "lossy_capture" for finding in capture.findings) and "." in found.stop
+        any(finding.code == "lossy_capture" for finding in capture.findings)
+        and "." in occurrence.stop
     )
     if is_lossy:
         return
     yield Finding(
         "stop_in_text",
         Severity.ERROR,
-        f"The text contains the stop {found.stop!r}, at character {found.start}.",
-        _event_at(capture, found.start),
-        excerpt(text[max(0, found.start - _SHOWN) : found.end + _SHOWN]),
+        f"The text contains the stop {occurrence.stop!r}, at character {occurrence.start}.",
+        _event_at(capture, occurrence.start),
+        excerpt(text[max(0, occurrence.start - _SHOWN) : occurrence.end + _SHOWN]),
     )
-    rest = text[found.end :]
+    rest = text[occurrence.end :]
     if rest:
         yield Finding(
             "text_after_stop",
             Severity.ERROR,
-            f"The text goes on for {len(rest)} characters after the stop {found.stop!r}.",
-            _event_at(capture, found.end),
+            f"The text goes on for {len(rest)} characters after the stop {occurrence.stop!r}.",
+            _event_at(capture, occurrence.end),
             excerpt(rest),
         )
     elif (
@@ -315,15 +316,15 @@ def _text(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
         yield Finding(
             "sequence_null",
             Severity.ERROR,
-            f"The text ends with the stop {found.stop!r}, but the answer names no match.",
+            f"The text ends with the stop {occurrence.stop!r}, but the answer names no match.",
         )
 
 
 def _left_over(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
-    found = unfinished_stop(capture.text, stops)
-    if found is None:
+    occurrence = unfinished_stop(capture.text, stops)
+    if occurrence is None:
         return
-    letters, stop = found
+    letters, stop = occurrence
     could_be_leak = capture.ending in (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
     if isinstance(capture.matched, str) and capture.matched != stop:
         could_be_leak = False

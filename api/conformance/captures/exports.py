@@ -87,16 +87,16 @@ def _first_object(text: str) -> str:
     """Return the object with which a text begins, as JSON; empty if there is none."""
     begin = len(text) - len(text.lstrip())
     try:
-        found = text[begin : end_of_object(text, begin)]
+        text_of_object = text[begin : end_of_object(text, begin)]
     except ValueError:
         return ""
     try:
-        parsed(found)
+        parsed(text_of_object)
     except ValueError:
         # Some answers are logged as Python writes them.
-        value = _literal(found)
+        value = _literal(text_of_object)
         return json.dumps(value) if isinstance(value, dict) else ""
-    return found
+    return text_of_object
 
 
 def _literal(text: str) -> Any:

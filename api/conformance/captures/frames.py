@@ -33,22 +33,22 @@ def line_start(text: str, word: str, begin: int = 0) -> int | None:
 def lines_of(text: str, begin: int = 0) -> Iterator[str]:
     """Yield the lines from an index on, without their line ends."""
     # U+2028 and similar characters are not line ends in a stream; splitlines would split JSON.
-    for found in _TEXT_LINES_BREAK.finditer(text, begin):
-        yield text[begin : found.start()]
-        begin = found.end()
+    for match in _TEXT_LINES_BREAK.finditer(text, begin):
+        yield text[begin : match.start()]
+        begin = match.end()
     yield text[begin:]
 
 
 def next_line(text: str, at: int) -> int:
     """Return the index of the line after the one at an index."""
-    found = _TEXT_LINES_BREAK.search(text, at)
-    return len(text) if found is None else found.end()
+    match = _TEXT_LINES_BREAK.search(text, at)
+    return len(text) if match is None else match.end()
 
 
 def after_space(text: str, at: int) -> int:
     """Return the end of the white space at an index."""
-    found = _TEXT_LINES_SPACE.match(text, at)
-    return at if found is None else found.end()
+    match = _TEXT_LINES_SPACE.match(text, at)
+    return at if match is None else match.end()
 
 
 # Parses JSON texts of foreign programs, and refuses those that nest too deeply.
@@ -115,21 +115,21 @@ def end_of_object(text: str, begin: int) -> int:
     """
     level = 0
     if text.startswith("{", begin):
-        for count, found in enumerate(_MARK.finditer(text, begin)):
-            if found[0] in ("{", "["):
+        for count, match in enumerate(_MARK.finditer(text, begin)):
+            if match[0] in ("{", "["):
                 level += 1
-            elif found[0] in ("}", "]"):
+            elif match[0] in ("}", "]"):
                 level -= 1
             if level == 0:
-                return found.end()
+                return match.end()
             if count > _MOST_VALUES:
                 break
     raise ValueError("it is not an object, or has too many values")
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _JSON_TEXT_SPACE.match(text, at)
-    return at if found is None else found.end()
+    match = _JSON_TEXT_SPACE.match(text, at)
+    return at if match is None else match.end()
 
 
 def _decoder(text: str) -> Any:
@@ -140,8 +140,8 @@ def _decoder(text: str) -> Any:
     return decoder
 
 
-def _check_levels(value: Any, most: int) -> None:
-    if most > _MOST_LEVELS and _levels(value) > _MOST_LEVELS:
+def _check_levels(value: Any, max_levels: int) -> None:
+    if max_levels > _MOST_LEVELS and _levels(value) > _MOST_LEVELS:
         raise ValueError("it is nested too deeply")
 
 
@@ -331,9 +331,9 @@ def framed(text: str, decode: Decode = as_it_stands) -> Framed:
 
 def status_lines(text: str, begin: int = 0) -> Iterator[re.Match[str]]:
     """Yield the status lines of HTTP answers, each with its status as group 1."""
-    for found in _VERSION.finditer(text, begin):
-        if found.start() == 0 or text[found.start() - 1] in "\r\n":
-            yield found
+    for match in _VERSION.finditer(text, begin):
+        if match.start() == 0 or text[match.start() - 1] in "\r\n":
+            yield match
 
 
 class _FrameReader:
@@ -463,10 +463,10 @@ def _head(text: str) -> tuple[int | None, dict[str, str], int]:
     headers: dict[str, str] = {}
     begin = next_line(text, last[0].end())
     for line in islice(lines_of(text, begin), _MOST_HEADERS):
-        found = _HEADER.match(line)
-        if found is None or _BODY.match(line):
+        match = _HEADER.match(line)
+        if match is None or _BODY.match(line):
             break
-        headers[found[1].lower()] = found[2].strip()
+        headers[match[1].lower()] = match[2].strip()
         begin = next_line(text, begin)
     return int(last[0][1]), headers, begin
 
@@ -477,5 +477,5 @@ def _beginning_of_body(text: str, begin: int) -> int:
     A prompt, a command line or curl's progress may precede it. Returns ``begin`` if no line looks
     like a body.
     """
-    found = _BODY_LINE.search(text, begin)
-    return begin if found is None else found.start()
+    match = _BODY_LINE.search(text, begin)
+    return begin if match is None else match.start()

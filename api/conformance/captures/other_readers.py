@@ -128,11 +128,11 @@ def _converse_end(draft: Draft, index: int, value: dict[str, Any]) -> None:
 
 def _converse_usage(value: dict[str, Any]) -> CapturedUsage:
     cached = ("cacheReadInputTokens",)
-    found = usage(value, "inputTokens", "outputTokens", cached, "totalTokens")
+    counts = usage(value, "inputTokens", "outputTokens", cached, "totalTokens")
     # Tokens read from or written to a cache may be included only in the sum.
     if any(value.get(name) for name in ("cacheReadInputTokens", "cacheWriteInputTokens")):
-        return replace(found, total_tokens=None)
-    return found
+        return replace(counts, total_tokens=None)
+    return counts
 
 
 # Reads answers of Gemini's ``generateContent`` and ``streamGenerateContent``.
@@ -217,7 +217,7 @@ def _ending(into: ChoiceDraft, reason: str) -> CapturedEnding:
 
 
 def _gemini_usage(value: dict[str, Any]) -> CapturedUsage:
-    found = usage(
+    counts = usage(
         value,
         "promptTokenCount",
         "candidatesTokenCount",
@@ -228,10 +228,10 @@ def _gemini_usage(value: dict[str, Any]) -> CapturedUsage:
     thought = value.get("thoughtsTokenCount")
     used = value.get("toolUsePromptTokenCount")
     beside = sum(one for one in (thought, used) if isinstance(one, int))
-    if found.output_tokens is None or not beside:
-        return found
-    total = found.total_tokens
-    return replace(found, total_tokens=None if total is None else total - beside)
+    if counts.output_tokens is None or not beside:
+        return counts
+    total = counts.total_tokens
+    return replace(counts, total_tokens=None if total is None else total - beside)
 
 
 # Reads answers of llama.cpp's own ``/completion``.

@@ -123,8 +123,8 @@ def recognised(frames: tuple[Frame, ...]) -> WireDialect | None:
             return WireDialect.GENERATE
         if "done" in value and ("message" in value or "response" in value):
             return WireDialect.OLLAMA
-        if (found := _of_others(value, frame.name)) is not None:
-            return found
+        if (other := _of_others(value, frame.name)) is not None:
+            return other
     return _of_error(mapping(frames[0].value) if frames else {})
 
 
@@ -182,26 +182,26 @@ def _note_broken_frames(draft: Draft, parts: Framed) -> None:
 
 
 def _unrecognised(parts: Framed) -> Capture:
-    shown = parts.frames[0].raw if parts.frames else ""
-    at = 0 if shown else None
+    first = parts.frames[0].raw if parts.frames else ""
+    at = 0 if first else None
     if parts.status is not None and parts.status >= 400:
-        said = f"{status_in_words(parts.status)}, {_kind_of_page(shown)}"
+        said = f"{status_in_words(parts.status)}, {_kind_of_page(first)}"
         sentence = f"The server, or a proxy before it, answered with {said}."
-        found = Finding("error_status", Severity.ERROR, sentence, at, excerpt(shown))
-    elif not shown and parts.is_cut and parts.frames:
+        finding = Finding("error_status", Severity.ERROR, sentence, at, excerpt(first))
+    elif not first and parts.is_cut and parts.frames:
         sentence = (
             "The answer is one value of more than 32 MiB with characters that take several bytes: "
             "it was not read."
         )
-        found = Finding("too_long", Severity.WARNING, sentence)
-    elif not shown and parts.notes:
+        finding = Finding("too_long", Severity.WARNING, sentence)
+    elif not first and parts.notes:
         return _unread(parts, parts.notes)
     else:
-        sentence = _UNKNOWN if shown else "There is no answer: the body is empty."
-        if shown.lstrip()[:1] == "<":
-            sentence = f"This is {_kind_of_page(shown)}, not an answer of a model's API."
-        found = Finding("unknown_dialect", Severity.ERROR, sentence, at, excerpt(shown))
-    return _unread(parts, (*parts.notes, found))
+        sentence = _UNKNOWN if first else "There is no answer: the body is empty."
+        if first.lstrip()[:1] == "<":
+            sentence = f"This is {_kind_of_page(first)}, not an answer of a model's API."
+        finding = Finding("unknown_dialect", Severity.ERROR, sentence, at, excerpt(first))
+    return _unread(parts, (*parts.notes, finding))
 
 
 def _unread(parts: Framed, findings: tuple[Finding, ...]) -> Capture:
@@ -216,11 +216,11 @@ def _unread(parts: Framed, findings: tuple[Finding, ...]) -> Capture:
     )
 
 
-def _kind_of_page(shown: str) -> str:
+def _kind_of_page(text: str) -> str:
     """Describe a body that is not JSON, with the title of an HTML page."""
-    if not shown.strip():
+    if not text.strip():
         return "without a body"
-    title = _TITLE.search(shown[:_BEGINNING_CHARS])
-    if shown.lstrip()[:1] != "<":
+    title = _TITLE.search(text[:_BEGINNING_CHARS])
+    if text.lstrip()[:1] != "<":
         return "in a form that is not known"
     return f"an HTML page: {excerpt(title[1].strip())}" if title else "an HTML page"

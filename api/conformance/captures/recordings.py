@@ -144,7 +144,7 @@ def _messages(content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _event_stream_headers(content: bytes) -> dict[str, str]:
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     at = 0
     while at < len(content):
         name_end = at + 1 + content[at]
@@ -156,9 +156,9 @@ def _event_stream_headers(content: bytes) -> dict[str, str]:
         if size is None:
             size = int.from_bytes(content[at : at + 2])
             at += 2
-        found[name] = content[at : at + size].decode("utf-8", "replace")
+        headers[name] = content[at : at + size].decode("utf-8", "replace")
         at += size
-    return found
+    return headers
 
 
 # Dumps of mitmproxy (``mitmdump -w FILE``): a sequence of flows, written as tagged netstrings.
@@ -241,12 +241,12 @@ class _Reader:
 
     def value(self, at: int, end: int, level: int = 0) -> tuple[Any, int]:
         """Return the value at an index, and the index of the next one."""
-        found = _LENGTH.match(self._content, at, end)
+        match = _LENGTH.match(self._content, at, end)
         self._values += 1
-        if found is None or level > _MOST_LEVELS or self._values > _MOST_VALUES:
+        if match is None or level > _MOST_LEVELS or self._values > _MOST_VALUES:
             raise ValueError(f"there is no value at byte {at:,}")
-        first = found.end()
-        last = first + int(found[1])
+        first = match.end()
+        last = first + int(match[1])
         if last >= end:
             raise ValueError(f"it breaks off at byte {at:,}")
         match self._content[last : last + 1]:
@@ -378,8 +378,8 @@ def entries_of(text: str) -> int | None:
     """Return the index of the list of exchanges; None if a text is not an archive."""
     if not _LOG.match(text):
         return None
-    found = _ENTRIES.search(text)
-    return None if found is None else found.end()
+    match = _ENTRIES.search(text)
+    return None if match is None else match.end()
 
 
 def records_of_har(text: str, begin: int, decode: Decode) -> Iterator[Record]:
@@ -507,9 +507,9 @@ def _commands(text: str) -> Iterator[_Mark]:
 
 
 def _requests(text: str) -> Iterator[_Mark]:
-    for found in _VERSION.finditer(text):
-        near = max(0, found.start() - _LONGEST_REQUEST)
-        line = max(text.rfind("\n", near, found.start()), text.rfind("\r", near, found.start())) + 1
+    for match in _VERSION.finditer(text):
+        near = max(0, match.start() - _LONGEST_REQUEST)
+        line = max(text.rfind("\n", near, match.start()), text.rfind("\r", near, match.start())) + 1
         if _REQUEST.match(text, line):
             yield _Mark(line, None)
 
@@ -519,8 +519,8 @@ def _has_body(text: str, head: _Mark, end: int) -> bool:
     assert head.status is not None
     if head.status < 200 or 300 <= head.status < 400:
         return False
-    found = _HEAD_END.search(text, head.at, end)
-    return found is not None and _SOMETHING.search(text, found.end(), end) is not None
+    match = _HEAD_END.search(text, head.at, end)
+    return match is not None and _SOMETHING.search(text, match.end(), end) is not None
 
 
 def _has_answer(text: str, begin: int, end: int) -> bool:
@@ -543,8 +543,8 @@ def _stops_of_request(text: str, at: int) -> tuple[str, ...]:
 
 def _first_of_body(text: str, at: int) -> int | None:
     """Return where the JSON of a written-out request begins."""
-    found = _HEAD_END.search(text, at)
-    if found is None or not (body := _SOMETHING.search(text, found.end())):
+    match = _HEAD_END.search(text, at)
+    if match is None or not (body := _SOMETHING.search(text, match.end())):
         return None
     return body.start() if text[body.start()] in "{[" else None
 
@@ -555,8 +555,8 @@ def _end_of_request(text: str, at: int) -> int:
         return at
     first = _first_of_body(text, at)
     if first is None:
-        found = _HEAD_END.search(text, at)
-        return len(text) if found is None else found.end()
+        match = _HEAD_END.search(text, at)
+        return len(text) if match is None else match.end()
     answer = next((line.start() for line in status_lines(text, first)), None)
     if answer is not None:
         return answer
@@ -640,11 +640,11 @@ def _sections(text: str) -> Iterator[_Section]:
     """Yield the sent and received blocks, without curl's remarks and encrypted data."""
     section: _Section | None = None
     for line in lines_of(text):
-        if found := _SECTION.match(line):
+        if match := _SECTION.match(line):
             if section is not None:
                 yield section
-            is_kept = found[2] in ("Send header", "Send data", "Recv header", "Recv data")
-            section = _Section(found[2], int(found[3] or 0)) if is_kept else None
+            is_kept = match[2] in ("Send header", "Send data", "Recv header", "Recv data")
+            section = _Section(match[2], int(match[3] or 0)) if is_kept else None
         elif section is not None and (row := _ROW.match(line)):
             section.rows.append((int(row[1], 16), row[2]))
     if section is not None:
@@ -679,26 +679,26 @@ def _body(pieces: list[str], *, is_chunked: bool, is_hex: bool) -> str:
 
 def _unchunked(text: str) -> str:
     """Return the content of chunks, if curl traced the chunks and not only their content."""
-    found: list[str] = []
+    parts: list[str] = []
     at = 0
     while chunk := _CHUNK.match(text, at):
         size = int(chunk[1], 16)
-        found.append(text[chunk.end() : chunk.end() + size])
+        parts.append(text[chunk.end() : chunk.end() + size])
         at = chunk.end() + size
         at += 2 * text.startswith("\r\n", at)
         if size == 0:
             break
-    return "".join(found) + text[at:]
+    return "".join(parts) + text[at:]
 
 
 def _with_breaks(text: str) -> str:
     """Return a text with those dots that were line breaks restored."""
 
-    def restored(found: re.Match[str]) -> str:
-        if found[0].startswith('"') or not _AFTER_BREAK.match(text, found.end()):
-            return found[0]
-        is_number = text[found.start() - 1 : found.start()].isdigit() and len(found[0]) == 1
-        follows = text[found.end() : found.end() + 1].isdigit()
-        return found[0] if is_number and follows else "\n" * len(found[0])
+    def restored(match: re.Match[str]) -> str:
+        if match[0].startswith('"') or not _AFTER_BREAK.match(text, match.end()):
+            return match[0]
+        is_number = text[match.start() - 1 : match.start()].isdigit() and len(match[0]) == 1
+        follows = text[match.end() : match.end() + 1].isdigit()
+        return match[0] if is_number and follows else "\n" * len(match[0])
 
     return _TOKEN.sub(restored, text)

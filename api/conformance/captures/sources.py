@@ -99,11 +99,11 @@ def _fenced(text: str) -> list[str]:
         return []
     blocks: list[str] = []
     opening: re.Match[str] | None = None
-    for found in _FENCE.finditer(text):
+    for match in _FENCE.finditer(text):
         if opening is None:
-            opening = found
-        elif found[1].startswith(opening[1]):
-            blocks.append(text[opening.end() + 1 : found.start()])
+            opening = match
+        elif match[1].startswith(opening[1]):
+            blocks.append(text[opening.end() + 1 : match.start()])
             opening = None
     if opening is not None:
         blocks.append(text[opening.end() + 1 :])
@@ -208,8 +208,10 @@ def _begins(value: dict[str, Any], ended: Any, is_ended_again: bool) -> bool:
 
 
 def _id(value: dict[str, Any]) -> str:
-    found = value.get("id") or value.get("responseId") or mapping(value.get("meta_info")).get("id")
-    return found if isinstance(found, str) else ""
+    answer_id = (
+        value.get("id") or value.get("responseId") or mapping(value.get("meta_info")).get("id")
+    )
+    return answer_id if isinstance(answer_id, str) else ""
 
 
 # -- records ----------------------------------------------------------------------------------
@@ -225,12 +227,12 @@ def recorded(parts: Framed) -> list[Framed] | None:
         return None
     if _record(mapping(parts.frames[0].value)) is None:
         return None
-    found: list[Framed] = []
+    answers: list[Framed] = []
     for number, frame in enumerate(parts.frames, 1):
         record = _record(mapping(frame.value))
         if record is not None:
-            found.append(record.framed(number))
-    return found
+            answers.append(record.framed(number))
+    return answers
 
 
 def _record(value: dict[str, Any]) -> Record | None:

@@ -210,13 +210,13 @@ class Occurrence:
 
 def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
     """Return the stop that is complete first; if several are, the longest."""
-    found = [
+    findings = [
         Occurrence(stop, start, start + len(stop))
         for stop in stops
         if stop and (start := text.find(stop)) >= 0
     ]
     # min keeps the first of equals, which is the list's order.
-    return min(found, key=lambda one: (one.end, one.start), default=None)
+    return min(findings, key=lambda one: (one.end, one.start), default=None)
 
 
 def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:

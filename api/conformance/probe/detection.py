@@ -51,11 +51,11 @@ def adapted(driver: Driver, run: Exchange) -> Adaptation | None:
             )
     limit = driver.limit_name or driver.limit_path[-1]
     if _adapting_names(said, limit) and any(word in said for word in _TOO_SMALL):
-        least = _least_in(said, driver.least_tokens)
-        if least is not None:
+        min_tokens = _least_in(said, driver.least_tokens)
+        if min_tokens is not None:
             return Adaptation(
-                replace(driver, least_tokens=least),
-                f"Every request allows {least} tokens or more: the server refuses fewer.",
+                replace(driver, least_tokens=min_tokens),
+                f"Every request allows {min_tokens} tokens or more: the server refuses fewer.",
             )
     return None
 

@@ -47,10 +47,10 @@ def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
     if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
         # A wrong reason or cost would only follow from this fault.
         return [text_fault]
-    found = [text_fault, _reason(case, run, driver), _matched(case, run, driver)]
+    judgements = [text_fault, _reason(case, run, driver), _matched(case, run, driver)]
     if text_fault is None:
-        found.append(_cost(case, run))
-    return [judgement for judgement in found if judgement is not None]
+        judgements.append(_cost(case, run))
+    return [judgement for judgement in judgements if judgement is not None]
 
 
 def no_answer(run: Exchange) -> Judgement | None:
@@ -74,10 +74,10 @@ def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
     broken = no_answer(run)
     if broken is not None:
         return [broken]
-    capture, found = run.capture, []
+    capture, judgements = run.capture, []
     inside = first_occurrence(capture.text, case.stops)
     if inside is not None:
-        found.append(
+        judgements.append(
             Judgement(
                 "stop_ignored",
                 f"The answer contains the stop {inside.stop!r}.",
@@ -87,8 +87,8 @@ def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
             )
         )
     if isinstance(capture.matched, str) and capture.matched not in case.stops:
-        found.append(_wrong_sequence("one of the stops", capture.matched, is_certain=True))
-    return found
+        judgements.append(_wrong_sequence("one of the stops", capture.matched, is_certain=True))
+    return judgements
 
 
 def _text(case: StopCase, run: Exchange) -> Judgement | None:
@@ -148,12 +148,12 @@ def _without(text: str, stops: Sequence[str]) -> tuple[str, ...]:
     """Return the text with its stops cut out: everywhere, and the first one only."""
     once = first_occurrence(text, stops)
     everywhere = text
-    found = once
+    occurrence = once
     kept = ""
-    while found is not None:
-        kept += everywhere[: found.start]
-        everywhere = everywhere[found.end :]
-        found = first_occurrence(everywhere, stops)
+    while occurrence is not None:
+        kept += everywhere[: occurrence.start]
+        everywhere = everywhere[occurrence.end :]
+        occurrence = first_occurrence(everywhere, stops)
     first = text if once is None else text[: once.start] + text[once.end :]
     return (kept + everywhere, first)
 
@@ -246,13 +246,13 @@ def cause_of(result: CheckResult, earlier: Iterable[CheckResult]) -> str:
     """
     if result.outcome is not CheckOutcome.FAILED:
         return ""
-    shown = _ways(result)
+    ways = _ways(result)
     for other in earlier:
         if _hides(other) and not result.code.startswith(_UNHIDDEN):
             return other.code
         if other.cause or _BINDING.index(other.level) > _BINDING.index(result.level):
             continue
-        if other.outcome is CheckOutcome.FAILED and shown <= _ways(other):
+        if other.outcome is CheckOutcome.FAILED and ways <= _ways(other):
             return other.code
     return ""
 

@@ -185,10 +185,10 @@ class StopCase:
         text = self.baseline.text_in(is_streamed=is_streamed)
         if text == self.baseline.text:
             return self
-        found = first_occurrence(text, self.stops)
-        if (found.stop if found is not None else None) != self.matched:
+        occurrence = first_occurrence(text, self.stops)
+        if (occurrence.stop if occurrence is not None else None) != self.matched:
             return None
-        end = len(text) if found is None else found.start
+        end = len(text) if occurrence is None else occurrence.start
         return replace(self, baseline=replace(self.baseline, text=text), text=text[:end])
 
 
@@ -222,10 +222,12 @@ def missing(cases: Sequence[StopCase]) -> list[str]:
 
 
 def _case(code: str, baseline: Baseline, stops: _Chosen, why: str) -> StopCase:
-    found = first_occurrence(baseline.text, stops)
-    text = baseline.text if found is None else baseline.text[: found.start]
+    occurrence = first_occurrence(baseline.text, stops)
+    text = baseline.text if occurrence is None else baseline.text[: occurrence.start]
     is_thought = any(stop in baseline.thinking for stop in stops)
-    return StopCase(code, baseline, stops, text, found.stop if found else None, why, is_thought)
+    return StopCase(
+        code, baseline, stops, text, occurrence.stop if occurrence else None, why, is_thought
+    )
 
 
 # -- choosing ---------------------------------------------------------------------------------
@@ -353,14 +355,14 @@ def _after_emoji(given: Baseline) -> Iterator[_Chosen]:
 
 def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
     """Whether a stop fires before the others, at its offset, without white space around it."""
-    found = first_occurrence(given.stable, stops)
+    occurrence = first_occurrence(given.stable, stops)
     is_clean = all(is_plain(stop[0]) and is_plain(stop[-1]) for stop in stops)
     is_there = all(stop in given.stable for stop in stops)
     return (
-        found is not None
+        occurrence is not None
         and is_clean
         and is_there
-        and (found.stop, found.start) == (wanted, start)
+        and (occurrence.stop, occurrence.start) == (wanted, start)
         and len(set(stops)) == len(stops)
     )
 

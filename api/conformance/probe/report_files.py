@@ -289,7 +289,7 @@ def _help_address(case: Case, dialects: Sequence[WireDialect]) -> str:
 
 def _sarif_result(suite: ProbeSuite, report: Report, result: CheckResult) -> dict[str, Any]:
     said = harmless(f"{report.dialect}: {result.title}. {result.sentence}")
-    found: dict[str, Any] = {
+    sarif: dict[str, Any] = {
         "ruleId": result.code,
         "level": _LEVELS[result.level],
         "message": {"text": f"{said}\n\n{harmless(faults_as_text(result))}".rstrip()},
@@ -306,12 +306,12 @@ def _sarif_result(suite: ProbeSuite, report: Report, result: CheckResult) -> dic
         "properties": {"url": harmless(report.url), "rule": result.rule},
     }
     if result.reference is not None:
-        found["properties"]["reference"] = result.reference.address
+        sarif["properties"]["reference"] = result.reference.address
     line = suite.expectation(report, result)
     if line is not None:
         why = f"an expected failure{f': {line.link}' if line.link else ''}"
-        found["suppressions"] = [{"kind": "external", "justification": why}]
-    return found
+        sarif["suppressions"] = [{"kind": "external", "justification": why}]
+    return sarif
 
 
 def _notes(suite: ProbeSuite) -> list[dict[str, Any]]:

@@ -210,7 +210,7 @@ def code(text: str) -> str:
 
 def with_code(sentence: str) -> str:
     """Return a sentence with its quoted texts as code spans."""
-    return _QUOTED.sub(lambda found: code(found[0]), on_one_line(sentence))
+    return _QUOTED.sub(lambda match: code(match[0]), on_one_line(sentence))
 
 
 def cell(text: str, most_chars: int) -> str:
@@ -438,13 +438,13 @@ def request_text(exchange: Exchange) -> str:
     return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
 
 
-def cut(text: str, most: int) -> str:
+def cut(text: str, max_chars: int) -> str:
     """Return the beginning and the end of a long text; most of it from the end."""
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text
-    begin = most // 4
-    left_out = len(text) - most
-    return f"{text[:begin]}\n… {left_out:,} characters …\n{text[-(most - begin) :]}"
+    begin = max_chars // 4
+    left_out = len(text) - max_chars
+    return f"{text[:begin]}\n… {left_out:,} characters …\n{text[-(max_chars - begin) :]}"
 
 
 def _table(results: Sequence[CheckResult]) -> Iterator[str]:

@@ -411,8 +411,8 @@ class ProbeRun:
         if code not in self._codes or found is None:
             return None
         asked = found.client.exchanges
-        shown = [fault.exchange for fault in seen.faults if fault.exchange is not None]
-        places = sorted({*range(before, len(asked)), *shown})
+        exchanges = [fault.exchange for fault in seen.faults if fault.exchange is not None]
+        places = sorted({*range(before, len(asked)), *exchanges})
         new_place = {old: new for new, old in enumerate(places)}
         faults = tuple(
             fault if fault.exchange is None else replace(fault, exchange=new_place[fault.exchange])

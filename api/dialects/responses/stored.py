@@ -125,12 +125,12 @@ async def list_input_items(service: Service, asked: UrlParameters) -> ItemList:
             raise _missing("Item", after)
         items = items[places[0] + 1 :]
     count = _limit(asked.query.get("limit"))
-    shown = items[:count]
+    page = items[:count]
     return {
         "object": "list",
-        "data": shown,
-        "first_id": shown[0]["id"] if shown else None,
-        "last_id": shown[-1]["id"] if shown else None,
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
         "has_more": len(items) > count,
     }
 

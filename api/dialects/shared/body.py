@@ -358,8 +358,8 @@ def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) ->
             raise ContextOverflow((name,), longest, context)
 
 
-def _fold(found: re.Match[bytes]) -> bytes:
-    return b"[%d,%d]" % (_FOLDED, found[0].count(b",") + 1)
+def _fold(match: re.Match[bytes]) -> bytes:
+    return b"[%d,%d]" % (_FOLDED, match[0].count(b",") + 1)
 
 
 def _folded_size(value: object) -> int:
@@ -415,9 +415,9 @@ def _check_texts(params: WireModel, context: int, longest: int) -> None:
     sizes = {name: _longest_text(getattr(params, name, None)) for name in _TEXTS}
     sizes |= {name: _size_of_turns(getattr(params, name, None)) for name in MESSAGES}
     for name, size in sizes.items():
-        least = size // (longest * _SHRINKING)
-        if size > _LONG_TEXT and least >= context:
-            raise ContextOverflow((name,), least, context)
+        min_size = size // (longest * _SHRINKING)
+        if size > _LONG_TEXT and min_size >= context:
+            raise ContextOverflow((name,), min_size, context)
 
 
 def _longest_text(prompts: object) -> int:

@@ -140,11 +140,11 @@ def _place_of(named: Any) -> str:
 
 def _understood(answer: bytes) -> _Read:
     """Decode the helper process's answer to a body; runs on a thread other than the loop's."""
-    kind, *found = _Unpickler(io.BytesIO(answer)).load()
+    kind, *values = _Unpickler(io.BytesIO(answer)).load()
     if kind == "read":
-        size, params, wanted, refusal = found
+        size, params, wanted, refusal = values
         return size, params, wanted, refusal
-    name, arguments = found
+    name, arguments = values
     if name == "ContextOverflow":
         raise ContextOverflow(**arguments)
     raise ApiError(ErrorKind(arguments.pop("kind")), arguments.pop("message"), **arguments)

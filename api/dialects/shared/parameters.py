@@ -258,8 +258,8 @@ def _biases(biases: Mapping[str, float], field: FieldPath) -> tuple[tuple[int, f
     """Return biases, whose keys are token ids in decimal digits."""
     for key in biases:
         if not (key.isascii() and key.isdigit() and len(key) <= _MAX_DIGITS):
-            shown = key if len(key) <= _MAX_SHOWN else f"{key[:_MAX_SHOWN]}…"
-            raise invalid((*field, shown), "must be a token id in decimal digits")
+            name = key if len(key) <= _MAX_SHOWN else f"{key[:_MAX_SHOWN]}…"
+            raise invalid((*field, name), "must be a token id in decimal digits")
     return tuple((int(key), bias) for key, bias in biases.items())
 
 

@@ -56,12 +56,12 @@ Stamps = tuple[tuple[str, int, int], ...]
 
 def stamps_of(folder: Path) -> Stamps:
     """Return what tells later whether a model's files were changed; raises ``OSError``."""
-    found = []
+    stamps = []
     for path in sorted(folder.iterdir()):
         if path.suffix in _READ and not path.name.startswith(".") and path.is_file():
             seen = path.stat()
-            found.append((path.name, seen.st_size, seen.st_mtime_ns))
-    return tuple(found)
+            stamps.append((path.name, seen.st_size, seen.st_mtime_ns))
+    return tuple(stamps)
 
 
 def fingerprint_of(folder: Path, stamps: Stamps, kinds: tuple[str, ...], device: str) -> str | None:
@@ -364,14 +364,14 @@ class CacheFolder:
 
     def files(self) -> list[KeptFile]:
         """Return the kept files, the least recently used first."""
-        found = []
+        files = []
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
                 if _NAME.fullmatch(entry.name):
                     with contextlib.suppress(OSError):  # another process may delete it now
                         seen = entry.stat(follow_symlinks=False)
-                        found.append(KeptFile(entry.name, seen.st_size, seen.st_mtime_ns))
-        return sorted(found, key=lambda one: one.used_at_ns)
+                        files.append(KeptFile(entry.name, seen.st_size, seen.st_mtime_ns))
+        return sorted(files, key=lambda one: one.used_at_ns)
 
     def files_of_model(self, model: str) -> list[KeptFile]:
         """Return the files of the model with this fingerprint."""
@@ -412,11 +412,11 @@ class CacheFolder:
             if not 0 < length <= min(_MOST_HEADER, os.fstat(file.fileno()).st_size):
                 raise ValueError("the header has no length")
             header = json.loads(file.read(length))
-        found = header.get("__metadata__") if isinstance(header, dict) else None
-        if not isinstance(found, dict):
+        metadata = header.get("__metadata__") if isinstance(header, dict) else None
+        if not isinstance(metadata, dict):
             raise ValueError("there is no metadata")
         # mlx-lm puts the metadata of its caller before its own.
-        return {key.removeprefix("0."): value for key, value in found.items()}
+        return {key.removeprefix("0."): value for key, value in metadata.items()}
 
     def is_intact(self, name: str) -> bool:
         """Whether the content of a file is what its name says; raises ``OSError``."""
@@ -474,8 +474,8 @@ def _owner_tag(owner: CacheOwner) -> str:
 
 def digest_of(name: str) -> str:
     """Return the digest of a file's content, as its name says."""
-    found = _NAME.fullmatch(name)
-    return found[3] if found else ""
+    match = _NAME.fullmatch(name)
+    return match[3] if match else ""
 
 
 def _delete_abandoned(path: Path) -> None:

@@ -409,8 +409,8 @@ class PromptCache:
                 fingerprint, owner, tokens, 0, layout, is_snapshot=True, can_trim=can_trim
             )
             self._save(disk, header, cache.snapshot.parts)
-            most = int(disk.most_bytes * _MAX_PATH_SHARE)
-            surplus = self.index.surplus_files(name, kept_with, tokens, most)
+            max_bytes = int(disk.most_bytes * _MAX_PATH_SHARE)
+            surplus = self.index.surplus_files(name, kept_with, tokens, max_bytes)
             folder.delete([*surplus, *self.index.discard(surplus)])
         folder.touch(self.index.files_of(name, tokens))
         evicted = folder.shrink_to(disk.most_bytes)

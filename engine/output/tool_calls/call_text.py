@@ -122,11 +122,11 @@ class ArrivingText:
 
     def take_run(self, pattern: re.Pattern[str]) -> str:
         """Take the characters that a pattern matches, as far as they have come; it may be none."""
-        found = pattern.match(self._text, self._place)
-        if found is None:
+        match = pattern.match(self._text, self._place)
+        if match is None:
             return ""
-        self._place = found.end()
-        return found[0]
+        self._place = match.end()
+        return match[0]
 
     def skip_space(self) -> Waiting[str]:
         """Take white space; return the character after it without taking it."""

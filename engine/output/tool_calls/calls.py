@@ -210,8 +210,8 @@ class OpenCalls:
 
     def _parsed(self, text: str) -> list[tuple[str, str]]:
         try:
-            found = self._parse(text, self.name)
-            return [(name, arguments_text(arguments)) for name, arguments in found]
+            calls = self._parse(text, self.name)
+            return [(name, arguments_text(arguments)) for name, arguments in calls]
         except ValueError:
             return []
 

@@ -187,10 +187,10 @@ def kimi_k2(text: ArrivingText, out: CallWriter) -> Waiting[None]:
     while True:
         yield from text.skip_past("<|tool_call_begin|>")
         head = yield from text.until("<|tool_call_argument_begin|>")
-        found = _KIMI_HEAD.fullmatch(head)
-        if found is None:
+        match = _KIMI_HEAD.fullmatch(head)
+        if match is None:
             raise IrregularCall
-        out.start(found[1])
+        out.start(match[1])
         yield from text.skip_space()
         yield from json_object(text, Rewritten(out.write))
         yield from text.skip_space()
@@ -205,10 +205,10 @@ def mistral(text: ArrivingText, out: CallWriter) -> Waiting[None]:
         return
     while True:
         head = yield from text.until("[ARGS]")
-        found = _MISTRAL_HEAD.search(head)
-        if found is None:
+        match = _MISTRAL_HEAD.search(head)
+        if match is None:
             raise IrregularCall
-        out.start(found[1])
+        out.start(match[1])
         yield from text.skip_space()
         yield from json_object(text, Rewritten(out.write))
         out.owe("}")

@@ -217,8 +217,8 @@ class ParameterValue:
             case Trim.NEWLINE:
                 return len(text.removesuffix("\n"))
             case Trim.CDATA_END:
-                found = _CDATA_END.search(text)
-                return len(text) if found is None else found.start()
+                match = _CDATA_END.search(text)
+                return len(text) if match is None else match.start()
             case Trim.NOTHING:
                 return len(text)
 
@@ -305,10 +305,10 @@ class Conversions:
 
     def _parsed(self, call: str) -> tuple[str, object]:
         try:
-            [found] = self.parse(call, None)
+            [parsed] = self.parse(call, None)
         except ValueError as error:
             raise IrregularCall from error
-        return found
+        return parsed
 
 
 class ParameterWriter:

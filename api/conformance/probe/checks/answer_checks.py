@@ -36,15 +36,15 @@ async def _thinking_off(setting: CheckSetting) -> Seen:
     driver, given = setting.client.driver, setting.main
     if not driver.can_think:
         return skipped("The dialect cannot switch thinking off.")
-    found = Findings(setting)
+    findings = Findings(setting)
     body = setting.body(replace(given.ask, is_thinking=False))
-    run = await found.ask(body, _thinks, may_refuse=True)
+    run = await findings.ask(body, _thinks, may_refuse=True)
     if run.is_refusal:
         return skipped(f"Switching thinking off is refused with status {run.status}.")
     has_tag = any(tag in run.capture.text for tag in _TAGS)
     if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
         return skipped("The model always thinks.")
-    return found.seen("no thinking")
+    return findings.seen("no thinking")
 
 
 def _thinks(run: Exchange) -> list[Judgement]:
@@ -93,10 +93,10 @@ async def _stop_in_answer(setting: CheckSetting) -> Seen:
     case = simple_case(given)
     if case is None:
         return undecided("Every part of the answer occurs in the thinking too.")
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in _modes(setting):
-        await found.judge(case, is_streamed=is_streamed)
-    return found.seen(repr(case.stops[0]))
+        await findings.judge(case, is_streamed=is_streamed)
+    return findings.seen(repr(case.stops[0]))
 
 
 def _modes(setting: CheckSetting) -> tuple[bool, ...]:
@@ -112,13 +112,13 @@ async def _stop_in_thinking(setting: CheckSetting) -> Seen:
     stops = _only_thought(given.thinking, given.text)
     if not stops:
         return undecided("Every word of the thinking is in the answer too.")
-    found = Findings(setting)
+    findings = Findings(setting)
     for stop in stops:
         for is_streamed in _modes(setting):
             ask = replace(given.ask, stops=(stop,), is_streamed=is_streamed)
             where = "occurs in the thinking only"
-            await found.ask(setting.body(ask), partial(_kept, given, given.text, stop, where))
-    return found.seen(", ".join(map(repr, stops)))
+            await findings.ask(setting.body(ask), partial(_kept, given, given.text, stop, where))
+    return findings.seen(", ".join(map(repr, stops)))
 
 
 async def _stop_in_both(setting: CheckSetting) -> Seen:
@@ -131,12 +131,12 @@ async def _stop_in_both(setting: CheckSetting) -> Seen:
     case = _in_both(given)
     if case is None:
         return undecided("Thinking and answer have no text in common.")
-    found = Findings(setting)
+    findings = Findings(setting)
     stop, where = case.stops[0], "occurs in the thinking, too"
     for is_streamed in _modes(setting):
         ask = replace(given.ask, stops=case.stops, is_streamed=is_streamed)
-        await found.ask(setting.body(ask), partial(_kept, given, case.text, stop, where))
-    return found.seen(repr(stop))
+        await findings.ask(setting.body(ask), partial(_kept, given, case.text, stop, where))
+    return findings.seen(repr(stop))
 
 
 def _in_both(given: Baseline) -> StopCase | None:
@@ -178,7 +178,7 @@ def _kept(given: Baseline, expected: str, stop: str, where: str, run: Exchange) 
 async def _natural_end(setting: CheckSetting) -> Seen:
     """An answer without stops is not ended by one."""
     client = setting.client
-    found: dict[str, Fault] = {}
+    faults: dict[str, Fault] = {}
     runs = [
         run
         for run in client.exchanges
@@ -196,8 +196,8 @@ async def _natural_end(setting: CheckSetting) -> Seen:
                 natural,
                 f"{capture.reason}, {capture.matched!r}",
             )
-            found.setdefault(run.mode, fault(client, run, verdict))
-    return Seen(f"{len(runs)} answers were read", tuple(found.values()))
+            faults.setdefault(run.mode, fault(client, run, verdict))
+    return Seen(f"{len(runs)} answers were read", tuple(faults.values()))
 
 
 REASON_CHECKS = (Check("reason.natural", _natural_end),)
@@ -227,12 +227,12 @@ _LATE = 0.9
 
 async def _framing(setting: CheckSetting) -> Seen:
     """A requested stream is sent, with the right media type, and its connection is closed."""
-    found: dict[str, Fault] = {}
+    faults: dict[str, Fault] = {}
     answers = [run for run in setting.client.exchanges if run.is_answer]
     for run in answers:
         for verdict in _misframed(setting.client.driver.dialect, run):
-            found.setdefault(verdict.code, fault(setting.client, run, verdict))
-    return Seen(f"{len(answers)} answers were read", tuple(found.values()))
+            faults.setdefault(verdict.code, fault(setting.client, run, verdict))
+    return Seen(f"{len(answers)} answers were read", tuple(faults.values()))
 
 
 def _misframed(dialect: WireDialect, run: Exchange) -> Iterator[Judgement]:
@@ -300,9 +300,9 @@ _Spoil = Callable[[Client, Body], Any]
 async def _refused(spoil: _Spoil, setting: CheckSetting) -> Seen:
     client = setting.client
     run = await client.send(spoil(client, setting.body(_ASK)))
-    found = Findings(setting)
-    found.note(run, _judge(client, run))
-    return found.seen(f"refused with status {run.status}")
+    findings = Findings(setting)
+    findings.note(run, _judge(client, run))
+    return findings.seen(f"refused with status {run.status}")
 
 
 def _judge(client: Client, run: Exchange) -> list[Judgement]:
@@ -326,13 +326,13 @@ def _judge(client: Client, run: Exchange) -> list[Judgement]:
                 f"{run.status} {run.text[:200]}",
             )
         ]
-    found = []
+    judgements = []
     if run.status not in _PROPER:
-        found.append(
+        judgements.append(
             Judgement("wrong_status", f"The error has status {run.status}.", "400", str(run.status))
         )
     if not client.driver.is_envelope(_json(run.text)):
-        found.append(
+        judgements.append(
             Judgement(
                 "error_envelope",
                 "The error does not have this dialect's form.",
@@ -340,7 +340,7 @@ def _judge(client: Client, run: Exchange) -> list[Judgement]:
                 run.text[:200],
             )
         )
-    return found
+    return judgements
 
 
 def _json(text: str) -> Any:

@@ -255,15 +255,15 @@ async def _form(setting: CheckSetting, *, is_streamed: bool) -> Seen:
     answers = [run for run in client.exchanges if run.is_answer and run.is_streamed is is_streamed]
     if not answers:
         return skipped("There were no such answers.")
-    found: dict[str, Fault] = {}
+    faults: dict[str, Fault] = {}
     for run in answers:
         for finding in (*run.capture.findings, *unknown_reason(run.capture)):
             is_fault = finding.severity is Severity.ERROR
-            if is_fault and finding.code not in {*_JUDGED_ELSEWHERE, *found}:
+            if is_fault and finding.code not in {*_JUDGED_ELSEWHERE, *faults}:
                 got = finding.excerpt or finding.sentence
                 verdict = Judgement(finding.code, finding.sentence, "the dialect's form", got)
-                found[finding.code] = fault(client, run, verdict)
-    return Seen(f"{len(answers)} answers were read", tuple(found.values()))
+                faults[finding.code] = fault(client, run, verdict)
+    return Seen(f"{len(answers)} answers were read", tuple(faults.values()))
 
 
 FORM_CHECKS = (

@@ -41,16 +41,16 @@ _TOKENS = 256
 
 async def _count(setting: CheckSetting) -> Seen:
     """As many choices come as are asked for, each with its own index, text and reason."""
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         asked = setting.body(replace(setting.main.ask, is_streamed=is_streamed))
         body = with_choices(setting.client.driver.dialect, asked, _CHOICES)
         if body is None:
             return skipped("The dialect has one choice only.")
-        run = await found.ask(body, _counted, may_refuse=True)
+        run = await findings.ask(body, _counted, may_refuse=True)
         if run.is_refusal:
             return skipped(f"Several choices are refused with status {run.status}.")
-    return found.seen(f"{_CHOICES} choices")
+    return findings.seen(f"{_CHOICES} choices")
 
 
 def _counted(run: Exchange) -> list[Judgement]:
@@ -78,18 +78,18 @@ async def _choices(setting: CheckSetting) -> Seen:
     case = working_case(setting)
     if isinstance(case, Seen):
         return case
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
         body = with_choices(setting.client.driver.dialect, setting.body(ask), _CHOICES)
         if body is None:
             return skipped("The dialect has one choice only.")
-        run = await found.ask(body, partial(_unstopped, case.stops[0]), may_refuse=True)
+        run = await findings.ask(body, partial(_unstopped, case.stops[0]), may_refuse=True)
         if run.is_refusal:
             return skipped(f"Several choices are refused with status {run.status}.")
         if run.is_answer and len(_texts_of_choices(run)) < _CHOICES:
             return skipped("The server gives one choice only.")
-    return found.seen(f"{_CHOICES} choices with {case.stops[0]!r}")
+    return findings.seen(f"{_CHOICES} choices with {case.stops[0]!r}")
 
 
 def _unstopped(stop: str, run: Exchange) -> list[Judgement]:
@@ -136,16 +136,16 @@ async def _logprobs(setting: CheckSetting) -> Seen:
     body = with_logprobs(setting.client.driver.dialect, setting.body(ask))
     if body is None:
         return skipped("The probe knows no logprobs of this dialect.")
-    found = Findings(setting)
-    run = await found.ask(body, _logged_behind, may_refuse=True)
+    findings = Findings(setting)
+    run = await findings.ask(body, _logged_behind, may_refuse=True)
     if run.is_refusal:
         return skipped(f"Logprobs are refused with status {run.status}.")
     tokens = _logged(run)
-    if not tokens and not found.faults:
+    if not tokens and not findings.faults:
         return skipped("The answer has no logprobs with tokens in words.")
-    if run.capture.text not in "".join(tokens) and not found.faults:
+    if run.capture.text not in "".join(tokens) and not findings.faults:
         return undecided("The tokens of the logprobs do not spell the text.")
-    return found.seen(f"{len(tokens)} tokens with {case.stops[0]!r}")
+    return findings.seen(f"{len(tokens)} tokens with {case.stops[0]!r}")
 
 
 def _logged_behind(run: Exchange) -> list[Judgement]:
@@ -206,13 +206,13 @@ async def _call(setting: CheckSetting) -> Seen:
     if isinstance(called, Seen):
         return called
     plain, is_forced = called
-    found = Findings(setting)
+    findings = Findings(setting)
     driver = setting.client.driver
     for is_streamed in (False, True):
         judged = partial(_whole_call, driver, plain.capture.tool_calls[0].name, is_forced)
         asked = _tool_body(setting, is_forced=is_forced, is_streamed=is_streamed)
-        await found.ask(asked, judged)
-    return found.seen(f"a call of {plain.capture.tool_calls[0].name}")
+        await findings.ask(asked, judged)
+    return findings.seen(f"a call of {plain.capture.tool_calls[0].name}")
 
 
 def _whole_call(driver: Driver, name: str, is_forced: bool, run: Exchange) -> list[Judgement]:
@@ -223,27 +223,29 @@ def _whole_call(driver: Driver, name: str, is_forced: bool, run: Exchange) -> li
     if not capture.tool_calls:
         said = "The call that another answer to the same request has is missing."
         return [Judgement("call_missing", said, f"a call of {name}", repr(capture.text))]
-    found = []
+    judgements = []
     call = capture.tool_calls[0]
     if any(finding.code == "arguments_form" for finding in capture.findings):
         said = "The arguments of a call do not have the form of this dialect."
-        found.append(Judgement("arguments_form", said, "a JSON string, or an object", run.text))
+        judgements.append(
+            Judgement("arguments_form", said, "a JSON string, or an object", run.text)
+        )
     elif not _is_whole(call.arguments) and capture.ending is not CapturedEnding.LIMIT:
         said = "The arguments of a call are not a JSON object."
-        found.append(Judgement("arguments_broken", said, "a JSON object", call.arguments))
+        judgements.append(Judgement("arguments_broken", said, "a JSON object", call.arguments))
     if driver.dialect not in _NAMING_CALLS:
-        return found
+        return judgements
     if capture.ending is None:
         said = "The answer with a call gives no reason for its end."
-        found.append(Judgement("reason_missing", said, words, "none"))
+        judgements.append(Judgement("reason_missing", said, words, "none"))
     elif capture.ending is not CapturedEnding.TOOL and not (
         # The vendor itself says "stop" where a request names the tool.
         (is_forced and capture.ending is CapturedEnding.NATURAL_OR_STOP)
         or capture.ending is CapturedEnding.LIMIT
     ):
         said = "The answer has a call, but the reason says otherwise."
-        found.append(Judgement("wrong_reason", said, words, str(capture.reason)))
-    return found
+        judgements.append(Judgement("wrong_reason", said, words, str(capture.reason)))
+    return judgements
 
 
 # The dialects whose reason says that a tool is called.
@@ -264,12 +266,12 @@ async def _cut_by_limit(setting: CheckSetting) -> Seen:
         limit = max(limit, tokens - max(2, tokens // 4))
         if tokens <= limit:
             return undecided("The call is too short for a limit.")
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         body = _tool_body(setting, is_forced=is_forced, is_streamed=is_streamed, limit=limit)
         judged = partial(_limited_call, driver, plain.capture.tool_calls[0].arguments)
-        await found.ask(body, judged, may_refuse=True)
-    return found.seen(f"{limit} tokens")
+        await findings.ask(body, judged, may_refuse=True)
+    return findings.seen(f"{limit} tokens")
 
 
 def _limited_call(driver: Driver, arguments: str, run: Exchange) -> list[Judgement]:
@@ -297,16 +299,16 @@ async def _tools(setting: CheckSetting) -> Seen:
     if not words:
         return undecided("The arguments of the call have no word for a stop.")
     stop = words[-1][1:3]
-    found = Findings(setting)
+    findings = Findings(setting)
     whole = ""
     for is_streamed in (False, True):
         body = _tool_body(setting, (stop,), is_forced=is_forced, is_streamed=is_streamed)
         judged = partial(_half_call, stop, arguments, whole)
-        run = await found.ask(body, judged, may_refuse=True)
+        run = await findings.ask(body, judged, may_refuse=True)
         if run.is_refusal:
             return skipped("Stops beside tools are refused.")
         whole = run.capture.text
-    return found.seen(f"{stop!r} in {arguments}")
+    return findings.seen(f"{stop!r} in {arguments}")
 
 
 def _tool_body(
@@ -375,16 +377,16 @@ async def _structure(setting: CheckSetting) -> Seen:
     case = setting.simple(given)
     if case is None:
         return skipped("The JSON has no text for a stop.")
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         if is_streamed and setting.main.streamed_text is not None:
             continue
         stopped = _structured(setting, replace(ask, stops=case.stops, is_streamed=is_streamed))
         judged = partial(_judge_structured, case, client.driver)
-        run = await found.ask(stopped, judged, may_refuse=True)
+        run = await findings.ask(stopped, judged, may_refuse=True)
         if run.is_refusal:
             return skipped("Stops beside structured output are refused.")
-    return found.seen(f"{case.stops[0]!r} in {text}")
+    return findings.seen(f"{case.stops[0]!r} in {text}")
 
 
 def _structured(setting: CheckSetting, ask: Ask) -> Body | None:

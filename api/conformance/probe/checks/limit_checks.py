@@ -43,15 +43,15 @@ async def _plain(setting: CheckSetting, driver: Driver | None = None) -> Seen:
     limit = max(_SMALL, driver.least_tokens)
     if given.tokens is not None and given.tokens <= limit:
         return undecided("The answers are too short for a limit.")
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
         body = driver.body(ask, client.model)
         judged = partial(_limited, given, limit, driver.words)
-        run = await found.ask(body, judged, may_refuse=driver is not client.driver)
+        run = await findings.ask(body, judged, may_refuse=driver is not client.driver)
         if run.is_refusal and driver is not client.driver:
             return skipped(f"{driver.limit_name} is refused with status {run.status}.")
-    return found.seen(f"{limit} tokens")
+    return findings.seen(f"{limit} tokens")
 
 
 async def _newer(setting: CheckSetting) -> Seen:
@@ -70,7 +70,7 @@ def _limited(
     broken = no_answer(run)
     if broken is not None:
         return [broken]
-    found = []
+    judgements = []
     capture = run.capture
     usage = capture.usage
     tokens = usage.output_tokens if usage is not None else None
@@ -91,9 +91,9 @@ def _limited(
             )
         ]
     if given.is_repeatable and not full.startswith(got):
-        found.append(Judgement("text_differs", "With a limit, the text differs.", full, got))
+        judgements.append(Judgement("text_differs", "With a limit, the text differs.", full, got))
     if capture.ending is None:
-        found.append(
+        judgements.append(
             Judgement(
                 "reason_missing",
                 "The answer gives no reason for its end.",
@@ -101,7 +101,7 @@ def _limited(
             )
         )
     elif capture.ending is not CapturedEnding.LIMIT:
-        found.append(
+        judgements.append(
             Judgement(
                 "wrong_reason",
                 "The limit ended the answer, but the reason says otherwise.",
@@ -110,7 +110,7 @@ def _limited(
             )
         )
     if isinstance(capture.matched, str):
-        found.append(
+        judgements.append(
             Judgement(
                 "wrong_sequence",
                 "The answer names a stop that did not fire.",
@@ -118,7 +118,7 @@ def _limited(
                 capture.matched,
             )
         )
-    return found
+    return judgements
 
 
 async def _held(setting: CheckSetting) -> Seen:
@@ -127,7 +127,7 @@ async def _held(setting: CheckSetting) -> Seen:
     if not given.is_repeatable:
         return undecided(VARIES)
     ask = replace(given.ask, max_tokens=_limit(given, client.driver.least_tokens))
-    found = Findings(setting)
+    findings = Findings(setting)
     shown: list[str] = []
     for is_streamed in (False, True):
         body = setting.body(replace(ask, is_streamed=is_streamed))
@@ -142,15 +142,15 @@ async def _held(setting: CheckSetting) -> Seen:
             return undecided("The limited answer has no text that could be held.")
         stop = end + NEVER
         holding = replace(ask, is_streamed=is_streamed, stops=(stop,))
-        await found.ask(setting.body(holding), partial(_released, setting, text))
+        await findings.ask(setting.body(holding), partial(_released, setting, text))
         shown.append(repr(stop))
-    return found.seen(", ".join(dict.fromkeys(shown)))
+    return findings.seen(", ".join(dict.fromkeys(shown)))
 
 
-def _limit(given: Baseline, least: int) -> int:
+def _limit(given: Baseline, min_tokens: int) -> int:
     """Return a limit that cuts off the end of the answer, not of the thinking before it."""
     tokens = given.tokens or 0
-    return max(_FEW_TOKENS, least, tokens - max(2, tokens // 4))
+    return max(_FEW_TOKENS, min_tokens, tokens - max(2, tokens // 4))
 
 
 def _released(setting: CheckSetting, text: str, run: Exchange) -> list[Judgement]:
@@ -184,7 +184,7 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
     limit = await _completing(setting, case, guess)
     if limit is None:
         return undecided("The token that completes the stop could not be found.")
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         in_mode = case.in_mode(is_streamed=is_streamed)
         if in_mode is None:
@@ -192,8 +192,8 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
         ask = replace(
             case.baseline.ask, stops=case.stops, max_tokens=limit, is_streamed=is_streamed
         )
-        await found.ask(setting.body(ask), partial(_judge_last, in_mode, client.driver))
-    return found.seen(f"{case.stops[0]!r} with a limit of {limit} tokens")
+        await findings.ask(setting.body(ask), partial(_judge_last, in_mode, client.driver))
+    return findings.seen(f"{case.stops[0]!r} with a limit of {limit} tokens")
 
 
 def _judge_last(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
@@ -209,7 +209,7 @@ def _as_lost(verdict: Judgement, run: Exchange) -> Judgement:
 
 async def _completing(setting: CheckSetting, case: StopCase, guess: int) -> int | None:
     """Return the limit whose last token completes the stop, found in answers without stops."""
-    least = setting.client.driver.least_tokens
+    min_tokens = setting.client.driver.least_tokens
     has_stop: dict[int, bool] = {}
 
     async def is_there(limit: int) -> bool:
@@ -220,10 +220,10 @@ async def _completing(setting: CheckSetting, case: StopCase, guess: int) -> int 
         return has_stop[limit]
 
     steps: Sequence[int] = range(guess, guess + _STEPS)
-    if guess > least and await is_there(guess):
-        steps = range(guess, max(least, guess - _STEPS), -1)
+    if guess > min_tokens and await is_there(guess):
+        steps = range(guess, max(min_tokens, guess - _STEPS), -1)
     for limit in steps:
-        if limit > least and await is_there(limit) and not await is_there(limit - 1):
+        if limit > min_tokens and await is_there(limit) and not await is_there(limit - 1):
             return limit
     return None
 
@@ -245,12 +245,12 @@ _FEWEST_CHARS = 8
 
 async def _counts(setting: CheckSetting) -> Seen:
     """The counts of every answer are possible, and add up."""
-    found: dict[str, Fault] = {}
+    faults: dict[str, Fault] = {}
     answers = [run for run in setting.client.exchanges if run.is_answer]
     for run in answers:
         for verdict in _impossible(run):
-            found.setdefault(verdict.code, fault(setting.client, run, verdict))
-    return Seen(f"{len(answers)} answers were read", tuple(found.values()))
+            faults.setdefault(verdict.code, fault(setting.client, run, verdict))
+    return Seen(f"{len(answers)} answers were read", tuple(faults.values()))
 
 
 def _impossible(run: Exchange) -> Iterator[Judgement]:
@@ -345,12 +345,12 @@ async def _chunk(setting: CheckSetting) -> Seen:
         return skipped("The counts of this dialect's streams have no chunk of their own.")
     if given.tokens is None and given.streamed_tokens is None:
         return skipped("The server counts no tokens.")
-    found = Findings(setting)
+    findings = Findings(setting)
     ask = replace(given.ask, max_tokens=max(_SMALL, driver.least_tokens), is_streamed=True)
     if "stream_options" not in driver.left_out:
-        await found.ask(setting.body(ask), partial(_misplaced_counts, True))
-    await found.ask(setting.body(replace(ask, counts=False)), partial(_misplaced_counts, False))
-    return found.seen("counts where they were asked for, and nowhere else")
+        await findings.ask(setting.body(ask), partial(_misplaced_counts, True))
+    await findings.ask(setting.body(replace(ask, counts=False)), partial(_misplaced_counts, False))
+    return findings.seen("counts where they were asked for, and nowhere else")
 
 
 def _misplaced_counts(is_asked: bool, run: Exchange) -> list[Judgement]:

@@ -76,12 +76,12 @@ async def _beside(ask: Ask, setting: CheckSetting) -> Seen:
 async def _judged(setting: CheckSetting, case: StopCase | None) -> Seen:
     if case is None:
         return undecided(NO_TEXT)
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         if is_streamed and setting.main.streamed_text is not None:
             continue
-        await found.judge(case, is_streamed=is_streamed)
-    return found.seen(repr(case.stops[0]))
+        await findings.judge(case, is_streamed=is_streamed)
+    return findings.seen(repr(case.stops[0]))
 
 
 async def _short(setting: CheckSetting) -> Seen:
@@ -145,14 +145,14 @@ async def _tools(setting: CheckSetting) -> Seen:
     case = setting.simple(given)
     if case is None:
         return undecided(NO_TEXT)
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         if is_streamed and setting.main.streamed_text is not None:
             continue
         asked = setting.body(replace(ask, stops=case.stops, is_streamed=is_streamed))
         body = with_tool(dialect, asked, is_forced=False)
-        await found.ask(body, partial(judge, case, driver=client.driver))
-    return found.seen(repr(case.stops[0]))
+        await findings.ask(body, partial(judge, case, driver=client.driver))
+    return findings.seen(repr(case.stops[0]))
 
 
 async def _temperature(setting: CheckSetting) -> Seen:
@@ -162,14 +162,14 @@ async def _temperature(setting: CheckSetting) -> Seen:
         return case
     if "temperature" in setting.client.driver.left_out:
         return skipped("The server refuses a temperature.")
-    found = Findings(setting)
+    findings = Findings(setting)
     ask = replace(case.baseline.ask, stops=case.stops, temperature=_TEMPERATURE)
     for is_streamed in (False, True):
         body = setting.body(replace(ask, is_streamed=is_streamed))
-        run = await found.ask(body, partial(_contains, case), may_refuse=True)
+        run = await findings.ask(body, partial(_contains, case), may_refuse=True)
         if run.is_refusal:
             return skipped(f"A temperature is refused with status {run.status}.")
-    return found.seen(repr(case.stops[0]))
+    return findings.seen(repr(case.stops[0]))
 
 
 def _contains(case: StopCase, run: Exchange) -> list[Judgement]:
@@ -194,7 +194,7 @@ async def _sticky(setting: CheckSetting) -> Seen:
     if isinstance(case, Seen):
         return case
     client, given = setting.client, case.baseline
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
         in_mode = case.in_mode(is_streamed=is_streamed)
         if in_mode is None:
@@ -210,10 +210,10 @@ async def _sticky(setting: CheckSetting) -> Seen:
                 break
             if attempt:
                 both = one_after_the_other(client.curl(before), client.curl(after))
-                found.note(run, verdicts, both)
+                findings.note(run, verdicts, both)
         if verdicts is None:
-            found.doubt(_DIFFERS)
-    return found.seen(f"without {case.stops[0]!r} the answer is whole again")
+            findings.doubt(_DIFFERS)
+    return findings.seen(f"without {case.stops[0]!r} the answer is whole again")
 
 
 async def _concurrent(setting: CheckSetting) -> Seen:
@@ -226,19 +226,19 @@ async def _concurrent(setting: CheckSetting) -> Seen:
     bodies = [stopped, free, stopped, free]
     runs = await asyncio.gather(*map(client.send, bodies))
     sentence = f"The stop {case.stops[0]!r} of one request ended another at the same time."
-    found = Findings(setting)
+    findings = Findings(setting)
     together = at_the_same_time(*map(client.curl, bodies))
     # Answers computed at the same time may differ slightly, so only a cut right before the stop
     # counts.
     for run in runs[1::2]:
         verdicts = _cut(case, run, "stop_leaks", sentence)
-        found.note(run, verdicts or (), together)
+        findings.note(run, verdicts or (), together)
         if verdicts is None:
-            found.doubt(_DIFFERS)
+            findings.doubt(_DIFFERS)
     for run in runs[::2]:
-        found.note(run, _kept(case, run), together)
-    found.faults = list({fault.code: fault for fault in reversed(found.faults)}.values())
-    return found.seen(f"{len(bodies)} requests at the same time")
+        findings.note(run, _kept(case, run), together)
+    findings.faults = list({fault.code: fault for fault in reversed(findings.faults)}.values())
+    return findings.seen(f"{len(bodies)} requests at the same time")
 
 
 def _cut(case: StopCase, run: Exchange, code: str, sentence: str) -> list[Judgement] | None:

@@ -47,10 +47,10 @@ async def _nothing_to_choose(setting: CheckSetting) -> Seen:
 
 
 async def _stop(case: StopCase, setting: CheckSetting) -> Seen:
-    found = Findings(setting)
+    findings = Findings(setting)
     for is_streamed in (False, True):
-        await found.judge(case, is_streamed=is_streamed)
-    return found.seen(", ".join(map(repr, case.stops)))
+        await findings.judge(case, is_streamed=is_streamed)
+    return findings.seen(", ".join(map(repr, case.stops)))
 
 
 # Checks that stops are matched literally: as text, with their case, character by character.
@@ -71,16 +71,16 @@ _Choose = Callable[[Baseline], Iterator[_Lookalike]]
 
 
 def _other_case(given: Baseline) -> Iterator[_Lookalike]:
-    for found in re.finditer(r"\w+", given.text):
+    for match in re.finditer(r"\w+", given.text):
         yield _Lookalike(
-            "case_ignored", "The stop {} matched text of another case.", found[0].swapcase()
+            "case_ignored", "The stop {} matched text of another case.", match[0].swapcase()
         )
 
 
 def _pattern(given: Baseline) -> Iterator[_Lookalike]:
     sentence = "The stop {} was taken for a regular expression."
-    for found in re.finditer(r"(?=(\w)([\w ])(\w))", given.text):
-        yield _Lookalike("stop_is_pattern", sentence, f"{found[1]}.{found[3]}")
+    for match in re.finditer(r"(?=(\w)([\w ])(\w))", given.text):
+        yield _Lookalike("stop_is_pattern", sentence, f"{match[1]}.{match[3]}")
 
 
 def _broken_pattern(given: Baseline) -> Iterator[_Lookalike]:
@@ -90,8 +90,8 @@ def _broken_pattern(given: Baseline) -> Iterator[_Lookalike]:
 
 def _list(given: Baseline) -> Iterator[_Lookalike]:
     sentence = "The stop {} was taken for several, separated by a comma."
-    for found in re.finditer(r"(\w)\W(\w)", given.text):
-        yield _Lookalike("stop_split", sentence, f"{found[1]},{found[2]}")
+    for match in re.finditer(r"(\w)\W(\w)", given.text):
+        yield _Lookalike("stop_split", sentence, f"{match[1]},{match[2]}")
 
 
 def _escape(given: Baseline) -> Iterator[_Lookalike]:
@@ -108,9 +108,9 @@ def _other_form(given: Baseline) -> Iterator[_Lookalike]:
 
 
 def _other_line_end(given: Baseline) -> Iterator[_Lookalike]:
-    for found in re.finditer(r"(\S)\n(\S)", given.text):
+    for match in re.finditer(r"(\S)\n(\S)", given.text):
         sentence = "The stop {} matched a line break of another form."
-        yield _Lookalike("line_ends_changed", sentence, f"{found[1]}\r\n{found[2]}")
+        yield _Lookalike("line_ends_changed", sentence, f"{match[1]}\r\n{match[2]}")
 
 
 async def _literal(choosers: Sequence[_Choose], setting: CheckSetting) -> Seen:
@@ -119,7 +119,7 @@ async def _literal(choosers: Sequence[_Choose], setting: CheckSetting) -> Seen:
         return undecided(VARIES)
     if not chosen:
         return undecided(NO_TEXT)
-    found = Findings(setting)
+    findings = Findings(setting)
     for given in setting.baselines:
         mine = [one for at, one in chosen if at is given]
         # All are sent in one request; if something fires, each is sent separately.
@@ -127,9 +127,9 @@ async def _literal(choosers: Sequence[_Choose], setting: CheckSetting) -> Seen:
         if mine:
             await _look(together, setting, given, mine)
         for one in mine if together.faults else ():
-            await _look(found, setting, given, [one])
-    found.faults = _causes(found.faults)
-    return found.seen(", ".join(repr(one.stop) for _, one in chosen))
+            await _look(findings, setting, given, [one])
+    findings.faults = _causes(findings.faults)
+    return findings.seen(", ".join(repr(one.stop) for _, one in chosen))
 
 
 async def _look(
@@ -194,13 +194,15 @@ async def _no_stops(setting: CheckSetting) -> Seen:
     given, driver = setting.main, setting.client.driver
     if not given.is_repeatable:
         return undecided(VARIES)
-    found = Findings(setting)
+    findings = Findings(setting)
     values: tuple[list[str] | None, ...] = ([], None)
     for value in values:
         body = driver.with_stop(setting.body(given.ask), value)
         said = f"{value!r} as stops changes the text."
-        await found.ask(body, partial(_same, given, "text_differs", said), may_refuse=value is None)
-    return found.seen("[] and null mean no stops")
+        await findings.ask(
+            body, partial(_same, given, "text_differs", said), may_refuse=value is None
+        )
+    return findings.seen("[] and null mean no stops")
 
 
 def _same(given: Baseline, code: str, sentence: str, run: Exchange) -> list[Judgement]:
@@ -219,15 +221,15 @@ async def _bare_string(setting: CheckSetting) -> Seen:
     case = case or setting.simple(*setting.baselines)
     if case is None:
         return undecided(NO_ANSWER)
-    found = Findings(setting)
+    findings = Findings(setting)
     stop = case.stops[0]
     for is_streamed in (False, True):
         in_mode = case.in_mode(is_streamed=is_streamed)
         if in_mode is not None:
             ask = replace(case.baseline.ask, is_streamed=is_streamed)
             body = driver.with_stop(setting.body(ask), stop)
-            await found.ask(body, partial(_as_characters, in_mode, driver))
-    return found.seen(repr(stop))
+            await findings.ask(body, partial(_as_characters, in_mode, driver))
+    return findings.seen(repr(stop))
 
 
 def _several_characters(given: Baseline) -> StopCase | None:
@@ -257,22 +259,22 @@ def _as_characters(case: StopCase, driver: Driver, run: Exchange) -> list[Judgem
 
 async def _empty_stop(setting: CheckSetting) -> Seen:
     """An empty stop is refused or ignored; it must not end the answer or crash the server."""
-    found, driver = Findings(setting), setting.client.driver
+    findings, driver = Findings(setting), setting.client.driver
     seen = "ignored"
     for is_streamed in (False, True):
         given = setting.main
         body = driver.with_stop(setting.body(replace(given.ask, is_streamed=is_streamed)), [""])
-        run = await found.ask(body, partial(_not_fired, given), may_refuse=True)
+        run = await findings.ask(body, partial(_not_fired, given), may_refuse=True)
         if run.is_refusal:
             seen = f"refused with status {run.status}"
-    return found.seen(seen)
+    return findings.seen(seen)
 
 
 def _not_fired(given: Baseline, run: Exchange) -> list[Judgement]:
     broken = no_answer(run)
     full, got = given.text_in(is_streamed=run.is_streamed), run.capture.text
-    least = len(given.stable) if full == given.text else len(full)
-    if broken is None and len(got) < least and full.startswith(got):
+    min_chars = len(given.stable) if full == given.text else len(full)
+    if broken is None and len(got) < min_chars and full.startswith(got):
         sentence = "An empty stop counts as a match."
         broken = Judgement("empty_stop_fires", sentence, full, got, full)
     return [broken] if broken is not None else []
@@ -291,9 +293,9 @@ async def _blank_stop(setting: CheckSetting) -> Seen:
                 run = await setting.client.ask(replace(given.ask, stops=case.stops))
                 if run.is_refusal:
                     return Seen(f"refused with status {run.status}")
-                found = Findings(setting)
-                await found.judge(case, is_streamed=False)
-                return found.seen(repr(blank))
+                findings = Findings(setting)
+                await findings.judge(case, is_streamed=False)
+                return findings.seen(repr(blank))
     return undecided("The answers contain no white space.")
 
 
@@ -306,16 +308,16 @@ async def _token_ids(setting: CheckSetting) -> Seen:
         return undecided(VARIES)
     middle = len(given.output_ids) // 3
     ids = (given.output_ids[middle],) if middle else _LOW_IDS
-    found = Findings(setting)
+    findings = Findings(setting)
     body = setting.body(replace(given.ask, token_ids=ids))
-    run = await found.ask(body, partial(_by_ids, given), may_refuse=True)
+    run = await findings.ask(body, partial(_by_ids, given), may_refuse=True)
     if run.is_refusal:
         return skipped(f"Token ids are refused with status {run.status}.")
     is_stated = reference(driver.dialect, Topic.TOKEN_IDS) is not None
-    if not is_stated and {fault.code for fault in found.faults} == {"ids_ignored"}:
+    if not is_stated and {fault.code for fault in findings.faults} == {"ids_ignored"}:
         return skipped("The server knows no token ids here, nor does the API's vendor.")
-    shown = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
-    return found.seen(f"ids {shown} ended the answer")
+    said = str(ids[0]) if len(ids) == 1 else f"{ids[0]} to {ids[-1]}"
+    return findings.seen(f"ids {said} ended the answer")
 
 
 def _by_ids(given: Baseline, run: Exchange) -> list[Judgement]:
@@ -354,17 +356,17 @@ async def _many(setting: CheckSetting) -> Seen:
     case = working_case(setting)
     if isinstance(case, Seen):
         return case
-    found = Findings(setting)
+    findings = Findings(setting)
     for count in _COUNTS:
         others = tuple(f"{NEVER}{number}" for number in range(1, count))
         body = setting.body(replace(case.baseline.ask, stops=(*others, *case.stops)))
         judged = partial(_judge_many, case, setting.client.driver, count)
-        run = await found.ask(body, judged, may_refuse=True)
+        run = await findings.ask(body, judged, may_refuse=True)
         if run.is_refusal:
             return Seen(f"{count} stops are refused with status {run.status}")
-        if found.faults:
+        if findings.faults:
             break
-    return found.seen(f"the last of {', '.join(map(str, _COUNTS))} stops")
+    return findings.seen(f"the last of {', '.join(map(str, _COUNTS))} stops")
 
 
 def _judge_many(case: StopCase, driver: Driver, count: int, run: Exchange) -> list[Judgement]:
@@ -392,14 +394,14 @@ async def _long(setting: CheckSetting) -> Seen:
     start = given.text.find(stop)
     fires = StopCase("long", given, (stop,), given.text[:start], stop)
     never = StopCase("long", given, (stop + NEVER,), given.text, None)
-    found = Findings(setting)
+    findings = Findings(setting)
     for case in (fires, never):
         for is_streamed in (False, True):
             if is_streamed and setting.main.streamed_text is not None:
                 continue
             ask = replace(given.ask, stops=case.stops, is_streamed=is_streamed)
-            await found.ask(setting.body(ask), partial(_judge_long, case, setting.client.driver))
-    return found.seen(f"a stop of {length} characters")
+            await findings.ask(setting.body(ask), partial(_judge_long, case, setting.client.driver))
+    return findings.seen(f"a stop of {length} characters")
 
 
 def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
