@@ -183,8 +183,8 @@ class LeadingBatch(RunningBatch):
     def leave(self, rows: Mapping[int, int]) -> None:
         """Take sequences out everywhere; caches are kept under the tokens that rank 0 sampled."""
         gone = self._taken_out(rows)
-        written = [(departure.tokens or [])[len(departure.sequence) :] for departure in gone]
-        self._followers.announce(Leave([departure.sequence.number for departure in gone], written))
+        written = [(sequence.held or [])[len(sequence) :] for sequence in gone]
+        self._followers.announce(Leave([sequence.number for sequence in gone], written))
         self._let_go(gone)
 
     def reset(self) -> abc.Sequence[int]:
@@ -230,7 +230,7 @@ class FollowingBatch(RunningBatch):
     def follow_leave(self, order: Leave) -> None:
         """Take out the sequences that rank 0 has taken out."""
         gone = self._taken_out(order.numbers)
-        for departure, written in zip(gone, order.written, strict=True):
-            if departure.tokens and written:
-                departure.tokens = [*departure.tokens[: -len(written)], *written]
+        for sequence, written in zip(gone, order.written, strict=True):
+            if sequence.held and written:
+                sequence.held = [*sequence.held[: -len(written)], *written]
         self._let_go(gone)

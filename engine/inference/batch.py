@@ -39,7 +39,7 @@ from engine.inference.mlx_lm_internals import (
 from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
 from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.running_cache import prepare_to_run
-from engine.inference.sequence import LANES, WORTH_TOKENS, Departure, Sequence, Sequences
+from engine.inference.sequence import LANES, WORTH_TOKENS, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
 from engine.values.events import CacheMiss
 from engine.values.tokens import PromptScores
@@ -434,29 +434,29 @@ class RunningBatch:
                 get.
         """
         gone = self._taken_out(rows)
-        for departure in gone:
-            if (unused := rows[departure.sequence.number]) and departure.cache and departure.tokens:
+        for sequence in gone:
+            if (unused := rows[sequence.number]) and sequence.cache and sequence.held:
                 with self._generators.stream():
-                    if not self._drafting.cut(departure.sequence.number, departure.cache, unused):
-                        departure.cache = departure.tokens = None
+                    if not self._drafting.cut(sequence.number, sequence.cache, unused):
+                        sequence.cache = sequence.held = None
                         continue
-                departure.tokens = departure.tokens[:-unused]
+                sequence.held = sequence.held[:-unused]
         self._let_go(gone)
 
-    def _taken_out(self, rows: Iterable[int]) -> list[Departure]:
+    def _taken_out(self, rows: Iterable[int]) -> list[Sequence]:
         """Take sequences out, lane by lane; return them in order."""
         self._drafting.left()
         return self.sequences.take_out(rows)
 
-    def _let_go(self, gone: abc.Sequence[Departure]) -> None:
+    def _let_go(self, gone: abc.Sequence[Sequence]) -> None:
         """Store the caches of sequences that were taken out; those that waited read on."""
         self.sequences.let_go(gone)
-        for departure in gone:
-            self._store(departure.sequence, departure.cache, departure.tokens)
+        for sequence in gone:
+            self._store(sequence, sequence.cache, sequence.held)
         self._note_use()
-        for departure in gone:
-            if departure.sequence.draft is not None:
-                departure.sequence.draft.leave()
+        for sequence in gone:
+            if sequence.draft is not None:
+                sequence.draft.leave()
 
     def _note_use(self) -> None:
         """Make a new ``cache_use`` if anything has changed."""

@@ -16,6 +16,7 @@ from mlx_lm.utils import load as mlx_load
 
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.files.causes import without_folders
+from engine.files.json_fields import DamagedFile
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.folder import Stamps, stamps_of
@@ -54,10 +55,6 @@ _PART_BYTES = 128 << 20
 _SLICE = 1 << 20
 
 
-class DamagedWeights(Exception):
-    """Some of the weights hold NaN; the message names them."""
-
-
 def read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
     """Read a model's weights into memory, about a hundred megabytes at a time."""
     done = due = 0
@@ -84,7 +81,7 @@ def _read_part(part: list[tuple[str, mx.array]]) -> None:
     for (name, weight), is_finite in zip(weights, finite[1:], strict=True):
         # A sum may also overflow although no weight is NaN.
         if not is_finite and _has_nan(weight):
-            raise DamagedWeights(
+            raise DamagedFile(
                 f"its weights {name} contain values that are not numbers (NaN). Download it again, "
                 "or convert it again"
             )
@@ -159,7 +156,7 @@ def _read(
             shard(model, config)
             total = _size_of(model)
         read_weights(model, total, on_progress)
-    except DamagedWeights as error:
+    except DamagedFile as error:
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
     except EngineError:
         raise

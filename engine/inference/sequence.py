@@ -63,7 +63,9 @@ class Sequence:
         budget: Ends its reasoning.
         number: The number by which mlx-lm and the scheduler know it.
         ticket: The right to store its cache on disk.
-        cache: The cache with which it joins, of its first ``cached`` tokens.
+        cache: The cache with which it joins, of its first ``cached`` tokens; once it has left the
+            batch, that of the tokens that were ``held`` there.
+        held: These tokens.
         from_disk: How many of these came from disk.
         cache_miss: Why no more of them came from a cache; None where nothing is missing.
         read: How many tokens of its prompt it has.
@@ -91,6 +93,7 @@ class Sequence:
     number: int = field(default=-1, init=False)
     ticket: Ticket | None = field(default=None, init=False)
     cache: list[Any] | None = field(default=None, init=False)
+    held: list[int] | None = field(default=None, init=False)
     cached: int = field(default=0, init=False)
     from_disk: int = field(default=0, init=False)
     cache_miss: CacheMiss | None = field(default=None, init=False)
@@ -119,15 +122,6 @@ class Sequence:
         """Tell the sources of its draft tokens the next tokens of its answer."""
         for source in self.sources:
             source.extend(tokens)
-
-
-@dataclass(slots=True)
-class Departure:
-    """A sequence that was taken out of the batch, and the cache of its tokens."""
-
-    sequence: Sequence
-    cache: list[Any] | None = None
-    tokens: list[int] | None = None
 
 
 class _Shared(NamedTuple):
@@ -195,45 +189,42 @@ class Sequences:
         shared, self._stopped_waiting = self._stopped_waiting, []
         return shared
 
-    def take_out(self, numbers: Iterable[int]) -> list[Departure]:
-        """Take sequences out, lane by lane; return them in order."""
-        gone = [
-            Departure(self.by_number.pop(number)) for number in numbers if number in self.by_number
-        ]
-        by_lane: dict[int, list[Departure]] = {}
-        for departure in gone:
-            if (reader := departure.sequence.reader) is not None:
-                del reader.waiting[departure.sequence]
-            elif departure.sequence.is_joined:
-                by_lane.setdefault(departure.sequence.lane or 0, []).append(departure)
+    def take_out(self, numbers: Iterable[int]) -> list[Sequence]:
+        """Take sequences out, lane by lane; return them in order, with their caches."""
+        gone = [self.by_number.pop(number) for number in numbers if number in self.by_number]
+        by_lane: dict[int, list[Sequence]] = {}
+        for sequence in gone:
+            sequence.cache = None
+            if (reader := sequence.reader) is not None:
+                del reader.waiting[sequence]
+            elif sequence.is_joined:
+                by_lane.setdefault(sequence.lane or 0, []).append(sequence)
         for lane, leaving in by_lane.items():
             batch = self._lanes[lane]
             with mx.stream(batch.stream):
-                numbers = [departure.sequence.number for departure in leaving]
+                numbers = [sequence.number for sequence in leaving]
                 caches = batch.remove(numbers, return_prompt_caches=True)
-            for departure in leaving:
-                if departure.sequence.lane is not None:
-                    self.begins_to_decode(departure.sequence)
-                departure.cache, departure.tokens = caches.get(
-                    departure.sequence.number, (None, None)
-                )
+            for sequence in leaving:
+                if sequence.lane is not None:
+                    self.begins_to_decode(sequence)
+                sequence.cache, sequence.held = caches.get(sequence.number, (None, None))
         return gone
 
-    def let_go(self, gone: abc.Sequence[Departure]) -> None:
+    def let_go(self, gone: abc.Sequence[Sequence]) -> None:
         """Let those that waited for sequences that were taken out read on from there."""
-        numbers = {departure.sequence.number for departure in gone}
+        numbers = {sequence.number for sequence in gone}
         if self._stopped_waiting:
             self._stopped_waiting = [
                 stopped for stopped in self._stopped_waiting if stopped[0] not in numbers
             ]
         heirs: list[Sequence] = []
-        for departure in gone:
-            waited = sorted(departure.sequence.waiting, key=_number)
+        for sequence in gone:
+            waited = sorted(sequence.waiting, key=_number)
             heirs += waited
-            if waited and departure.cache and departure.tokens:
-                self._evaluate(departure.cache)
+            if waited and sequence.cache and sequence.held:
+                self._evaluate(sequence.cache)
                 for heir in waited:
-                    self._take_beginning(heir, departure.cache, departure.tokens)
+                    self._take_beginning(heir, sequence.cache, sequence.held)
         # Only now, so that none finds a beginning in a sequence that has left.
         for heir in heirs:
             self._stop_waiting(heir, self._place)

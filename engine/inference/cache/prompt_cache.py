@@ -30,7 +30,6 @@ from engine.inference.cache.folder import (
 )
 from engine.inference.cache.index import DiskRead, LoadedPrefix, PrefixIndex, key_of
 from engine.inference.cache.segments import (
-    NotCut,
     Piece,
     Segment,
     Snapshot,
@@ -395,7 +394,7 @@ class PromptCache:
         folder.delete(self.index.keep_only(there))
         layout = layout_of(cache.snapshot)
         if self._has_segments and not segments_in(layout):
-            raise NotCut("a cache has other tokens than it should have")
+            raise DamagedFile("a cache has other tokens than it should have")
         if segments_in(layout):
             start = self.index.start_of_file(name, kept_with, tokens)
             if start is not None:

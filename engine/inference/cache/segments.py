@@ -25,6 +25,7 @@ from mlx_lm.models.cache import (
     save_prompt_cache,
 )
 
+from engine.files.json_fields import DamagedFile
 from engine.library.cache_size import CacheSize, Window, estimated
 
 # Cuts the cache of an answer into segments of tokens, and joins segments again.
@@ -259,10 +260,6 @@ def _compact(part: Any) -> None:
 # snapshots share; a snapshot's file has only the layers that are kept whole.
 
 
-class NotCut(Exception):
-    """A cache does not have the expected kind or length."""
-
-
 def kinds_of(cache: Sequence[Any]) -> tuple[str, ...]:
     """Return the kinds of a cache's parts, in words."""
     return tuple(
@@ -288,7 +285,7 @@ def layout_of(snapshot: Snapshot) -> list[Any]:
 
 
 def snapshot_from(layout: Any, parts: Sequence[Any] | None, tokens: int) -> Snapshot:
-    """Return the snapshot whose ``layout_of`` this is; raises ``NotCut`` for anything else.
+    """Return the snapshot whose ``layout_of`` this is; raises ``DamagedFile`` for anything else.
 
     Without ``parts``, those that are kept whole are caches that are never written to, of layers
     that use the keys of another.
@@ -306,9 +303,9 @@ def snapshot_from(layout: Any, parts: Sequence[Any] | None, tokens: int) -> Snap
     try:
         layers = [part(place) for place in layout]
     except (IndexError, TypeError, RecursionError) as error:
-        raise NotCut("its layout is unclear") from error
+        raise DamagedFile("its layout is unclear") from error
     if parts is not None and places != list(range(len(parts))):
-        raise NotCut("its layout is of other parts")
+        raise DamagedFile("its layout is of other parts")
     return Snapshot(tokens, layers)
 
 
@@ -333,7 +330,7 @@ def _stand_in(layer: Any) -> Any:
 def tail(pieces: Sequence[Piece], tokens: int, start: int) -> list[Any]:
     """Return the layers that have segments, with the last of ``tokens`` tokens, evaluated."""
     if sum(piece.end - piece.begin for piece in pieces) != tokens or not _hold(pieces):
-        raise NotCut("a cache has other tokens than it should have")
+        raise DamagedFile("a cache has other tokens than it should have")
     left, at = [], 0
     for piece in pieces:
         end = at + piece.end - piece.begin
@@ -355,7 +352,7 @@ def segment_of(layers: Sequence[Any], tokens: int, begin: int, end: int) -> Segm
     """Return a part of the segment that a file of ``tokens`` tokens holds, evaluated."""
     segment, snapshot = taken_apart(layers, tokens)
     if not snapshot.is_empty:
-        raise NotCut("a cache has other tokens than it should have")
+        raise DamagedFile("a cache has other tokens than it should have")
     return segment if (begin, end) == (0, tokens) else segment.part(begin, end).compact()
 
 

@@ -11,7 +11,8 @@ import mlx_lm
 import pytest
 
 from engine.errors import ModelLoadFailed
-from engine.inference.mlx_loading import DamagedWeights, read_weights
+from engine.files.json_fields import DamagedFile
+from engine.inference.mlx_loading import read_weights
 from engine.library.loading import LoadProgress
 from engine.scheduling.service import Engine
 from tests.support.asking import ask, loaded_engine, run
@@ -205,6 +206,6 @@ def test_weights_are_checked_without_a_copy() -> None:
     mx.eval(large)
     mx.reset_peak_memory()
     before = mx.get_active_memory()
-    with pytest.raises(DamagedWeights):
+    with pytest.raises(DamagedFile):
         read_weights(SimpleNamespace(parameters=lambda: {"large": large}), 1, lambda _: None)
     assert mx.get_peak_memory() - before < 16 << 20

@@ -15,8 +15,8 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
 )
 
+from engine.files.json_fields import DamagedFile
 from engine.inference.cache.segments import (
-    NotCut,
     Piece,
     beginning_of,
     evaluate,
@@ -125,13 +125,13 @@ def test_the_parts_that_are_kept_whole_find_their_places_again(kind: str) -> Non
     assert fits(again, kinds_of(cache))
     for wrong in ([*snapshot.parts, snapshot.parts], snapshot.parts[1:]):
         if wrong != snapshot.parts:
-            with pytest.raises(NotCut):
+            with pytest.raises(DamagedFile):
                 snapshot_from(layout, wrong, 300)
 
 
 @pytest.mark.parametrize("layout", [7, [1.5], ["a"], [{}], [[[0]], 0], [1, 0]])
 def test_a_layout_of_other_parts_is_refused(layout: Any) -> None:
-    with pytest.raises(NotCut):
+    with pytest.raises(DamagedFile):
         snapshot_from(layout, [recurrent(), recurrent()], 300)
 
 
@@ -139,11 +139,11 @@ def test_a_cache_of_other_tokens_than_it_should_have_is_refused() -> None:
     cache = KINDS["plain"]()
     evaluate(cache)
     segment, _ = taken_apart(cache, 300)
-    with pytest.raises(NotCut):
+    with pytest.raises(DamagedFile):
         tail([Piece(segment, 0, 301)], 301, 0)
-    with pytest.raises(NotCut):
+    with pytest.raises(DamagedFile):
         tail([Piece(segment, 0, 299)], 300, 10)
-    with pytest.raises(NotCut):
+    with pytest.raises(DamagedFile):
         segment_of(cache, 301, 0, 300)
 
 
