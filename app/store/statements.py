@@ -520,7 +520,7 @@ def _named(
     """Return the conversations that have the words in their titles and tags."""
     condition, values = _all_like("(c.title || ' ' || c.tags)", words)
     narrowed, more = _narrowed(wanted, "c.updated_at")
-    found = connection.execute(
+    cursor = connection.execute(
         "SELECT c.id, c.title, c.tags, c.updated_at FROM conversations c "
         f"WHERE {narrowed} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
         (*more, *values, min(limit, 10)),
