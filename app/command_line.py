@@ -232,8 +232,8 @@ def _add_option(
         )
 
 
-def _option(one: Declared) -> str:
-    return one.setting.option or f"--{one.name.replace('_', '-')}"
+def _option(option: Declared) -> str:
+    return option.setting.option or f"--{option.name.replace('_', '-')}"
 
 
 def _dest(one: Declared, prefix: str) -> str:
@@ -243,9 +243,9 @@ def _dest(one: Declared, prefix: str) -> str:
     return prefix + (option.removeprefix("--").replace("-", "_") if is_named else one.name)
 
 
-def _help(one: Declared) -> str:
+def _help(option: Declared) -> str:
     """Return the help, with the default if there is one."""
-    words, default = one.setting.help, one.default
+    words, default = option.setting.help, option.default
     if isinstance(default, bool) or not isinstance(default, int | float | str) or not default:
         return words
     if "(default" in words:
@@ -267,7 +267,7 @@ def _kind_of_stop_option(option: StopOption) -> dict[str, Any]:
         case bool():
             return {"action": "store_true"}
         case Enum():
-            return {"choices": [one.value for one in type(option.default)]}
+            return {"choices": [choice.value for choice in type(option.default)]}
         case _:
             return {"type": whole_number(_MIN_TOKENS), "metavar": "N"}
 

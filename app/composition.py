@@ -155,7 +155,7 @@ def served_models(options: ServeOptions, *, is_shared_out: bool = False) -> Serv
     Raises:
         CommandError: The options contradict each other, or name a model that does not exist.
     """
-    given = [Path(one).expanduser() for one in options.model]
+    given = [Path(text).expanduser() for text in options.model]
     folders = tuple(Path(folder).expanduser() for folder in options.models_folder)
     has_several = len(given) > 1 or bool(folders)
     if has_several and (options.one_model or is_shared_out):

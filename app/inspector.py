@@ -80,8 +80,8 @@ class RecordedEngine:
 
     @property
     def models(self) -> tuple[ModelStatus, ...]:
-        one = self._recorded
-        return (ModelStatus(one.id, one.path, state="ready", info=one, is_default=True),)
+        info = self._recorded
+        return (ModelStatus(info.id, info.path, state="ready", info=info, is_default=True),)
 
     @property
     def is_choosing(self) -> bool:

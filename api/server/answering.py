@@ -319,7 +319,9 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
                 route.has_instructions(params),
             )
             note_form(AnswerForm(*form))
-            if any(one.tools for one in wanted) and not await takes_tools(service, wanted[0].model):
+            if any(choice.tools for choice in wanted) and not await takes_tools(
+                service, wanted[0].model
+            ):
                 request[LEFT_OUT] = (*request[LEFT_OUT], "function")
             if not wanted:
                 return _json(await route.reply_without_question(service, params, head))

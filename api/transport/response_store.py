@@ -156,7 +156,7 @@ class ResponseFolder:
                     continue
                 self._names[response.id] = path.name
                 responses.append((unused_s, response))
-        return sorted(responses, key=lambda one: -one[0])
+        return sorted(responses, key=lambda kept: -kept[0])
 
     def keep(self, response: KeptResponse) -> None:
         """Write an answer in the background."""

@@ -343,7 +343,7 @@ def listed_models(service: Service) -> list[ListedModel]:
         model = service.engine.model
         statuses = service.engine.models if model is not None else ()
         return [_listed(status) for status in statuses if status.is_default]
-    return [_listed(one) for one in service.engine.models]
+    return [_listed(model_status) for model_status in service.engine.models]
 
 
 def listed_model(service: Service, name: str) -> ListedModel | None:

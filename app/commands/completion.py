@@ -88,7 +88,7 @@ def _candidates(
         here = places[positions : positions + 1]
         offered = [
             *_commands(parser),
-            *(word for one in here for word in _values(one, local, remote)),
+            *(word for kind in here for word in _values(kind, local, remote)),
         ]
     return [word for word in offered if word.startswith(begun)]
 

@@ -65,15 +65,15 @@ def show(options: ModelsOptions) -> int:
         return _printed({"models": [_local_values(one, now) for one in models]})
     rows = [
         (
-            one.name,
-            size_in_words(one.size_bytes) if one.size_bytes else "",
-            _bits(one.bits),
-            "" if one.is_partial else _FITS[_fit(_need_of(one), now)],
-            f"{one.context_length:,}" if one.context_length else "",
-            ORIGINS[one.origin],
-            f"partial download: {one.problem}" if one.is_partial else one.problem,
+            each.name,
+            size_in_words(each.size_bytes) if each.size_bytes else "",
+            _bits(each.bits),
+            "" if each.is_partial else _FITS[_fit(_need_of(each), now)],
+            f"{each.context_length:,}" if each.context_length else "",
+            ORIGINS[each.origin],
+            f"partial download: {each.problem}" if each.is_partial else each.problem,
         )
-        for one in models
+        for each in models
     ]
     return _printed(table(_LOCAL_HEAD, rows))
 
@@ -301,7 +301,7 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON supports it."""
     kinds: dict[type, Callable[[Any], Any]] = {Path: str, date: date.isoformat}
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return next((make(value) for kind, make in kinds.items() if isinstance(value, kind)), value)

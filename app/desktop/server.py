@@ -309,7 +309,7 @@ class LocalServer:
             raise OSError(str(error)) from error
         telemetry = telemetry_for(os.environ, __version__, key)
         observer = None if self._observer is None else self._observer()
-        told = [one for one in (observer, telemetry) if one is not None]
+        told = [each for each in (observer, telemetry) if each is not None]
         thread = ServerThread(self._engine, config, Observers(told) if told else None)
         try:
             address = thread.start()

@@ -310,7 +310,7 @@ def resolve_serve_options(given: Mapping[str, Any], environment: Mapping[str, st
     values = _merged(from_file, from_environment, from_words)
     checked = checks_of(ServeOptions).model_validate(values).model_dump(exclude_unset=True)
     if "model" in checked:
-        checked["model"] = [str(paths.model_folder(one)) for one in checked["model"] if one]
+        checked["model"] = [str(paths.model_folder(model)) for model in checked["model"] if model]
     if checked.get("draft_model"):
         checked["draft_model"] = paths.model_folder(checked["draft_model"])
     if "api_key" in checked:
@@ -394,11 +394,11 @@ def _with_lists(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, one in _DECLARED.items():
+    for name, option in _DECLARED.items():
         text = environment.get(f"{PREFIX}{name.upper()}")
         if text:  # an empty variable means not set
             parts = [part.strip() for part in text.split(",")]
-            is_list = get_origin(one.kind) is tuple
+            is_list = get_origin(option.kind) is tuple
             # A folder's name may contain commas.
             is_one = is_list and Path(text).expanduser().exists()
             several = [text] if is_one else [part for part in parts if part]
@@ -432,7 +432,7 @@ def _complaint(place: str, key: str, kind: str, message: str) -> str:
 
 def _example(name: str) -> str:
     """Return a line of the file that sets a value."""
-    one = _DECLARED[name]
-    said = one.setting.example
-    value = True if one.kind is bool else one.default if said is None else said
+    option = _DECLARED[name]
+    said = option.setting.example
+    value = True if option.kind is bool else option.default if said is None else said
     return f"{name} = {json.dumps(value)}"  # TOML writes these values like JSON

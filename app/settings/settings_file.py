@@ -54,9 +54,11 @@ def checks_of(kind: type) -> "type[BaseModel]":
     return create_model(kind.__name__, __config__=finite, **checked)
 
 
-def _check(one: Declared) -> tuple[Any, Any]:
-    default = list(one.default) if isinstance(one.default, tuple) else one.default
-    return _spelled(one.kind, one.setting), str(default) if isinstance(default, Path) else default
+def _check(option: Declared) -> tuple[Any, Any]:
+    default = list(option.default) if isinstance(option.default, tuple) else option.default
+    if isinstance(default, Path):
+        default = str(default)
+    return _spelled(option.kind, option.setting), default
 
 
 def _spelled(kind: Any, said: Declaration) -> Any:
@@ -64,8 +66,8 @@ def _spelled(kind: Any, said: Declaration) -> Any:
     from pydantic import Field
 
     if isinstance(kind, UnionType):
-        one, _ = get_args(kind)
-        return _spelled(one, said) | None
+        item, _ = get_args(kind)
+        return _spelled(item, said) | None
     if kind is Path:
         return Annotated[str, Field(min_length=1)]
     if kind in (int, float):

@@ -468,13 +468,13 @@ class Database:
         # Messages that are recovered from another file may need them.
         others = self._path.parent.glob(f"{self._path.stem}.set-aside-*")
         try:
-            kept = [one for one in os.scandir(folder) if one.is_file(follow_symlinks=False)]
+            kept = [file for file in os.scandir(folder) if file.is_file(follow_symlinks=False)]
             if not kept or any(others):
                 return
             used = statements.picture_files(self._opened())
-            for one in kept:
-                if one.name not in used and one.stat(follow_symlinks=False).st_mtime < before:
-                    os.unlink(one.path)
+            for file in kept:
+                if file.name not in used and file.stat(follow_symlinks=False).st_mtime < before:
+                    os.unlink(file.path)
         except FileNotFoundError:
             pass
         except (OSError, sqlite3.Error) as error:

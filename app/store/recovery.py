@@ -312,7 +312,7 @@ def bring_over(
         for pairs in _in_steps(salvage.messages()):
             if is_cancelled():
                 break
-            lost = [one for one, _ in pairs if one is not None]
+            lost = [conversation for conversation, _ in pairs if conversation is not None]
             hand_over(FoundRows(lost, salvage.attached_to(lost), [row for _, row in pairs]))
         if not is_cancelled():
             lost = salvage.known_by_files()

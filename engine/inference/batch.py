@@ -319,7 +319,9 @@ class RunningBatch:
 
     def _follow(self, step: Step) -> None:
         """Tell the draft model how far prompts have been read, and let it read on."""
-        drafted = [one for one in self.sequences.by_number.values() if one.draft is not None]
+        drafted = [
+            drafting for drafting in self.sequences.by_number.values() if drafting.draft is not None
+        ]
         if not drafted:
             return
         for number, tokens in step.read:
@@ -327,7 +329,10 @@ class RunningBatch:
             if sequence.draft is not None:
                 sequence.draft.follow(sequence.cached + tokens)
         # It reads the prompt in which it is furthest behind.
-        behind = max((one.draft for one in drafted if one.draft), key=lambda draft: draft.unread)
+        behind = max(
+            (drafting.draft for drafting in drafted if drafting.draft),
+            key=lambda draft: draft.unread,
+        )
         if behind.unread:
             self.read_beside(behind.read_on)
 

@@ -142,10 +142,12 @@ class TextReader:
         if not self._groups:
             return
         group = self._groups[0]
-        longest = max(len(self._texts[one]) for one in group)
-        padded = [[*self._texts[one], *[0] * (longest - len(self._texts[one]))] for one in group]
+        longest = max(len(self._texts[place]) for place in group)
+        padded = [
+            [*self._texts[place], *[0] * (longest - len(self._texts[place]))] for place in group
+        ]
         self._inputs = mx.array(padded)
-        self._lengths = mx.array([len(self._texts[one]) for one in group])[:, None]
+        self._lengths = mx.array([len(self._texts[place]) for place in group])[:, None]
         self._cache = make_prompt_cache(self._model)
         self._read = 0
         self._sums: mx.array | None = None
@@ -179,7 +181,7 @@ class TextReader:
                 wanted = mx.broadcast_to(places == 0, (rows, inputs.shape[1]))
         sums = mx.where(wanted[:, :, None], hidden.astype(mx.float32), 0.0).sum(axis=1)
         self._sums = sums if self._sums is None else self._sums + sums
-        mx.eval(self._sums, [one.state for one in self._cache])
+        mx.eval(self._sums, [part.state for part in self._cache])
         self._read += inputs.shape[1]
         if self._read >= longest:
             self._finish()
@@ -212,7 +214,7 @@ def trunk_of(model: Any) -> Callable[..., Any]:
 def _groups(texts: Sequence[Sequence[int]]) -> list[list[int]]:
     """Return the places of texts that are read together, shortest texts first."""
     groups: list[list[int]] = []
-    for place in sorted(range(len(texts)), key=lambda one: len(texts[one])):
+    for place in sorted(range(len(texts)), key=lambda index: len(texts[index])):
         group = groups[-1] if groups else []
         tokens = (len(group) + 1) * len(texts[place])
         if group and len(group) < _TEXTS_TOGETHER and tokens <= _TOKENS_TOGETHER:

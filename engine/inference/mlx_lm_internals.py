@@ -58,7 +58,7 @@ def together(model: Any) -> Together:
     Upstream: the modules of ``mlx_lm/models``.
     """
     inside = getattr(model, "modules", lambda: [model])()
-    names = {type(one).__module__.rpartition(".")[2] for one in inside}
+    names = {type(module).__module__.rpartition(".")[2] for module in inside}
     return Together(
         prompts=names.isdisjoint(_PADDING_IS_READ | _NO_BATCH),
         answers=names.isdisjoint(_NO_BATCH),
@@ -132,7 +132,7 @@ def insert_row(batch: Any, row: int, segments: list[list[int]], **options: Any) 
     batch.insert_segments([segments], **options)
     waiting = batch._unprocessed_sequences
     if len(waiting) > 1 and waiting[-2][0] > row:
-        batch._unprocessed_sequences = deque(sorted(waiting, key=lambda one: int(one[0])))
+        batch._unprocessed_sequences = deque(sorted(waiting, key=lambda unread: int(unread[0])))
 
 
 def stop_reading_at(batch: Any, row: int, tokens: int) -> None:

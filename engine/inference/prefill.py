@@ -117,17 +117,19 @@ class PrefillBudget:
     def plan(self, decoding: int) -> Prefill:
         """Return what the next step reads; at least one prompt must be waiting."""
         waiting = [0] * LANES
-        for one in self._reading:
-            waiting[one.lane or 0] += 1
+        for sequence in self._reading:
+            waiting[sequence.lane or 0] += 1
         lane = self._due(waiting)
-        sequences = [one for one in self._reading if one.lane == lane]
+        sequences = [sequence for sequence in self._reading if sequence.lane == lane]
         together = self._together(sequences, decoding)
         prompts = min(together, waiting[lane])
-        first = sorted(sequences, key=lambda one: one.number)[:prompts]
-        depth = max((one.read for one in first), default=0)
+        first = sorted(sequences, key=lambda sequence: sequence.number)[:prompts]
+        depth = max((sequence.read for sequence in first), default=0)
         chunk = self.chunk(decoding, prompts, lane, depth)
         if chunk:
-            chunk = fitting(chunk, [(one.scorer, one.read) for one in sequences], together)
+            chunk = fitting(
+                chunk, [(sequence.scorer, sequence.read) for sequence in sequences], together
+            )
             self._had_turn(lane, waiting)
         return Prefill(chunk, lane, together, prompts, depth)
 

@@ -108,7 +108,7 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
     end, most = parts[0].size(), max(more)
     # A row of few tokens moves them all.
     counts = [min(one, end - one - left) for one, left in zip(more, paddings, strict=True)]
-    sources = [range(left, left + one) for left, one in zip(paddings, counts, strict=True)]
+    sources = [range(left, left + count) for left, count in zip(paddings, counts, strict=True)]
     places = mx.array(
         [[*range(end - most, end - len(row)), *row] for row in sources],
     )[:, None, :, None]
@@ -118,7 +118,7 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
         part.offset = part.offset - removed
         part.left_padding = part.left_padding + removed
         moving += [
-            (one, mx.take_along_axis(one, places, axis=2)) for one in (part.keys, part.values)
+            (array, mx.take_along_axis(array, places, axis=2)) for array in (part.keys, part.values)
         ]
     # Only then does nothing else use the blocks, so that they are changed where they are.
     mx.eval([moved for _, moved in moving])

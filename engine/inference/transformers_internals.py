@@ -94,7 +94,7 @@ def _patch(utils: Any) -> None:
             self._made_of: tuple[Any, Any] | None = None
             given = (*args, *options.values())
             super().__init__(*args, **options)
-            if any(isinstance(one, _NamesSoFar) for one in given):
+            if any(isinstance(argument, _NamesSoFar) for argument in given):
                 self._made_of = (args, options)
                 del self.__all__  # looking it up reads the names
 

@@ -151,7 +151,7 @@ class PromptScores:
     def tokens(self) -> Iterator[PromptToken]:
         """Yield the tokens with their scores."""
         if not self.logprobs:
-            yield from (PromptToken(one, None, None, (), ()) for one in self.token_ids)
+            yield from (PromptToken(number, None, None, (), ()) for number in self.token_ids)
             return
         count = len(self.token_ids)
         top, chosen = len(self.top_ids) // count, len(self.chosen_ids)

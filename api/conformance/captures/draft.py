@@ -317,7 +317,7 @@ class Draft(ChoiceDraft):
                 for index, frame in enumerate(framed.frames)
             ),
             asked_stops=framed.stops,
-            choices=tuple(one.choice_finished() for _, one in sorted(self._others.items())),
+            choices=tuple(other.choice_finished() for _, other in sorted(self._others.items())),
             is_cut=framed.is_cut,
             label=framed.label,
             findings=tuple(self._findings),

@@ -171,22 +171,27 @@ def _postman(holder: dict[str, Any], level: int) -> Iterator[Record]:
 # Records that hold parts of an answer: its text, its reason, its counts.
 
 
-def _langfuse(one: dict[str, Any]) -> Record:
-    output, usage = one.get("output"), mapping(one.get("usageDetails") or one.get("usage"))
+def _langfuse(observation: dict[str, Any]) -> Record:
+    output, usage = (
+        observation.get("output"),
+        mapping(observation.get("usageDetails") or observation.get("usage")),
+    )
     if isinstance(output, dict) and "choices" in output:
-        return Record(url=_name(one), request=_asked(one), body=json.dumps(output))
+        return Record(url=_name(observation), request=_asked(observation), body=json.dumps(output))
     message = output if isinstance(output, dict) else {"content": output}
-    reason = message.get("finish_reason") or mapping(one.get("metadata")).get("finish_reason")
+    reason = message.get("finish_reason") or mapping(observation.get("metadata")).get(
+        "finish_reason"
+    )
     counts = (usage.get("input"), usage.get("output"))
-    return _rebuilt(_name(one), _asked(one), message, reason, counts)
+    return _rebuilt(_name(observation), _asked(observation), message, reason, counts)
 
 
-def _name(one: dict[str, Any]) -> str:
-    return str(one.get("name") or one.get("id") or "generation")[:200]
+def _name(observation: dict[str, Any]) -> str:
+    return str(observation.get("name") or observation.get("id") or "generation")[:200]
 
 
-def _asked(one: dict[str, Any]) -> str:
-    return json.dumps(mapping(one.get("modelParameters")))
+def _asked(observation: dict[str, Any]) -> str:
+    return json.dumps(mapping(observation.get("modelParameters")))
 
 
 def _spans(value: dict[str, Any]) -> Iterator[Record]:

@@ -421,7 +421,7 @@ class _FrameReader:
         whole = self._frame(name, "\n".join(data))
         if len(data) > 1 and not whole.is_json:
             # A pasted stream may lack its blank lines; each line is then a separate frame.
-            return [self._frame(name, one) for one in data]
+            return [self._frame(name, item) for item in data]
         return [whole]
 
     def _frame(self, name: str | None, raw: str) -> Frame:

@@ -87,7 +87,7 @@ def _event(frame: Frame) -> tuple[str, dict[str, Any]]:
     if frame.name:
         # Clients may save the name inside the event, too.
         return frame.name, mapping(value.get(frame.name)) or value
-    name = next((one for one in value if one in EVENTS or one.endswith("Exception")), "")
+    name = next((event for event in value if event in EVENTS or event.endswith("Exception")), "")
     return name, mapping(value.get(name))
 
 
@@ -227,7 +227,7 @@ def _gemini_usage(value: dict[str, Any]) -> CapturedUsage:
     # Thinking is counted separately from the answer, and tool results separately from the prompt.
     thought = value.get("thoughtsTokenCount")
     used = value.get("toolUsePromptTokenCount")
-    beside = sum(one for one in (thought, used) if isinstance(one, int))
+    beside = sum(tokens for tokens in (thought, used) if isinstance(tokens, int))
     if counts.output_tokens is None or not beside:
         return counts
     total = counts.total_tokens

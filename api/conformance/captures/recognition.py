@@ -134,7 +134,7 @@ def _of_others(value: dict[str, Any], name: str | None) -> WireDialect | None:
         return WireDialect.GEMINI
     if "generated_text" in value:
         return WireDialect.TGI
-    if name in EVENTS or any(one in EVENTS for one in value):
+    if name in EVENTS or any(key in EVENTS for key in value):
         return WireDialect.CONVERSE
     if "stopReason" in value and "output" in value:
         return WireDialect.CONVERSE

@@ -331,12 +331,12 @@ def _framed_text(text: str, decode: Decode) -> Iterator[Framed]:
             asked = segment.stops
             stops = stops if asked is None else tuple(map(decode, asked))
             body = framed(segment.text, decode)
-            for one in recorded(body) or answers_of(body):
+            for answer in recorded(body) or answers_of(body):
                 yield replace(
-                    one,
-                    stops=one.stops or stops,
-                    is_dump=_is_dump(one),
-                    notes=(*one.notes, *notes),
+                    answer,
+                    stops=answer.stops or stops,
+                    is_dump=_is_dump(answer),
+                    notes=(*answer.notes, *notes),
                 )
 
 

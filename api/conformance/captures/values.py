@@ -216,7 +216,7 @@ def first_occurrence(text: str, stops: Sequence[str]) -> Occurrence | None:
         if stop and (start := text.find(stop)) >= 0
     ]
     # min keeps the first of equals, which is the list's order.
-    return min(findings, key=lambda one: (one.end, one.start), default=None)
+    return min(findings, key=lambda finding: (finding.end, finding.start), default=None)
 
 
 def unfinished_stop(text: str, stops: Sequence[str]) -> tuple[str, str] | None:

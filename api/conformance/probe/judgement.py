@@ -109,7 +109,7 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
     if stop is None:
         if expected.startswith(got):
             lost = expected[len(got) :]
-            is_held = any(one.startswith(lost) for one in case.stops)
+            is_held = any(known.startswith(lost) for known in case.stops)
             code = "held_text_lost" if is_held else "text_lost"
             return code, f"{_count(expected, got)} missing from the answer."
         return "text_differs", "No stop could fire, but the text differs."
@@ -130,7 +130,7 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
         at = full.find(other)
         if at >= 0 and other != stop and got == full[:at]:
             return "another_stop_won", f"{other!r} fired instead of {stop!r}: {case.why}."
-    if tail and any(one.startswith(tail) for one in case.stops):
+    if tail and any(known.startswith(tail) for known in case.stops):
         return "prefix_leaked", f"The answer ends with {tail!r}, the beginning of a stop."
     if expected.startswith(got):
         return "text_lost", f"{_count(expected, got)} missing before the stop."

@@ -87,7 +87,7 @@ class Baselines:
     @property
     def is_deterministic(self) -> bool:
         """Whether every prompt got the same answer each time."""
-        return all(one.is_repeatable for one in self.usable)
+        return all(baseline.is_repeatable for baseline in self.usable)
 
 
 # Finds the offsets of an answer at which stops can be chosen.
@@ -209,7 +209,7 @@ def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
             for stops in islice(choose(baseline), _MOST_CHOSEN)
             if not any(stop in baseline.inline_thinking for stop in stops)
         ]
-        case = min(found, key=lambda one: one.is_thought, default=None)
+        case = min(found, key=lambda each: each.is_thought, default=None)
         if case is not None:
             cases.append(case)
     return cases

@@ -149,10 +149,10 @@ def as_junit(suite: ProbeSuite) -> str:
     root = Element("testsuites", name="fullstop probe")
     totals = dict.fromkeys(("tests", "failures", "errors"), 0)
     for report in suite.reports:
-        one = _suite(suite, report)
-        root.append(one)
+        element = _suite(suite, report)
+        root.append(element)
         for name in totals:
-            totals[name] += int(one.get(name, "0"))
+            totals[name] += int(element.get(name, "0"))
     for dialect, why in suite.problems or ([("probe", suite.problem)] if suite.problem else []):
         root.append(_no_report(dialect, why))
         totals["tests"] += 1
@@ -282,8 +282,8 @@ def _rule(case: Case, dialects: Sequence[WireDialect]) -> dict[str, Any]:
 def _help_address(case: Case, dialects: Sequence[WireDialect]) -> str:
     """Return where the rule is stated; else where a vendor states how streams look."""
     every = (*dialects, *DRIVERS)
-    stated = [found for one in every if (found := case.reference_in(one)) is not None]
-    nearby = (found for one in every if (found := reference(one, Topic.STREAM)) is not None)
+    stated = [found for driver in every if (found := case.reference_in(driver)) is not None]
+    nearby = (found for driver in every if (found := reference(driver, Topic.STREAM)) is not None)
     return stated[0].address if stated else next(nearby).address
 
 
@@ -444,7 +444,9 @@ def changes(old: Any, new: Any) -> list[Change]:
         if (there := before.get(name, missing)).outcome != (here := now.get(name, missing)).outcome
         or there.counts != here.counts
     ]
-    return sorted(found, key=lambda one: (not one.is_new_failure, one.now != CheckOutcome.HELD))
+    return sorted(
+        found, key=lambda change: (not change.is_new_failure, change.now != CheckOutcome.HELD)
+    )
 
 
 def changes_as_text(found: list[Change]) -> str:
@@ -458,12 +460,12 @@ def changes_as_data(found: list[Change]) -> dict[str, Any]:
         "format": FORMAT,
         "changes": [
             {
-                "check": one.name,
-                "before": one.before or None,
-                "now": one.now or None,
-                "is_new_failure": one.is_new_failure,
+                "check": change.name,
+                "before": change.before or None,
+                "now": change.now or None,
+                "is_new_failure": change.is_new_failure,
             }
-            for one in found
+            for change in found
         ],
     }
 
@@ -471,12 +473,12 @@ def changes_as_data(found: list[Change]) -> dict[str, Any]:
 def _comparing_lines(found: list[Change]) -> Iterator[str]:
     if not found:
         yield "The reports say the same of every check."
-    for one in found:
-        mark = "NEW FAILURE" if one.is_new_failure else "changed"
-        if one.before == CheckOutcome.FAILED and one.now == CheckOutcome.HELD:
+    for change in found:
+        mark = "NEW FAILURE" if change.is_new_failure else "changed"
+        if change.before == CheckOutcome.FAILED and change.now == CheckOutcome.HELD:
             mark = "FIXED"
-        before, now = one.before or "not in the report", one.now or "not in the report"
-        yield f"- {mark} {code(one.name)}: {on_one_line(before)} → {on_one_line(now)}"
+        before, now = change.before or "not in the report", change.now or "not in the report"
+        yield f"- {mark} {code(change.name)}: {on_one_line(before)} → {on_one_line(now)}"
 
 
 def _rows(data: Any) -> dict[str, _Row]:

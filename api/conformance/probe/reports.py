@@ -288,9 +288,9 @@ def advice(report: Report) -> str:
     silent = report.unjudged
     if not silent or report.failed or not report.is_complete:
         return ""
-    counted = Counter(one.sentence for one in silent if one.sentence)
+    counted = Counter(result.sentence for result in silent if result.sentence)
     reasons = [f"{on_one_line(why, 120).rstrip('.')} ({n})" for why, n in counted.most_common(3)]
-    kind = "the checks of stops" if all(one.is_of_stops for one in silent) else "the checks"
+    kind = "the checks of stops" if all(result.is_of_stops for result in silent) else "the checks"
     return (
         f" {len(silent)} of {kind} were not judged: {'; '.join(reasons)}. Try another question "
         "(--prompt TEXT), another model (--model NAME), or longer answers (--max-tokens N)."
@@ -463,7 +463,7 @@ def _table(results: Sequence[CheckResult]) -> Iterator[str]:
 
 def ordered(results: Iterable[CheckResult]) -> list[CheckResult]:
     """Return the failures first, each before those shown under it, and what does not apply last."""
-    return sorted(results, key=lambda one: _ORDER.index(one.outcome))
+    return sorted(results, key=lambda result: _ORDER.index(result.outcome))
 
 
 def seen(result: CheckResult) -> str:

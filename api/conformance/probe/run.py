@@ -140,9 +140,9 @@ async def probe(options: ProbeOptions, on_progress: OnProgress | None = None) ->
 
 def selected(code: str, options: ProbeOptions) -> bool:
     """Return whether the options select a case."""
-    is_wanted = not options.only or any(fnmatchcase(code, one) for one in options.only)
+    is_wanted = not options.only or any(fnmatchcase(code, pattern) for pattern in options.only)
     is_wanted &= not options.is_quick or bool(options.only) or case_of(code).is_quick
-    return is_wanted and not any(fnmatchcase(code, one) for one in options.skip)
+    return is_wanted and not any(fnmatchcase(code, pattern) for pattern in options.skip)
 
 
 def all_checks(usable: Sequence[Baseline]) -> list[Check]:
@@ -422,7 +422,7 @@ class ProbeRun:
             case_of(code), found.client.driver.dialect, [asked[at] for at in places]
         )
         if not result.cause:
-            earlier = (self._results[one] for one in self._codes if one in self._results)
+            earlier = (self._results[known] for known in self._codes if known in self._results)
             result = replace(result, cause=cause_of(result, _before(earlier, code)))
         self._results[code] = result
         return result
@@ -575,4 +575,4 @@ class Probing:
         tell = self._on_progress
         if tell is None or dialect is None:
             return tell
-        return lambda one: tell(replace(one, title=f"{dialect}: {one.title}"))
+        return lambda progress: tell(replace(progress, title=f"{dialect}: {progress.title}"))

@@ -61,7 +61,8 @@ def write_completion(
     if (count := params.prompt_logprobs) is not None:
         told = [prompt_logprobs_to_wire(events, count, head.vocabulary) for events, _ in answers]
         scored = [
-            {**choice, "prompt_logprobs": one} for choice, one in zip(choices, told, strict=True)
+            {**choice, "prompt_logprobs": scores}
+            for choice, scores in zip(choices, told, strict=True)
         ]
     ends = [finished for _, finished in answers]
     return {

@@ -180,7 +180,7 @@ def _value_of(text: str) -> object:
         value = json.loads(
             text, parse_constant=_refuse_constant, parse_float=_or_huge, parse_int=_or_huge
         )
-        path = _path_of(value, lambda one: one is _HUGE)
+        path = _path_of(value, lambda item: item is _HUGE)
         if not path and value is not _HUGE:
             raise error
         raise invalid(path, _TOO_LARGE, code="invalid_value") from None

@@ -371,7 +371,7 @@ class CacheFolder:
                     with contextlib.suppress(OSError):  # another process may delete it now
                         seen = entry.stat(follow_symlinks=False)
                         files.append(KeptFile(entry.name, seen.st_size, seen.st_mtime_ns))
-        return sorted(files, key=lambda one: one.used_at_ns)
+        return sorted(files, key=lambda file: file.used_at_ns)
 
     def files_of_model(self, model: str) -> list[KeptFile]:
         """Return the files of the model with this fingerprint."""

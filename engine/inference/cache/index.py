@@ -346,7 +346,8 @@ class PrefixIndex:
             if owner is None or end.share is share:
                 self._drop(end)
         self._evicted = deque(
-            (one for one in self._evicted if owner is not None and one[0] != owner), _REMEMBERED
+            (evicted for evicted in self._evicted if owner is not None and evicted[0] != owner),
+            _REMEMBERED,
         )
 
     @_locked
@@ -581,7 +582,7 @@ class PrefixIndex:
         return the names of those that cannot be used.
         """
         names: list[str] = []
-        for owner, key, file in sorted(files, key=lambda one: (one[2].start, one[2].end)):
+        for owner, key, file in sorted(files, key=lambda listed: (listed[2].start, listed[2].end)):
             names += self.add_file(owner, key, file)
         return names + self._drop_orphans()
 

@@ -270,7 +270,7 @@ class PromptCache:
             failed = reading.cancelled() or reading.exception() is not None
             done([None] * len(needed) if failed else reading.result())
 
-        reading = self.disk.reader.do(lambda: [self._read(one) for one in needed])
+        reading = self.disk.reader.do(lambda: [self._read(read) for read in needed])
         reading.add_done_callback(finish)
 
     def _read(self, needed: DiskRead) -> LoadedPrefix | None:

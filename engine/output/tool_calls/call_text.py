@@ -58,9 +58,9 @@ def _is_deeper(value: object, limit: int) -> bool:
     for _ in range(limit):
         level = [
             inner
-            for one in level
+            for key in level
             for inner in (
-                one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+                key.values() if isinstance(key, dict) else key if isinstance(key, list) else ()
             )
             if isinstance(inner, (dict, list))
         ]
@@ -145,10 +145,10 @@ class ArrivingText:
         while True:
             text, place = self._text, self._place
             end, mark = -1, ""
-            for one in marks:
-                at = text.find(one, place)
+            for start in marks:
+                at = text.find(start, place)
                 if at >= 0 and not 0 <= end < at:
-                    end, mark = at, one
+                    end, mark = at, start
             if end < 0:
                 end = _end_before_mark(text, place, marks)
             if end > place:

@@ -159,7 +159,7 @@ def _logged_behind(run: Exchange) -> list[Judgement]:
         return []
     # A token may extend beyond the cut, but none may begin there.
     starts = [len("".join(tokens[:at])) for at in range(len(tokens))]
-    behind = [one for at, one in zip(starts, tokens, strict=True) if at >= begin + len(text)]
+    behind = [token for at, token in zip(starts, tokens, strict=True) if at >= begin + len(text)]
     if not "".join(behind):
         return []
     sentence = "Logprobs are listed for tokens behind the end of the text."

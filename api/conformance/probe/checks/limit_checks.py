@@ -327,8 +327,8 @@ async def _same_when_streamed(setting: CheckSetting) -> Seen:
     return Seen(f"{len(compared)} answers were compared")
 
 
-def _pair(one: Baseline) -> tuple[int | None, int | None]:
-    return one.tokens, one.streamed_tokens
+def _pair(baseline: Baseline) -> tuple[int | None, int | None]:
+    return baseline.tokens, baseline.streamed_tokens
 
 
 def _sent(setting: CheckSetting, body: dict[str, Any]) -> Exchange:

@@ -121,21 +121,21 @@ async def _literal(choosers: Sequence[_Choose], setting: CheckSetting) -> Seen:
         return undecided(NO_TEXT)
     findings = Findings(setting)
     for given in setting.baselines:
-        mine = [one for at, one in chosen if at is given]
+        mine = [lookalike for at, lookalike in chosen if at is given]
         # All are sent in one request; if something fires, each is sent separately.
         together = Findings(setting)
         if mine:
             await _look(together, setting, given, mine)
-        for one in mine if together.faults else ():
-            await _look(findings, setting, given, [one])
+        for lookalike in mine if together.faults else ():
+            await _look(findings, setting, given, [lookalike])
     findings.faults = _causes(findings.faults)
-    return findings.seen(", ".join(repr(one.stop) for _, one in chosen))
+    return findings.seen(", ".join(repr(lookalike.stop) for _, lookalike in chosen))
 
 
 async def _look(
     found: Findings, setting: CheckSetting, given: Baseline, chosen: Sequence[_Lookalike]
 ) -> None:
-    body = setting.body(replace(given.ask, stops=tuple(one.stop for one in chosen)))
+    body = setting.body(replace(given.ask, stops=tuple(lookalike.stop for lookalike in chosen)))
     await found.ask(body, partial(_changed, given, chosen[0]))
 
 
@@ -153,7 +153,7 @@ def _chosen(
         for given in baselines:
             thinking = given.thinking + given.inline_thinking
             all_text = given.text + thinking
-            is_new = (one for one in choose(given) if one.stop not in all_text)
+            is_new = (lookalike for lookalike in choose(given) if lookalike.stop not in all_text)
             found = next(is_new, None) if given.is_repeatable else None
             if found is not None:
                 yield given, found
@@ -425,7 +425,7 @@ async def long_answer(setting: CheckSetting, max_tokens: int, count: int) -> Bas
     repeatable = [baseline for baseline in setting.baselines if baseline.is_repeatable]
     if not repeatable:
         return None
-    usual = max(repeatable, key=lambda one: len(one.text))
+    usual = max(repeatable, key=lambda baseline: len(baseline.text))
     has_template = setting.client.driver.has_chat_template
     prompt = (_LONG_CHAT if has_template else _LONG_PLAIN).replace("100", str(count))
     ask = replace(usual.ask, prompt=prompt, max_tokens=max_tokens)
