@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import re
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from app.paths import made_private
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
-from engine.files.safe_files import Later, read_bounded
+from engine.files.safe_files import Later, read_bounded, write_whole
 from engine.recording.run_trace import KeptTrace, RunTrace, packed, unpacked
 
 # One file for each run. Failed writes are kept in memory and tried again. A file that cannot be
@@ -323,7 +322,7 @@ class TraceFiles:
         run_id, conversation_id, written_at = kept
         path = self._path_of(conversation_id, run_id)
         made_private(self._folder)
-        _write(path, content)
+        write_whole(path, content)
         os.utime(path, (written_at, written_at))
         self._files()[run_id] = _KeptFile(conversation_id, written_at, len(content), path)
 
@@ -354,16 +353,3 @@ class TraceFiles:
         if file is not None:
             with contextlib.suppress(FileNotFoundError):
                 file.path.unlink()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all; ``mkstemp`` makes it readable by this person alone."""
-    number, name = tempfile.mkstemp(prefix=".", dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

@@ -102,8 +102,8 @@ class WholeFile:
             self._beside = None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace a file by text in UTF-8; the old file stays if that fails.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace a file by bytes, or by text in UTF-8; the old file stays if that fails.
 
     Raises:
         OSError: It cannot be written, or the disk is full.
@@ -111,7 +111,10 @@ def write_whole(path: Path, text: str) -> None:
     file = WholeFile(path)
     try:
         file.open()
-        file.write(text)
+        if isinstance(content, bytes):
+            file.raw.write(content)
+        else:
+            file.write(content)
         file.commit()
     finally:
         file.forget()
