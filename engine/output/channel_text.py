@@ -35,7 +35,7 @@ class _Token:
             before = self.spans.pop()
             start, text, raw = before.start, before.text + text, before.raw + raw
         self.spans.append(
-            TokenSpan(self.index, self.token_id, channel, start, text, raw, self.raw, self.stats)
+            TokenSpan(self.index, self.token_id, channel, start, text, raw, self.stats)
         )
 
 

@@ -45,7 +45,6 @@ class TokenSpan:
         start: Code points of that channel's text before it.
         text: Its text there; empty while a character is incomplete.
         raw: Its bytes there.
-        token_raw: All bytes of the token.
         stats: How likely the token was.
     """
 
@@ -55,7 +54,6 @@ class TokenSpan:
     start: int
     text: str
     raw: bytes
-    token_raw: bytes
     stats: TokenStats | None
 
     @property

@@ -356,7 +356,6 @@ class EveryToken:
                     self._end,
                     "",
                     b"",
-                    trace.raw,
                     trace.stats,
                 )
             )
