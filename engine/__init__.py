@@ -30,7 +30,12 @@ if TYPE_CHECKING:
         UnknownModel,
     )
     from engine.inference.cache.folder import DiskCache
-    from engine.inference.loader import Loader, load_model, mlx_in_use
+    from engine.inference.loader import (
+        Loader,
+        compare_with_plain_loop,
+        load_model,
+        mlx_in_use,
+    )
     from engine.library.loading import LoadCancelled, LoadProgress
     from engine.library.models import ModelInfo
     from engine.output.answer import RunSetting
@@ -113,6 +118,8 @@ if TYPE_CHECKING:
         TraceLevel,
     )
     from engine.values.tokens import (
+        Comparison,
+        Difference,
         PromptScores,
         PromptScoring,
         PromptToken,
@@ -147,7 +154,7 @@ _NAMES_BY_MODULE = {
         "UnknownModel",
     ),
     "engine.inference.cache.folder": ("DiskCache",),
-    "engine.inference.loader": ("Loader", "load_model", "mlx_in_use"),
+    "engine.inference.loader": ("Loader", "compare_with_plain_loop", "load_model", "mlx_in_use"),
     "engine.library.loading": ("LoadCancelled", "LoadProgress"),
     "engine.library.models": ("ModelInfo",),
     "engine.output.answer": ("RunSetting",),
@@ -230,6 +237,8 @@ _NAMES_BY_MODULE = {
         "TraceLevel",
     ),
     "engine.values.tokens": (
+        "Comparison",
+        "Difference",
         "PromptScores",
         "PromptScoring",
         "PromptToken",

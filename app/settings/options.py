@@ -265,6 +265,27 @@ class ShowOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """A model on this computer, whose answers are compared and measured."""
+
+    model: Path = declare(
+        Path(),
+        option=LOCAL_MODEL,
+        metavar=LOCAL_MODEL,
+        help="the model, by folder or name, as fullstop models lists it",
+    )
+    draft: Path | None = declare(None, option="--draft-model", metavar=LOCAL_MODEL, help=DRAFT_HELP)
+    tokens: int = declare(
+        200,
+        least=16,
+        most=10_000,
+        metavar="N",
+        help="compare and measure answers of N tokens (default 200)",
+    )
+    is_json: bool = declare(False, option="--json", help=_ONE_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
 class SearchOptions:
     """A search of the hub; suggestions if there are no words."""
 
@@ -399,10 +420,12 @@ examples:
   fullstop models search qwen3 4bit --limit 50
   fullstop models download mlx-community/Qwen3-4B-Instruct-2507-4bit
   fullstop ask "Hello" --model mlx-community/Qwen3-4B-Instruct-2507-4bit
+  fullstop models check mlx-community/Qwen3-4B-Instruct-2507-4bit
   fullstop models remove mlx-community/Qwen3-4B-Instruct-2507-4bit
 
 search without words suggests models that fit this computer's memory. Only search and download
 connect to the internet: to huggingface.co, or to the hub that HF_ENDPOINT names.
+check takes a minute with a small model and some with a large one. It fails if an answer differs.
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 cancelled with Ctrl-C
 """
 
@@ -504,7 +527,7 @@ COMMANDS = (
     ),
     Command(
         name="models",
-        help="list, search, download and remove models",
+        help="list, search, check, download and remove models",
         work="app.commands.models:show",
         options=ModelsOptions,
         examples=_MODELS_EXAMPLES,
@@ -516,6 +539,12 @@ COMMANDS = (
                 help="search the Hugging Face hub for MLX models",
                 work="app.commands.models:search",
                 options=SearchOptions,
+            ),
+            Command(
+                name="check",
+                help="compare a model's answers with mlx-lm's, and measure what drafts gain",
+                work="app.commands.check:run",
+                options=CheckOptions,
             ),
             _DOWNLOAD,
             _REMOVE,

@@ -5,7 +5,7 @@ No MLX until a model is loaded. Engine thread, except for ``check_model``.
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.inference.backend import BatchLimits
 from engine.inference.cache.folder import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
+from engine.inference.threads import leave_thread
 from engine.inference.transformers_internals import names_of_models_read_later
 from engine.library.loading import LoadProgress, OnLoadProgress, ReadingAhead
 from engine.processes.interpreter import collector_paused
+from engine.values.tokens import Comparison
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
@@ -90,6 +92,33 @@ def check_model(folder: Path) -> None:
         from engine.inference import mlx_loading
 
     mlx_loading.check(folder)
+
+
+def compare_with_plain_loop(
+    folder: Path,
+    answers: Sequence[tuple[Sequence[int], Sequence[int]]],
+    on_progress: OnLoadProgress,
+    on_token: Callable[[int], None],
+) -> list[Comparison]:
+    """Compare greedy answers with mlx-lm's plain loop, which loads the model for itself.
+
+    Any thread, which must not use MLX afterwards.
+
+    Args:
+        folder: The model.
+        answers: The token ids of each prompt and of its answer.
+        on_progress: Called before each part of loading; may raise ``LoadCancelled``.
+        on_token: Called with the number of tokens that were compared; may raise.
+
+    Raises:
+        ModelLoadFailed: The model cannot be loaded; the message gives the cause.
+    """
+    with importing_mlx_lm():
+        from engine.inference import plain_loop
+    try:
+        return plain_loop.compare(folder, answers, on_progress, on_token)
+    finally:
+        leave_thread()
 
 
 def mlx_in_use() -> str:

@@ -55,7 +55,7 @@ from engine.output.tool_calls.call_text import CallParser
 from engine.output.tool_calls.calls import own_parser
 from engine.output.vocabulary import Vocabulary
 from engine.values.request import EmbeddingRequest, GenerationRequest, Vector
-from engine.values.tokens import TokenStats
+from engine.values.tokens import TokenOrigin, TokenStats
 
 
 class MlxBackend:
@@ -317,8 +317,11 @@ class MlxBackend:
         sources = self.sources(prompt, request)
         if constraint is not None:
             sources.append(GrammarDrafts(constraint.fork(), self.vocabulary.text_of))
-        owner = request.cache_owner.name
-        draft = None if self._draft is None else self._draft.guesses(owner, prompt.tokens)
+        allowed = frozenset(TokenOrigin) if request.drafts is None else request.drafts
+        sources = [source for source in sources if source.origin in allowed]
+        owner, draft = request.cache_owner.name, None
+        if self._draft is not None and TokenOrigin.DRAFT in allowed:
+            draft = self._draft.guesses(owner, prompt.tokens)
         if draft is not None:
             sources.append(draft)
         return sources, draft

@@ -187,6 +187,11 @@ def _size_of(model: Any) -> int:
     return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
 
 
+def read_plainly(folder: Path, on_progress: OnLoadProgress) -> Any:
+    """Load a model for the plain loop of mlx-lm; the rest of the engine has no part in it."""
+    return _read(folder.resolve(), on_progress)[0]
+
+
 def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
     """Load one shard of a model, for a process that follows another."""
     model, _, _ = _read(folder.resolve(), unobserved, shard)

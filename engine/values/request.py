@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from engine.errors import InvalidRequest
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message, Tool
-from engine.values.tokens import PromptScoring
+from engine.values.tokens import PromptScoring, TokenOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +219,8 @@ class GenerationRequest:
         cache_owner: The owner of the caches of prompts that the answer uses and leaves.
         prediction: Text that the answer probably repeats for the most part. It makes the answer
             faster where it is right, and never changes it.
+        drafts: The sources that may draft its tokens, none if empty; None for all that apply. The
+            answer is the same.
         opens_answer: Whether the prompt ends with the tokens that open the answer; only prompts
             that are counted or shown may be without them.
         continues_last: Whether a last message of the assistant is the beginning of the answer; if
@@ -245,6 +247,7 @@ class GenerationRequest:
     allows_more_keys: bool = False
     cache_owner: CacheOwner = PERSON
     prediction: str | None = None
+    drafts: frozenset[TokenOrigin] | None = None
     opens_answer: bool = True
     continues_last: bool = True
     prompt_scoring: PromptScoring | None = None

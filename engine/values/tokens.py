@@ -163,3 +163,42 @@ class PromptScores:
                 tuple(zip(self.top_ids[best], self.top_logprobs[best], strict=True)),
                 tuple(zip(self.chosen_ids, some, strict=True)),
             )
+
+
+# An answer beside the plain loop of mlx-lm.
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A place where an answer has another token than the plain loop.
+
+    Attributes:
+        index: The token's index in the answer.
+        token_id: The answer's token.
+        expected_id: The token that the plain loop would have taken.
+        distance: By how much its logit is higher.
+        is_near_tie: Whether rounding alone may have decided between both.
+    """
+
+    index: int
+    token_id: int
+    expected_id: int
+    distance: float
+    is_near_tie: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A greedy answer beside the plain loop.
+
+    Behind a difference the loop goes on with the answer's own token.
+
+    Attributes:
+        tokens: How many tokens were compared.
+        near_ties: Places where the two best tokens were as good as equal.
+        differences: Where both differ.
+    """
+
+    tokens: int
+    near_ties: int
+    differences: tuple[Difference, ...]

@@ -25,7 +25,14 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_commands_and_subcommands_are_completed(capsys: pytest.CaptureFixture[str]) -> None:
     assert completed(capsys, "mod") == ["models"]
-    assert completed(capsys, "models", "") == ["list", "show", "search", "download", "remove"]
+    assert completed(capsys, "models", "") == [
+        "list",
+        "show",
+        "search",
+        "check",
+        "download",
+        "remove",
+    ]
     assert completed(capsys, "completion", "z") == ["zsh"]
     assert completed(capsys, "p") == ["pull", "ps", "probe"]
     assert completed(capsys, "r") == ["run", "rm", "replay"]

@@ -1,0 +1,396 @@
+"""``fullstop models check``: whether a model answers as it should, and what its drafts gain.
+
+The model is loaded twice, one time after the other: by the engine, and for mlx-lm's plain loop.
+Results go to standard output, progress to standard error. Main thread, on an event loop of its own.
+"""
+
+import asyncio
+import json
+import statistics
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from app import exits, paths
+from app.composition import open_engine
+from app.exits import CommandError, did_you_mean
+from app.printer import Printer, table
+from app.settings.options import CheckOptions
+from engine import (
+    Comparison,
+    Difference,
+    Engine,
+    EngineError,
+    Finished,
+    GenerationRequest,
+    LoadCancelled,
+    LoadProgress,
+    Message,
+    ModelInfo,
+    ModelLoadFailed,
+    OutputConstraint,
+    Sampling,
+    StopKind,
+    StopOptions,
+    StopRules,
+    TokenOrigin,
+    TokenTrace,
+    TraceLevel,
+    compare_with_plain_loop,
+    counted,
+    figure,
+    mlx_in_use,
+    plain_cause,
+    size_in_words,
+    tokens_per_s,
+)
+
+_ROUNDS = 3
+# A source that gains less than this is said to gain nothing: measurements differ by as much.
+_GAIN = 1.05
+_PASSAGE = (
+    "The harbour wakes before the town. Boats come in with the tide, their lamps still lit, and "
+    "men in wet coats lift boxes of fish onto the stones. A cat sits on a coil of rope and waits. "
+    "By six the baker opens her door, and the smell of bread drifts down to the water. Nobody "
+    "speaks much. When the sun clears the hill, the gulls rise all at once, and the day has begun."
+)
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name_of_the_harbour": {"type": "string", "maxLength": 20},
+        "number_of_boats": {"type": "integer", "minimum": 0, "maximum": 999},
+        "opens_before_sunrise": {"type": "boolean"},
+        "most_important_product": {"enum": ["fish", "bread", "rope"]},
+    },
+    "required": [
+        "name_of_the_harbour",
+        "number_of_boats",
+        "opens_before_sunrise",
+        "most_important_product",
+    ],
+    "additionalProperties": False,
+}
+_FREE, _COPY, _JSON = "free text", "copied text", "JSON"
+_TEXTS = {
+    _FREE: "Tell the story of a lighthouse keeper and the longest storm of the year.",
+    "a list": "Count from 1 to 100, one number per line.",
+    _COPY: f"Repeat exactly: {_PASSAGE}",
+    _JSON: f"Describe this harbour as JSON. {_PASSAGE}",
+}
+_SOURCES = {
+    TokenOrigin.LOOKUP: "prompt lookup",
+    TokenOrigin.DRAFT: "draft model",
+    TokenOrigin.FORCED: "grammar",
+}
+_NONE, _ALL = "none", "all of these"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """Answers of the engine that are compared with the plain loop."""
+
+    how: str
+    answers: tuple[tuple[Sequence[int], Sequence[int]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one draft source does for one kind of text.
+
+    Attributes:
+        text: The kind of text.
+        drafts: The source.
+        tokens_per_s: Tokens per second, median of the rounds.
+        gain: The same as a multiple of the speed without drafts.
+        guessed: Draft tokens that were verified in one answer.
+        accepted: How many of those were right.
+    """
+
+    text: str
+    drafts: str
+    tokens_per_s: float
+    gain: float
+    guessed: int
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a check has found.
+
+    Attributes:
+        model: The model.
+        comparisons: The answers beside the plain loop, by how they were generated.
+        measurements: What each draft source does.
+    """
+
+    model: ModelInfo
+    comparisons: dict[str, Comparison]
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether no answer differs from the plain loop but where rounding decides."""
+        return not any(_real(found) for found in self.comparisons.values())
+
+    @property
+    def verdict(self) -> str:
+        """One or two sentences for a person."""
+        if not self.is_right:
+            return (
+                f"{self.model.id} does not answer here as mlx-lm's plain loop does. Please report "
+                "this with the output of --json."
+            )
+        good = [one for one in self.measurements if one.drafts != _NONE and one.gain >= _GAIN]
+        if not good:
+            return f"{self.model.id} works. Draft tokens gain nothing here, so few are used."
+        best = max(good, key=lambda one: one.gain)
+        return (
+            f"{self.model.id} works. Draft tokens gain most for {best.text}: {best.gain:.1f} times "
+            f"the tokens per second, by {best.drafts}."
+        )
+
+
+def run(options: CheckOptions) -> int:
+    """Check the model, print what was found, and return the exit code."""
+    _must_exist(options.model)
+    printer = Printer()
+    try:
+        report = asyncio.run(_report(options, printer))
+    except ModelLoadFailed as error:
+        raise CommandError(f"the model cannot be loaded: {plain_cause(str(error))}") from error
+    except EngineError as error:
+        raise CommandError(plain_cause(str(error))) from error
+    finally:
+        printer.status("")
+    print(_as_json(report) if options.is_json else _as_text(report), flush=True)
+    return exits.OK if report.is_right else exits.FAILURE
+
+
+def _must_exist(folder: Path) -> None:
+    if not folder.exists():
+        near = did_you_mean(str(folder), paths.model_names())
+        raise CommandError(
+            f"there is no model {folder} on this computer.{near} fullstop models lists them."
+        )
+
+
+async def _report(options: CheckOptions, printer: Printer) -> Report:
+    async with open_engine() as engine:
+        printer.status(f"loading {options.model.name} …")
+        model = await engine.load(options.model, draft=options.draft)
+        check = _Check(engine, model, printer, options.tokens)
+        answered = [await check.alone(text) for text in (_FREE, _COPY)]
+        answered.append(await check.together())
+        measurements = await check.measured()
+    # Only now, so that the model is never in memory twice.
+    comparisons = await _compared(model.path, answered, printer)
+    return Report(model, comparisons, measurements)
+
+
+class _Check:
+    """Asks a loaded model."""
+
+    def __init__(self, engine: Engine, model: ModelInfo, printer: Printer, tokens: int) -> None:
+        self._engine = engine
+        self._printer = printer
+        self._tokens = tokens
+        self._sources = [TokenOrigin.LOOKUP]
+        self._sources += [TokenOrigin.DRAFT] if model.draft is not None else []
+
+    async def alone(self, text: str) -> _Answered:
+        """Return a greedy answer that was generated by itself."""
+        self._printer.status(f"answering: {text} …")
+        return _Answered(f"{text}, alone", (await self._answer(_request(text, self._tokens)),))
+
+    async def together(self) -> _Answered:
+        """Return greedy answers that were generated together."""
+        self._printer.status(f"answering {counted(len(_TEXTS), 'prompt')} at once …")
+        requests = [_request(text, max(1, self._tokens // 4)) for text in _TEXTS]
+        answers = await asyncio.gather(*map(self._answer, requests))
+        return _Answered(f"{len(_TEXTS)} prompts at once", tuple(answers))
+
+    async def measured(self) -> tuple[Measurement, ...]:
+        """Return what each source does for each text, the sources alternated."""
+        ends: dict[tuple[str, str], list[Finished]] = {}
+        for number in range(1, _ROUNDS + 1):
+            for text in _TEXTS:
+                for drafts, allowed in self._drafts_for(text).items():
+                    self._printer.status(
+                        f"measuring, round {number} of {_ROUNDS}: {text}, drafts by {drafts} …"
+                    )
+                    request = replace(_request(text, self._tokens), drafts=allowed)
+                    if text == _JSON:
+                        request = replace(request, constraint=OutputConstraint(_SCHEMA))
+                    if (end := await self._end(request)) is not None:
+                        ends.setdefault((text, drafts), []).append(end)
+        return tuple(_measurements(ends))
+
+    def _drafts_for(self, text: str) -> dict[str, frozenset[TokenOrigin] | None]:
+        sources = [TokenOrigin.FORCED] if text == _JSON else self._sources
+        alone = {_SOURCES[source]: frozenset({source}) for source in sources}
+        return {_NONE: frozenset(), **alone, **({_ALL: None} if len(alone) > 1 else {})}
+
+    async def _answer(self, request: GenerationRequest) -> tuple[Sequence[int], Sequence[int]]:
+        prompt = await self._engine.prompt_pieces(request)
+        generation = await self._engine.generate(replace(request, trace=TraceLevel.STOPS))
+        tokens = []
+        async for event in generation.events():
+            if isinstance(event, TokenTrace):
+                tokens.append(event.token_id)
+            elif isinstance(event, Finished):
+                _must_be_whole(event)
+        return [token for token, _ in prompt], tokens
+
+    async def _end(self, request: GenerationRequest) -> Finished | None:
+        """Return the end of an answer; None where a model cannot be held to the form."""
+        try:
+            generation = await self._engine.generate(request)
+        except EngineError:
+            if request.constraint is None:
+                raise
+            return None
+        finished = (await generation.collect()).finished
+        _must_be_whole(finished)
+        return finished
+
+
+def _request(text: str, tokens: int) -> GenerationRequest:
+    # An answer that ends soon has too few tokens to compare or to measure.
+    rules = StopRules().with_options(StopOptions(ignore_eos=text != _JSON))
+    return GenerationRequest(
+        messages=(Message("user", _TEXTS[text]),),
+        sampling=Sampling(temperature=0, repetition_penalty=1),
+        stops=rules,
+        max_tokens=tokens,
+        thinking=False,
+    )
+
+
+def _must_be_whole(finished: Finished) -> None:
+    if finished.stop.kind is StopKind.ERROR:
+        raise CommandError(f"the model failed: {plain_cause(finished.error or 'no cause given')}")
+
+
+def _measurements(ends: dict[tuple[str, str], list[Finished]]) -> Iterable[Measurement]:
+    speeds = {
+        key: statistics.median(tokens_per_s(one.usage, one.timing) or 0.0 for one in found)
+        for key, found in ends.items()
+    }
+    for (text, drafts), found in ends.items():
+        speed, plain = speeds[text, drafts], speeds[text, _NONE]
+        last = found[-1].speculation
+        yield Measurement(
+            text,
+            drafts,
+            speed,
+            speed / plain if plain else 1.0,
+            last.guessed + last.forced,
+            last.accepted + last.forced,
+        )
+
+
+async def _compared(
+    folder: Path, answered: Sequence[_Answered], printer: Printer
+) -> dict[str, Comparison]:
+    """Return the answers beside the plain loop; those generated together are added up."""
+    is_over = threading.Event()
+    total = sum(len(tokens) for one in answered for _, tokens in one.answers)
+
+    def loading(progress: LoadProgress) -> None:
+        if is_over.is_set():
+            raise LoadCancelled
+        if progress.phase == "weights":
+            printer.status("loading it again, for mlx-lm's plain loop …")
+
+    def told(token: int) -> None:
+        if is_over.is_set():
+            raise LoadCancelled
+        printer.status(f"comparing with the plain loop: {token:,} of {counted(total, 'token')} …")
+
+    pairs = [pair for one in answered for pair in one.answers]
+    try:
+        found = await asyncio.to_thread(compare_with_plain_loop, folder, pairs, loading, told)
+    finally:
+        is_over.set()
+    comparisons, rest = {}, iter(found)
+    for one in answered:
+        parts = [next(rest) for _ in one.answers]
+        comparisons[one.how] = Comparison(
+            sum(part.tokens for part in parts),
+            sum(part.near_ties for part in parts),
+            tuple(difference for part in parts for difference in part.differences),
+        )
+    return comparisons
+
+
+def _real(found: Comparison) -> list[Difference]:
+    return [one for one in found.differences if not one.is_near_tie]
+
+
+def _as_text(report: Report) -> str:
+    model = report.model
+    facts = [model.architecture, size_in_words(model.size_bytes)]
+    facts += [f"context {counted(model.context_length, 'token')}"]
+    facts += [f"draft model {model.draft.id}"] if model.draft else []
+    head = ("ANSWERS", "TOKENS", "AS THE PLAIN LOOP", "NEAR TIES", "FIRST DIFFERENCE")
+    compared = [
+        (
+            how,
+            f"{found.tokens:,}",
+            "yes" if not found.differences else "no" if _real(found) else "but for near ties",
+            f"{found.near_ties:,}",
+            _words((_real(found) or found.differences)[:1]),
+        )
+        for how, found in report.comparisons.items()
+    ]
+    measured = [
+        (
+            one.text,
+            one.drafts,
+            figure(one.tokens_per_s),
+            "" if one.drafts == _NONE else f"{one.gain:.2f}",
+            "" if one.drafts == _NONE else f"{one.guessed:,}",
+            f"{100 * one.accepted / one.guessed:.0f} %" if one.guessed else "",
+        )
+        for one in report.measurements
+    ]
+    return "\n".join(
+        (
+            f"{model.id}: {', '.join(facts)}; MLX {mlx_in_use()}\n",
+            table(head, compared),
+            table(("TEXT", "DRAFTS", "TOKENS/S", "GAIN", "GUESSED", "RIGHT"), measured),
+            report.verdict,
+        )
+    )
+
+
+def _words(first: Sequence[Difference]) -> str:
+    if not first:
+        return ""
+    one = first[0]
+    near = ", a near tie" if one.is_near_tie else ""
+    return (
+        f"token {one.index + 1:,}: {one.token_id} instead of {one.expected_id}, "
+        f"logits {one.distance:.2g} apart{near}"
+    )
+
+
+def _as_json(report: Report) -> str:
+    model = report.model
+    shown: dict[str, Any] = {
+        "model": model.id,
+        "architecture": model.architecture,
+        "size_bytes": model.size_bytes,
+        "draft_model": model.draft.id if model.draft else None,
+        "mlx": mlx_in_use(),
+        "comparisons": [
+            {"answers": how, **asdict(found)} for how, found in report.comparisons.items()
+        ],
+        "measurements": [asdict(one) for one in report.measurements],
+        "is_right": report.is_right,
+        "verdict": report.verdict,
+    }
+    return json.dumps(shown, ensure_ascii=False)

@@ -1,0 +1,126 @@
+"""``fullstop models check``: answers beside mlx-lm's plain loop, and what drafts gain."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from app.cli import main
+from app.commands import check
+from engine import Comparison, Difference
+
+REPOSITORY = Path(__file__).parents[3]
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Checks a model in this process; returns the exit code, and what was printed."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(["models", "check", *words])
+        captured = capfd.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_ROUNDS", 1)
+
+
+@pytest.mark.usefixtures("one_round")
+def test_the_demo_model_answers_as_the_plain_loop_and_each_source_is_measured(run: Run) -> None:
+    code, out, _ = run("demo-model", "--tokens", "24", "--json")
+    said = json.loads(out)
+    assert (code, said["model"], said["is_right"]) == (0, "demo-model", True)
+    compared = {one["answers"]: (one["tokens"], one["differences"]) for one in said["comparisons"]}
+    assert compared == {
+        "free text, alone": (24, []),
+        "copied text, alone": (24, []),
+        "4 prompts at once": (24, []),
+    }
+    measured = {(one["text"], one["drafts"]) for one in said["measurements"]}
+    assert {("free text", "none"), ("a list", "prompt lookup"), ("JSON", "grammar")} <= measured
+    assert all(
+        one["tokens_per_s"] > 0 and one["accepted"] <= one["guessed"]
+        for one in said["measurements"]
+    )
+    assert all(one["guessed"] == 0 for one in said["measurements"] if one["drafts"] == "none")
+
+
+@pytest.mark.usefixtures("one_round")
+def test_a_draft_model_is_measured_too(run: Run, demo_model_path: Path) -> None:
+    words = (str(demo_model_path), "--draft-model", str(demo_model_path), "--tokens", "16")
+    code, out, _ = run(*words)
+    assert code == 0
+    assert "draft model demo-model" in out.splitlines()[0]
+    assert "all of these" in out
+    assert "demo-model works." in out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("difference", "code", "words"),
+    [
+        (Difference(6, 40, 41, 0.25, False), 1, "token 7: 40 instead of 41, logits 0.25 apart"),
+        (Difference(6, 40, 41, 0.0004, True), 0, "logits 0.0004 apart, a near tie"),
+    ],
+)
+@pytest.mark.usefixtures("one_round")
+def test_a_difference_is_told_and_fails_unless_rounding_decides(
+    run: Run, monkeypatch: pytest.MonkeyPatch, difference: Difference, code: int, words: str
+) -> None:
+    def compared(_folder: Path, answers: Any, *_: Any) -> list[Comparison]:
+        return [Comparison(len(tokens), 1, (difference,)) for _, tokens in answers]
+
+    monkeypatch.setattr(check, "compare_with_plain_loop", compared)
+    said, out, _ = run("demo-model", "--tokens", "16")
+    assert (said, words in out) == (code, True)
+    assert ("does not answer here as" in out) == bool(code)
+
+
+def test_a_model_that_is_not_here_is_refused_with_the_nearest_name(run: Run) -> None:
+    code, out, err = run("demo-modle")
+    assert (code, out) == (1, "")
+    assert "there is no model demo-modle on this computer. Did you mean demo-model?" in err
+
+
+def test_a_model_that_cannot_be_loaded_is_refused_in_words(
+    run: Run, demo_model_path: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(demo_model_path, broken, ignore=shutil.ignore_patterns("training"))
+    (broken / "model.safetensors").write_bytes(b"nothing")
+    code, out, err = run(str(broken))
+    assert (code, out) == (1, "")
+    assert "the model cannot be loaded: the file broken/model.safetensors is damaged" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("moment", ["measuring, round 1", "comparing with the plain loop"])
+def test_ctrl_c_ends_it_without_a_trace(moment: str) -> None:
+    tokens = "16" if moment.startswith("comparing") else "10000"
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "app", "models", "check", "demo-model", "--tokens", tokens],
+        cwd=str(REPOSITORY),
+        env=os.environ | {"TERM": "xterm"},
+        encoding="utf-8",
+        timeout=120,
+        dimensions=(24, 200),
+    )
+    child.expect(moment if tokens == "16" else "answering: free text")
+    child.sendintr()
+    said = child.read()
+    child.close()
+    assert "interrupted" in said or tokens == "16"
+    assert "Traceback" not in said
+    assert child.exitstatus in (130, 0 if tokens == "16" else 130)
