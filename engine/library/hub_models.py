@@ -308,6 +308,9 @@ class SuggestedModel:
         license: The license's identifier.
         purpose: What it is good for, in a few words.
         bits: Bits of a quantized weight.
+        title: Its name as people say it, and
+        first_words: what it is good at, in a sentence; only of the models that are recommended to
+            people who have none yet.
     """
 
     name: str
@@ -316,6 +319,8 @@ class SuggestedModel:
     license: str
     purpose: str
     bits: int = 4
+    title: str = ""
+    first_words: str = ""
 
     def model(self) -> HubModel:
         """Return it as a hub would describe it; downloads and day are not known."""
@@ -327,7 +332,13 @@ class SuggestedModel:
 # From small to large.
 SUGGESTIONS = (
     SuggestedModel(
-        "mlx-community/Qwen3-0.6B-4bit", 340, 114_688, "apache-2.0", "very small and quick"
+        "mlx-community/Qwen3-0.6B-4bit",
+        340,
+        114_688,
+        "apache-2.0",
+        "very small and quick",
+        title="Qwen3 0.6B",
+        first_words="Quick answers to simple questions, and short texts.",
     ),
     SuggestedModel(
         "mlx-community/Llama-3.2-1B-Instruct-4bit", 700, 32_768, "llama3.2", "small and quick"
@@ -336,7 +347,13 @@ SUGGESTIONS = (
         "mlx-community/gemma-3-1b-it-4bit", 730, 26_624, "gemma", "small, many languages"
     ),
     SuggestedModel(
-        "mlx-community/Qwen3-1.7B-4bit", 970, 114_688, "apache-2.0", "small, can reason"
+        "mlx-community/Qwen3-1.7B-4bit",
+        970,
+        114_688,
+        "apache-2.0",
+        "small, can reason",
+        title="Qwen3 1.7B",
+        first_words="Everyday questions and short texts; it can think before it answers.",
     ),
     SuggestedModel(
         "mlx-community/Llama-3.2-3B-Instruct-4bit", 1_810, 114_688, "llama3.2", "everyday questions"
@@ -345,7 +362,13 @@ SUGGESTIONS = (
         "mlx-community/Phi-4-mini-instruct-4bit", 2_160, 131_072, "mit", "logic and short programs"
     ),
     SuggestedModel(
-        "mlx-community/Qwen3-4B-Instruct-2507-4bit", 2_260, 147_456, "apache-2.0", "all-rounder"
+        "mlx-community/Qwen3-4B-Instruct-2507-4bit",
+        2_260,
+        147_456,
+        "apache-2.0",
+        "all-rounder",
+        title="Qwen3 4B",
+        first_words="Questions, writing and summaries in many languages, and short programs.",
     ),
     SuggestedModel(
         "mlx-community/Mistral-7B-Instruct-v0.3-4bit", 4_080, 131_072, "apache-2.0", "plain prose"
@@ -357,13 +380,25 @@ SUGGESTIONS = (
         "mlx-community/Meta-Llama-3.1-8B-Instruct-4bit", 4_520, 131_072, "llama3.1", "all-rounder"
     ),
     SuggestedModel(
-        "mlx-community/Qwen3-8B-4bit", 4_610, 147_456, "apache-2.0", "all-rounder that can reason"
+        "mlx-community/Qwen3-8B-4bit",
+        4_610,
+        147_456,
+        "apache-2.0",
+        "all-rounder that can reason",
+        title="Qwen3 8B",
+        first_words="Writing, languages and programs; it can think before it answers.",
     ),
     SuggestedModel(
         "mlx-community/Qwen3-14B-4bit", 8_310, 163_840, "apache-2.0", "reasoning and languages"
     ),
     SuggestedModel(
-        "mlx-community/gpt-oss-20b-MXFP4-Q8", 12_100, 49_152, "apache-2.0", "reasoning and tools"
+        "mlx-community/gpt-oss-20b-MXFP4-Q8",
+        12_100,
+        49_152,
+        "apache-2.0",
+        "reasoning and tools",
+        title="gpt-oss 20B",
+        first_words="Reasoning, programs and the use of tools.",
     ),
     SuggestedModel(
         "mlx-community/Qwen3-30B-A3B-Instruct-2507-4bit",
@@ -371,6 +406,8 @@ SUGGESTIONS = (
         98_304,
         "apache-2.0",
         "large, yet quick",
+        title="Qwen3 30B",
+        first_words="Demanding questions, long texts and programs, and quick for its size.",
     ),
     SuggestedModel(
         "mlx-community/Qwen3-Coder-30B-A3B-Instruct-4bit",
@@ -398,8 +435,28 @@ SUGGESTIONS = (
         73_728,
         "apache-2.0",
         "the most able one here",
+        title="gpt-oss 120B",
+        first_words="Hard questions, long reasoning and the use of tools.",
     ),
 )
+
+
+# A recommended model leaves a quarter of what models may use to longer conversations.
+_COMFORTABLE = 0.75
+
+
+def recommended(memory: Memory) -> SuggestedModel | None:
+    """Return the model for people who have none yet: the largest one that fits comfortably.
+
+    None if even the smallest one does not fit.
+    """
+    fitting = [
+        suggestion
+        for suggestion in SUGGESTIONS
+        if suggestion.first_words and (need := suggestion.model().need) is not None
+        if need.total <= memory.usable * _COMFORTABLE
+    ]
+    return fitting[-1] if fitting else None
 
 
 def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:

@@ -68,6 +68,7 @@ _PATHS = {
     "regenerate": '<path d="M19.4 9.5A8 8 0 1 0 20 13.4M19.8 4.2v5.3h-5.3"/>',
     "continue": '<path d="M5 6.5v11l7-5.5zM13 6.5v11l7-5.5z"/>',
     "chevron-left": '<path d="M14.5 6l-6 6 6 6"/>',
+    "download": '<path d="M12 4v10.5M7.5 10.5L12 15l4.5-4.5M5 19.5h14"/>',
     "spinner": '<path d="M12 3.8a8.2 8.2 0 1 1-7.3 4.5"/>',
 }
 

@@ -282,6 +282,7 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #suggestion { background: $raised; border: 1px solid $line; border-radius: 12px;
     text-align: left; }
+#suggestion_card { background: $accent_soft; border: 1px solid $accent_soft; border-radius: 12px; }
 #suggestion:hover { border: 1px solid $strong_line; background: $sunken; }
 #suggestion:focus { border: $ring; }
 #suggestion[primary="true"] { background: $accent_soft; border: 1px solid $accent_soft; }

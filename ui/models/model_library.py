@@ -167,6 +167,11 @@ class ModelLibrary(QObject):
             if one.info is not None and one.folder not in listed
         ]
 
+    def is_bundled(self, folder: Path) -> bool:
+        """Whether a folder has the model that comes with the program."""
+        bundled = self._model_folders(()).bundled
+        return bundled is not None and folder.resolve() == bundled.resolve()
+
     def is_loaded(self, found: FoundModel) -> bool:
         info, folder = self.model.info, found.folder.resolve()
         return (info is not None and info.path == folder) or folder in self.model.loaded_folders()

@@ -86,6 +86,8 @@ class ChoosingModel(QObject):
         library.changed.connect(answering.look_again)
         chat.switch_wanted.connect(self.pop_up)
         chat.welcome.find_wanted.connect(others.find_models)
+        first = chat.welcome.recommend_from(library)
+        first.ready.connect(self._use_first)
 
     @property
     def switcher(self) -> ModelSwitcher:
@@ -102,6 +104,13 @@ class ChoosingModel(QObject):
     def pop_up(self) -> None:
         """Show the list of models below the model's name."""
         self.switcher.pop_up(self._chat.header.badge)
+
+    def _use_first(self) -> None:
+        """Let the recommended model, which is loaded now, answer the empty chat that is open."""
+        workspace = self._workspace
+        info = workspace.model.info
+        if info is not None and not workspace.current.conversation.has_messages:
+            workspace.answering.choose(info.path)
 
     def choose_folder(self) -> None:
         """Ask for a folder and load the model in it."""

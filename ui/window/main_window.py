@@ -473,6 +473,7 @@ class MainWindow(QMainWindow):
         await self.chat.composer.attachments.reading.finish()
         await self.workspace.finish()
         await self.chat.sides.finish()
+        await self.chat.welcome.finish()
         await self.chat.tools.finish()
         await self.others.finish()
         await self.inspector.finish()

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.library.downloads import repository_of
-from engine.library.hub_models import SUGGESTIONS, WRITTEN_ON, suggestions
+from engine.library.hub_models import SUGGESTIONS, WRITTEN_ON, recommended, suggestions
 from engine.library.memory import Fit, Memory
 
 GB = 1_000_000_000
@@ -41,3 +41,27 @@ def test_every_suggestion_is_a_repository_with_size_license_and_purpose() -> Non
         assert one.token_bytes > 0
         assert one.license
         assert one.purpose
+
+
+@pytest.mark.parametrize(
+    ("usable_gb", "title"),
+    [
+        (3, "Qwen3 1.7B"),
+        (6, "Qwen3 4B"),
+        (11, "Qwen3 8B"),
+        (24, "gpt-oss 20B"),
+        (96, "gpt-oss 120B"),
+    ],
+)
+def test_a_newcomer_is_recommended_the_largest_that_leaves_room(usable_gb: int, title: str) -> None:
+    chosen = recommended(Memory(usable_gb * GB, GB))
+    assert chosen is not None
+    assert chosen.title == title
+    need = chosen.model().need
+    assert need is not None
+    assert need.total < usable_gb * GB
+    assert chosen.first_words
+
+
+def test_nothing_is_recommended_where_nothing_fits() -> None:
+    assert recommended(Memory(GB // 4, GB // 4)) is None

@@ -1,6 +1,8 @@
 """What an empty conversation shows fits into its column."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -8,8 +10,15 @@ from PySide6.QtCore import QObject, QPoint, Signal
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from ui.chat.columns.welcome import Welcome
+from app.paths import CLONED_DEMO_MODEL
+from engine.library.hub_models import recommended
+from engine.library.local_models import ModelFolders
+from engine.scheduling.service import Engine
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, eventually, opened
+from ui.chat.columns.welcome import DEMO_SUGGESTIONS, SUGGESTIONS, Welcome
 from ui.kit.theme import Theme
+from ui.window.main_window import MainWindow
 
 
 class Ready(QObject):
@@ -18,6 +27,7 @@ class Ready(QObject):
     changed = Signal()
     stage, name, message = "ready", "demo-model", ""
     info: Any = None
+    folder = None
     can_answer = True
     is_stuck = False
 
@@ -42,3 +52,53 @@ def test_its_cards_fit_into_the_column_however_narrow_it_is(qtbot: QtBot, sized:
         ends = [card.mapTo(welcome, QPoint(card.width(), 0)).x() for card in welcome.buttons]
         assert max(ends) <= visible, width
     assert columns == {1, 2}
+
+
+@pytest.fixture
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+    """A window as at the first start: the model that comes with the program, and no other."""
+
+    def make() -> MainWindow:
+        bundled = ModelFolders(CLONED_DEMO_MODEL)
+        return main_window(engine, theme, model_folders=lambda _: bundled)
+
+    return enter(lambda: opened(make(), quits=True))
+
+
+async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: MainWindow) -> None:
+    welcome = window.chat.welcome
+    window.start(CLONED_DEMO_MODEL)
+    await eventually(lambda: welcome.first is not None and welcome.first.isVisible())
+    first = welcome.first
+    assert first is not None
+    suggestion = recommended(window.model_library.memory)
+    assert suggestion is not None
+    assert first.name.text() == suggestion.title
+    assert "GB" in first.figures.text() or "MB" in first.figures.text()
+    assert [one.suggestion for one in welcome.buttons] == list(DEMO_SUGGESTIONS)
+    started: list[str] = []
+    window.model_library.downloads.start = lambda name: started.append(name) or ""  # type: ignore[method-assign,func-returns-value]
+    first.download.click()
+    assert started == [suggestion.name]
+
+
+async def test_with_a_real_model_everyday_questions_are_offered_and_one_about_stops(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    real = tmp_path / "real"
+    shutil.copytree(CLONED_DEMO_MODEL, real)
+    window.start()
+    window.workspace.model.load(real)
+    welcome = window.chat.welcome
+    await eventually(lambda: [one.suggestion for one in welcome.buttons] == list(SUGGESTIONS))
+    assert welcome.first is not None
+    assert welcome.first.isHidden()
+    assert len([one for one in SUGGESTIONS if one.stop]) == 1
+    before = window.workspace.current.conversation.stops
+    stops = next(one for one in welcome.buttons if one.suggestion.stop)
+    stops.click()
+    await eventually(lambda: not window.workspace.current.is_running)
+    run = window.workspace.current.shown_run
+    assert run is not None
+    assert [stop.text for stop in run.stops] == [stops.suggestion.stop]
+    assert window.workspace.current.conversation.stops == before, "the list stays as it was"

@@ -14,11 +14,13 @@ from PySide6.QtWidgets import (
 )
 
 from engine import visible
+from ui.chat.columns.first_model import FirstModel
 from ui.chat.session.answering_model import AnsweringModel
 from ui.kit.buttons import IconBadge
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Stretch, column, row
 from ui.kit.theme import current_theme
+from ui.models.model_library import ModelLibrary
 from ui.words import Tone
 
 
@@ -32,11 +34,12 @@ class Suggestion:
     is_thinking: bool = False
 
 
-_CARD_PX = 104
+_CARD_PX = 84
 _NARROW_CARD_PX = 210
 _TWO_COLUMNS_PX = 520
 
-SUGGESTIONS = (
+# The demo model can count and spell, and little else.
+DEMO_SUGGESTIONS = (
     Suggestion("See a Stop Happen", "Count from 1 to 10, one number per line", stop="6"),
     Suggestion(
         "Stop Across Several Tokens",
@@ -45,6 +48,19 @@ SUGGESTIONS = (
     ),
     Suggestion("Ask What It Is About", "What is a stop sequence?"),
     Suggestion("Let It Think First", "Count from 1 to 5", is_thinking=True),
+)
+SUGGESTIONS = (
+    Suggestion(
+        "Write an Email",
+        "Write a short, friendly email that moves our meeting from Tuesday to Thursday",
+    ),
+    Suggestion("Explain Something", "Explain in five simple sentences how a heat pump works"),
+    Suggestion("Plan a Weekend", "Plan a weekend in Lisbon for two people who like food and walks"),
+    Suggestion(
+        "See a Stop Happen",
+        "List the planets from the Sun outwards, one per line, with one fact about each",
+        stop="Saturn",
+    ),
 )
 
 
@@ -70,36 +86,36 @@ class Welcome(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         badge = IconBadge(56)
         badge.show_icon("mark", Tone.MATCH)
-        title = label(
-            "See exactly why a model stops", "title", 1.75, True, weight=QFont.Weight.DemiBold
-        )
-        title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self._title = label("", "title", 1.75, True, weight=QFont.Weight.DemiBold)
+        self._title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self._state = label("", "muted", 1.06, is_wrapped=True)
         self._state.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        self._buttons = [_SuggestionButton(s, number == 0) for number, s in enumerate(SUGGESTIONS)]
+        self.first: FirstModel | None = None
+        self._library: ModelLibrary | None = None
+        self._try = label("Try It Without a Download", "title", weight=QFont.Weight.DemiBold)
+        theme.follow(self._try, lambda: self._try.setContentsMargins(2, theme.gap(12), 0, 0))
+        self._try.hide()
+        self._buttons: list[_SuggestionButton] = []
         self._grid = QGridLayout()
         self._grid.setSpacing(12)
-        for button in self._buttons:
-            button.clicked.connect(
-                lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
-            )
         self.find_button = QPushButton("Find Another Model…")
         self.find_button.setProperty("kind", "link")
         self.find_button.clicked.connect(self.find_wanted)
         center = Qt.AlignmentFlag.AlignHCenter
-        inner = column(
+        self._inner = column(
             (badge, 0, center),
             8,
-            title,
+            self._title,
             self._state,
             20,
+            self._try,
             self._grid,
             (self.find_button, 0, center),
             spacing=8,
             margins=None,
         )
         pile = QWidget()
-        pile.setLayout(inner)
+        pile.setLayout(self._inner)
         theme.follow(pile, lambda: pile.setMaximumWidth(theme.px(640)))
         holder = QWidget()
         holder.setObjectName("scrolled")
@@ -111,9 +127,23 @@ class Welcome(QScrollArea):
             on=holder,
         )
         self.setWidget(holder)
-        self._arrange()
         model.changed.connect(self.refresh)
         self.refresh()
+
+    def recommend_from(self, library: ModelLibrary) -> FirstModel:
+        """Recommend a model to a person who has only the one that came with the program."""
+        self._library = library
+        self.first = FirstModel(library)
+        self.first.find_wanted.connect(self.find_wanted)
+        self._inner.insertWidget(self._inner.indexOf(self._try), self.first)
+        library.changed.connect(self.refresh)
+        self.refresh()
+        return self.first
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        if self.first is not None:
+            await self.first.finish()
 
     @property
     def buttons(self) -> "list[_SuggestionButton]":
@@ -127,12 +157,38 @@ class Welcome(QScrollArea):
 
     def _arrange(self) -> None:
         columns = 2 if self.width() >= current_theme().px(_TWO_COLUMNS_PX) else 1
-        if columns == self._grid.property("columns"):
-            return
+        if columns != self._grid.property("columns"):
+            self._place_in(columns)
+
+    def _place_in(self, columns: int) -> None:
         self._grid.setProperty("columns", columns)
         for number, button in enumerate(self._buttons):
             self._grid.removeWidget(button)
             self._grid.addWidget(button, number // columns, number % columns)
+
+    @property
+    def _has_demo_model(self) -> bool:
+        """Whether the model that came with the program answers, or none does."""
+        folder = self._model.folder
+        return self._library is None or folder is None or self._library.is_bundled(folder)
+
+    def _offer(self, suggestions: tuple[Suggestion, ...], *, is_first: bool) -> None:
+        # Only one thing stands out: the recommended model, or else what shows a stop.
+        first = next((button for button in self._buttons if button.suggestion.stop), None)
+        shown = tuple(button.suggestion for button in self._buttons)
+        if shown == suggestions and first is not None and first.property("primary") != is_first:
+            return
+        for button in self._buttons:
+            button.hide()
+            self._grid.removeWidget(button)
+            button.deleteLater()
+        best = None if is_first else next(one for one in suggestions if one.stop)
+        self._buttons = [_SuggestionButton(one, one is best) for one in suggestions]
+        for button in self._buttons:
+            button.clicked.connect(
+                lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)
+            )
+        self._place_in(self._grid.property("columns") or 2)
 
     def refresh(self) -> None:
         """Show the state of the model."""
@@ -147,8 +203,20 @@ class Welcome(QScrollArea):
             "stuck": f"{model.name} is not responding. {model.message} Restart it above.",
         }
         self._state.setText(words["stuck" if model.is_stuck else model.stage])
+        is_demo = self._has_demo_model
+        is_first = self.first is not None and self.first.is_wanted and is_demo
+        self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS, is_first=is_first)
+        if self.first is not None:
+            self.first.setVisible(is_first)
+        self._try.setVisible(is_first)
+        self._title.setText(
+            "Get a Model to Chat With" if is_first else "See Exactly Why a Model Stops"
+        )
+        if is_first:
+            self._state.setText("Models run on this computer, and nothing you write leaves it.")
         has_one = model.stage in ("ready", "loading", "unloaded")
         words_to_find = "Find Another Model…" if has_one else "Find a Model…"
+        self.find_button.setVisible(not is_first)
         self.find_button.setText(words_to_find)
         self.find_button.setAccessibleName(words_to_find)
         for button in self._buttons:

@@ -94,6 +94,11 @@ class AnsweringModel(QObject):
         return "unloaded"
 
     @property
+    def folder(self) -> Path | None:
+        """The model's folder; None if there is no model, or only its name is known."""
+        return self.loaded.path if self.choice is None else self.choice.folder
+
+    @property
     def has_lost_folder(self) -> bool:
         """Whether the model answers although its folder is gone; once unloaded, it is gone, too."""
         choice = self.choice
