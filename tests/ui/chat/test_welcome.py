@@ -100,5 +100,5 @@ async def test_with_a_real_model_everyday_questions_are_offered_and_one_about_st
     await eventually(lambda: not window.workspace.current.is_running)
     run = window.workspace.current.shown_run
     assert run is not None
-    assert [stop.text for stop in run.stops] == [stops.suggestion.stop]
+    assert list(run.stops) == [stops.suggestion.stop]
     assert window.workspace.current.conversation.stops == before, "the list stays as it was"
