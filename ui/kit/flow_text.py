@@ -178,9 +178,12 @@ class FlowText(QTextBrowser):
         begin = max(0, min(current - _MOST_MARKS // 2, len(places) - _MOST_MARKS))
         shown = places[begin : begin + _MOST_MARKS]
         marks = self._mark(shown, wanted.background, wanted.color)
-        if not marks:
+        seen = [mark for mark in marks if mark.cursor.block().isVisible()]
+        if not seen:
             return None
-        looked_at = marks[min(current - begin, len(marks) - 1)]
+        looked_at = (
+            seen[0] if wanted.current is None else marks[min(current - begin, len(marks) - 1)]
+        )
         if wanted.current is not None:
             looked_at.format.setBackground(QColor(wanted.current_background))
             looked_at.format.setForeground(QColor(wanted.current_color))
@@ -188,6 +191,9 @@ class FlowText(QTextBrowser):
         there = QTextCursor(self.document())
         there.setPosition(looked_at.cursor.selectionStart())
         return QRectF(self.cursorRect(there))
+
+    def unfold_place(self, wanted: Highlight) -> None:
+        """Show what the current place is in, if a part of the text is folded."""
 
     def show_spans(self, spans: Sequence[tuple[int, int]], background: str, color: str) -> None:
         """Highlight parts of ``toPlainText``.
@@ -333,6 +339,8 @@ class SearchedText:
         is_seen = view is not None and not view.isHidden()
         if self._unfold is not None and not (is_seen and self._has_current(wanted)):
             self._unfold()
+        if view is not None:
+            view.unfold_place(wanted)
 
     def mark(self, wanted: Highlight, page: QWidget) -> int | None:
         """Mark the places; return the distance of the current or first one from the top."""

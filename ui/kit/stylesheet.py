@@ -139,6 +139,8 @@ QToolButton[kind="code"] {
     background: transparent; color: $muted; padding: 1px 6px; border-radius: 5px;
 }
 QToolButton[kind="code"]:hover { background: $hover; color: $text; }
+QToolButton[kind="code"]:checked { color: $match; background: $accent_soft; }
+QToolButton[kind="code"]:focus { border: $ring; }
 
 QLineEdit, QPlainTextEdit, QSpinBox, QDoubleSpinBox, QComboBox[kind="choice"] {
     background: $raised; border: 1px solid $strong_line; border-radius: 7px; padding: 5px 8px;

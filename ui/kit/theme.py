@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import shiboken6
 from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
@@ -37,6 +37,18 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
     return font
 
 
+class CodeLook(NamedTuple):
+    """How blocks of code are shown.
+
+    Attributes:
+        wraps: Whether long lines wrap; otherwise they scroll sideways.
+        has_numbers: Whether their lines are numbered.
+    """
+
+    wraps: bool = False
+    has_numbers: bool = False
+
+
 def current_theme() -> "Theme":
     """Return the application's theme, which is the one made last.
 
@@ -52,10 +64,12 @@ class Theme(QObject):
     Signals:
         changing: Colors or sizes are about to change.
         changed: They changed; repaint.
+        code_look_chosen: A person chose how code is shown; carries the ``CodeLook``.
     """
 
     changing = Signal()
     changed = Signal()
+    code_look_chosen = Signal(object)
     current: "ClassVar[Theme | None]" = None
 
     def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:
@@ -66,6 +80,7 @@ class Theme(QObject):
         self._has_high_contrast = False
         self._usual_points = app.font().pointSizeF()
         self._text_percent = 100
+        self.code_look = CodeLook()
         self.colors: Colors = LIGHT
         # While this holds, no layout may be forced: with columns that move, Qt deletes the lines
         # between them, which it may be about to style.
@@ -125,6 +140,17 @@ class Theme(QObject):
         self._text_percent = percent
         self._hold_frames()
         self._refresh(ratio)
+
+    def set_code_look(self, look: CodeLook) -> None:
+        """Wrap the lines of code, or number them, in all windows."""
+        if look != self.code_look:
+            self.code_look = look
+            self.changed.emit()
+
+    def choose_code_look(self, look: CodeLook) -> None:
+        """Show code as a person wants it, and tell who remembers that."""
+        self.set_code_look(look)
+        self.code_look_chosen.emit(look)
 
     def open_size(self, widget: QWidget, width: int, height: int) -> None:
         """Set the initial size of a window: it grows with the text, as far as the screen allows.

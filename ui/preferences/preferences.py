@@ -364,6 +364,20 @@ class Preferences:
         label="Text size",
         choices={percent: f"{percent} %" for percent in TEXT_PERCENTS},
     )
+    code_wraps: bool = declare(
+        False,
+        help="whether long lines of code wrap; otherwise they scroll sideways",
+        place=GENERAL,
+        label="Code",
+        says="Wrap long lines of code",
+    )
+    code_has_numbers: bool = declare(
+        False,
+        help="whether the lines of code are numbered",
+        place=GENERAL,
+        label="Line numbers",
+        says="Number the lines of code",
+    )
     tells_of_answers: bool = declare(
         True,
         help="whether a notification tells of a long answer that ended in the background",

@@ -31,7 +31,7 @@ from ui.chat.session.workspace import Workspace
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
-from ui.kit.theme import current_theme
+from ui.kit.theme import CodeLook, current_theme
 from ui.kit.windows import bring_forward, lay_out_hidden, move_focus
 from ui.models.model_library import ModelLibrary
 from ui.preferences.preferences_state import PreferencesState
@@ -251,6 +251,7 @@ class AppliedPreferences(QObject):
         self._panel = panel
         self._columns = columns
         preferences.changed.connect(self._apply)
+        self._theme.code_look_chosen.connect(self._remember)
         self._apply()
 
     def _apply(self) -> None:
@@ -258,6 +259,7 @@ class AppliedPreferences(QObject):
         if theme.mode != now.theme:
             theme.set_mode(now.theme)
         theme.set_high_contrast(now.has_high_contrast)
+        theme.set_code_look(CodeLook(now.code_wraps, now.code_has_numbers))
         if now.text_percent != theme.text_percent:
             theme.set_text_size(now.text_percent)
             width = theme.gap(WIDTH_PX)
@@ -268,6 +270,9 @@ class AppliedPreferences(QObject):
         self._workspace.in_memory.when_full = WhenFull(now.when_full)
         self._workspace.conversations.new_settings = now.new_conversation.settings()
         self._workspace.conversations.new_tools = ToolsInUse(now.tools.in_new_conversations)
+
+    def _remember(self, look: CodeLook) -> None:
+        self._preferences.change(code_wraps=look.wraps, code_has_numbers=look.has_numbers)
 
 
 # It decides when to notify and what to say; the application delivers it.

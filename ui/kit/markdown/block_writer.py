@@ -1,7 +1,7 @@
 """Writes blocks of Markdown into a document: paragraphs, lists, code and tables."""
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -20,8 +20,17 @@ from PySide6.QtGui import (
     QTextTableFormat,
 )
 
-from ui.kit.markdown.inline_writer import NOTE_PREFIX, InlineWriter
+from ui.kit.markdown.inline_writer import (
+    ABOVE_PROPERTY,
+    CODE_PROPERTY,
+    DEPTH_PROPERTY,
+    MARK_PROPERTY,
+    NOTE_PREFIX,
+    QUOTE_PROPERTY,
+    InlineWriter,
+)
 from ui.kit.markdown.parser import table_tokens
+from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle, Runs, highlighted_lines
 
 _QUOTE_PX = 18
@@ -48,6 +57,7 @@ class Before:
     is_after_note: bool = False
     is_after_blank: bool = True
     items: OpenList | None = None
+    folds: int = 0
 
 
 @dataclass(slots=True)
@@ -75,6 +85,7 @@ class BlockWriter:
     indent_px: float = 0.0
     mark: ItemMark | None = None
     is_close: bool = False
+    depth: int = 0
     _quotes: list[tuple[int, float]] = field(default_factory=list)
     _newest: int = 0
 
@@ -96,6 +107,8 @@ class BlockWriter:
             tab = QTextOption.Tab()
             tab.position = hang
             form.setTabPositions([tab])
+            done = "" if self.mark.is_done is None else "[x]" if self.mark.is_done else "[ ]"
+            form.setProperty(MARK_PROPERTY, done or self.mark.text)
         self.insert(form)
         # A tab would be measured from the left.
         self._write_mark("  " if form.layoutDirection() == _FROM_THE_RIGHT else "\t")
@@ -109,6 +122,10 @@ class BlockWriter:
 
     def insert(self, form: QTextBlockFormat) -> None:
         """Begin a block of the given form."""
+        if self.depth:
+            form.setProperty(DEPTH_PROPERTY, self.depth)
+        if self._quotes:
+            form.setProperty(QUOTE_PROPERTY, len(self._quotes))
         if self.is_first:
             self.cursor.setBlockFormat(form)
         else:
@@ -196,6 +213,8 @@ def is_right_to_left(text: str) -> bool:
 
 
 TAB_CHARS = 4
+# What the languages of changes are called.
+DIFFS = ("diff", "patch", "udiff")
 
 
 def code_lines(body: str, info: str, style: MarkdownStyle) -> list[Runs]:
@@ -221,14 +240,17 @@ class CodeWriter:
         blocks = self._blocks
         body = code.removesuffix("\n")
         blocks.begin_waiting_mark()
-        start, width = self.write_lines(code_lines(body, info, self._style), is_start=True)
+        lines = code_lines(body, info, self._style)
+        start, width = self.write_lines(lines, info, is_start=True)
         end = blocks.cursor.position()
         card = Decoration("code", start, end, blocks.indent_px, info, body, width)
         blocks.decorations.append(card)
 
-    def write_lines(self, lines: list[Runs], *, is_start: bool) -> tuple[int, float]:
+    def write_lines(self, lines: list[Runs], info: str, *, is_start: bool) -> tuple[int, float]:
         """Write lines of code; ``is_start`` leaves room for the card's head."""
         blocks, style = self._blocks, self._style
+        language = language_of(info)
+        is_diff = language in DIFFS
         start, widest = -1, 0.0
         head_px = style.code_head_px + style.gap_px
         if is_start and blocks.is_after_code:
@@ -238,21 +260,26 @@ class CodeWriter:
             blocks.begin_below_the_top()
         for number, line in enumerate(lines):
             form = QTextBlockFormat()
-            form.setLeftMargin(blocks.indent_px + style.code_pad_px)
+            form.setLeftMargin(blocks.indent_px + style.code_pad_px + style.code_numbers_px)
             form.setRightMargin(style.code_pad_px)
             form.setTopMargin(head_px if is_start and number == 0 else 0)
             is_last = number == len(lines) - 1
             form.setBottomMargin(style.code_foot_px + style.gap_px if is_last else 0)
             form.setLineHeight(125, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-            form.setNonBreakableLines(True)
+            form.setNonBreakableLines(not style.wraps)
             form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+            form.setProperty(CODE_PROPERTY, language or "text")
+            said = "".join(text for text, _ in line)
+            ground = style.code.ground(said) if is_diff else ""
+            if ground:
+                form.setBackground(QBrush(QColor(ground)))
             blocks.insert(form)
             blocks.cursor.setBlockCharFormat(self._format(style.text))
             start = blocks.cursor.position() if start < 0 else start
             for text, color in line:
                 blocks.cursor.insertText(text, self._format(color or style.text))
-            said = "".join(text for text, _ in line)
-            widest = max(widest, style.fixed_width(said.expandtabs(TAB_CHARS)))
+            if not style.wraps:
+                widest = max(widest, style.fixed_width(said.expandtabs(TAB_CHARS)))
         blocks.is_after_code = True
         return start, widest
 
@@ -338,6 +365,7 @@ class TableWriter:
         form.setCellPadding(style.cell_pad_px)
         form.setCellSpacing(0)
         form.setTopMargin(top_px)
+        form.setProperty(ABOVE_PROPERTY, float(top_px))
         form.setBottomMargin(style.gap_px)
         form.setLeftMargin(self._blocks.indent_px)
         form.setHeaderRowCount(1)
@@ -414,7 +442,9 @@ def table_rows(tokens: list[Token]) -> list[Row]:
 # List marks are text, so that a copy keeps them; line breaks stay line breaks.
 
 _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
-_BULLETS = "•◦▪"
+# One for all depths, because a font seldom has several of one size.
+_BULLET = "•"
+_HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _ITEM_EM, _DIGIT_EM = 1.9, 0.6
 _FEW_DIGITS = 2
 _LETTERS = 26
@@ -434,10 +464,12 @@ class MarkdownWriter:
         before: Before,
         notes: Mapping[str, int],
         room_px: float,
+        pictures: Pictures,
+        is_turned: Callable[[int], bool],
     ) -> None:
         self._style = style
         self._notes = notes
-        self._inline = InlineWriter(cursor, style, notes)
+        self._inline = InlineWriter(cursor, style, notes, pictures, room_px)
         self._blocks = BlockWriter(
             cursor,
             style,
@@ -454,12 +486,17 @@ class MarkdownWriter:
         self._lists: list[OpenList] = []
         self._items: list[float] = []
         self._continued = before.items
+        self._is_turned = is_turned
+        self._fold_count = before.folds
+        self._folds: list[tuple[int, int, bool]] = []
         self._lines_of, self._lines = "", [""]
 
     @property
     def decorations(self) -> list[Decoration]:
         """The decorations to paint beneath the written text."""
-        return self._blocks.decorations
+        keys = [Decoration("key", start, end) for start, end in self._inline.keys]
+        # In the order in which they begin: a part that can be folded is noted at its end.
+        return sorted([*self._blocks.decorations, *keys], key=lambda one: (one.start, -one.end))
 
     def write(self, tokens: list[Token], source: str) -> None:
         """Write whole top-level blocks."""
@@ -480,6 +517,7 @@ class MarkdownWriter:
             is_after_note=self._is_after_note,
             is_after_blank=is_after_blank,
             items=self._lists[0] if self._lists else None,
+            folds=self._fold_count,
         )
 
     # -- blocks ----------------------------------------------------------------------------
@@ -513,6 +551,7 @@ class MarkdownWriter:
             case "list_item_close":
                 blocks.begin_waiting_mark()
                 blocks.indent_px = self._items.pop()
+                blocks.depth -= 1
             case "blockquote_open":
                 blocks.open_quote()
             case "blockquote_close":
@@ -523,6 +562,11 @@ class MarkdownWriter:
                 self._close_note(self._label_of(tokens, at))
             case "table_open":
                 return self._table(tokens, at, source)
+            case "details_open":
+                self._open_fold(token, tokens[at + 1])
+                return at + 2
+            case "details_close":
+                self._close_fold()
             case _:
                 pass
         return at + 1
@@ -534,6 +578,9 @@ class MarkdownWriter:
 
     def _heading(self, token: Token, inline: Token) -> None:
         self._blocks.begin(16, 118, inline.content)
+        block = self._blocks.cursor.blockFormat()
+        block.setHeadingLevel(_HEADING_LEVELS.get(token.tag, 0))
+        self._blocks.cursor.setBlockFormat(block)
         form = self._inline.plain()
         font = QFont(self._style.font)
         font.setPointSizeF(font.pointSizeF() * _HEADING_SCALES.get(token.tag, 1.0))
@@ -552,14 +599,16 @@ class MarkdownWriter:
             form = self._blocks.cursor.blockFormat()
             form.setNonBreakableLines(True)
             form.setBottomMargin(self._style.gap_px)
+            if width <= self._blocks.room_px - self._blocks.indent_px:
+                form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px
-        self.decorations.append(Decoration("formula", here, here, left, width_px=width))
+        self._blocks.decorations.append(Decoration("formula", here, here, left, width_px=width))
 
     def _rule(self) -> None:
         self._blocks.begin(12)
         here = self._blocks.cursor.position()
-        self.decorations.append(Decoration("rule", here, here, self._blocks.indent_px))
+        self._blocks.decorations.append(Decoration("rule", here, here, self._blocks.indent_px))
 
     def _table(self, tokens: list[Token], at: int, source: str) -> int:
         end = next(i for i in range(at, len(tokens)) if tokens[i].type == "table_close")
@@ -602,13 +651,36 @@ class MarkdownWriter:
         if items.following is not None:
             text = f"{_number(items.following, depth)}{token.markup}"
         else:
-            text = _BULLETS[min(depth, len(_BULLETS)) - 1]
+            text = _BULLET
         blocks.mark = ItemMark(text, is_done)
         digits = len(str(items.following or 0))
         em = self._style.em * (_ITEM_EM + _DIGIT_EM * max(0, digits - _FEW_DIGITS))
         self._items.append(blocks.indent_px)
         blocks.indent_px += round(em)
         blocks.mark.text_px = blocks.indent_px
+        blocks.depth += 1
+
+    # -- parts that can be folded ------------------------------------------------------------
+
+    def _open_fold(self, token: Token, summary: Token) -> None:
+        """Write the line that shows and hides the part."""
+        number, self._fold_count = self._fold_count, self._fold_count + 1
+        is_open = bool(token.meta["is_open"])
+        self._blocks.begin(9, text=summary.content)
+        here = self._blocks.cursor.position()
+        self._inline.write_summary(summary, number, lambda: self._is_turned(number) != is_open)
+        self._folds.append((number, here, is_open))
+        self._blocks.indent_px += self._style.px(_QUOTE_PX)
+
+    def _close_fold(self) -> None:
+        blocks = self._blocks
+        blocks.begin_waiting_mark()
+        number, start, is_open = self._folds.pop()
+        blocks.indent_px -= self._style.px(_QUOTE_PX)
+        end = blocks.cursor.document().characterCount() - 1
+        blocks.decorations.append(
+            Decoration("fold", start, end, label="open" * is_open, number=number)
+        )
 
     def _is_after_blank(self, token: Token, source: str) -> bool:
         first = token.map[0] if token.map is not None else 0

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from markdown_it.token import Token
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor, QTextDocument
 
 from ui.kit.markdown.block_writer import (
@@ -18,7 +19,7 @@ from ui.kit.markdown.block_writer import (
     language_of,
     table_rows,
 )
-from ui.kit.markdown.inline_writer import InlineWriter
+from ui.kit.markdown.inline_writer import ABOVE_PROPERTY, InlineWriter
 from ui.kit.markdown.parser import (
     OpenBlock,
     closed_tokens,
@@ -28,6 +29,7 @@ from ui.kit.markdown.parser import (
     prepared,
     table_tokens,
 )
+from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle, OpenCode, Runs, table_at
 
 # Without this module, each piece of a long block would cost as much as the whole block.
@@ -51,7 +53,12 @@ class GrowingCode:
             self._lines = code_lines(card.text, card.label, style)
 
     def grow(
-        self, cursor: QTextCursor, tokens: list[Token], card: Decoration, style: MarkdownStyle
+        self,
+        cursor: QTextCursor,
+        tokens: list[Token],
+        card: Decoration,
+        style: MarkdownStyle,
+        pictures: Pictures,
     ) -> Decoration | None:
         """Write the lines that changed."""
         if not self._lines or len(tokens) != 1 or tokens[0].type != "fence":
@@ -78,8 +85,9 @@ class GrowingCode:
         cursor.removeSelectedText()
         cursor.setBlockFormat(form)
         cursor.setBlockCharFormat(char_form)
-        blocks = BlockWriter(cursor, style, False, False, InlineWriter(cursor, style, {}))
-        _, width = CodeWriter(blocks).write_lines(lines[kept:], is_start=False)
+        inline = InlineWriter(cursor, style, {}, pictures)
+        blocks = BlockWriter(cursor, style, False, False, inline)
+        _, width = CodeWriter(blocks).write_lines(lines[kept:], card.label, is_start=False)
         self._lines = lines
         width = max(width, card.width_px)
         return replace(card, end=cursor.position(), text=body, width_px=width)
@@ -186,6 +194,10 @@ class GrowingText:
         self.changed_from = 0
         self._document = document
         self._room_px = room_px
+        self._pictures = Pictures(document)
+        # The parts that a person folded or unfolded, by their numbers in the text.
+        self._turned: set[int] = set()
+        self._has_folded = False
         self._code, self._table = GrowingCode(), GrowingTable()
         self._open_block = OpenBlock()
         self._tail = ""
@@ -196,8 +208,15 @@ class GrowingText:
         self._numbers: dict[str, int] = {}
         self._mentioned: set[str] = set()
 
+    @property
+    def pictures(self) -> Pictures:
+        """What is drawn within the lines."""
+        return self._pictures
+
     def show(self, text: str) -> None:
         """Replace the present text by another one."""
+        if not text.startswith(self.source):
+            self._turned.clear()
         self.source = text
         self._restart()
         self.write()
@@ -232,6 +251,7 @@ class GrowingText:
         cursor.beginEditBlock()
         first_open_line = self._write_tokens(cursor, tokens, text)
         cursor.endEditBlock()
+        self._show_folds(self.changed_from)
         self.is_writing = False
         if first_open_line:
             self._shorten_tail(first_open_line)
@@ -256,8 +276,9 @@ class GrowingText:
         writer = self._writer(cursor, numbers)
         writer.write(tokens[closed:], text)
         self.decorations += writer.decorations
-        newest = self.decorations[-1] if self.decorations else None
-        self._code.note(tokens[closed:], newest, self.style)
+        newest = self._newest()
+        card = None if newest is None else self.decorations[newest]
+        self._code.note(tokens[closed:], card, self.style)
         self._table.note(tokens[closed:], text)
         return first_open_line
 
@@ -265,23 +286,111 @@ class GrowingText:
         self, cursor: QTextCursor, tokens: list[Token], text: str, numbers: dict[str, int]
     ) -> bool:
         """Write only the changes, if the open text is one block that has grown."""
-        if not self.decorations:
+        place = self._newest()
+        if place is None:
             return False
-        newest = self.decorations[-1]
-        grown = self._code.grow(cursor, tokens, newest, self.style)
+        newest = self.decorations[place]
+        grown = self._code.grow(cursor, tokens, newest, self.style, self._pictures)
         self.changed_from = self._code.changed_from
+        inline = InlineWriter(cursor, self.style, numbers, self._pictures, self._room_px())
         if grown is None:
-            inline = InlineWriter(cursor, self.style, numbers)
             blocks = BlockWriter(cursor, self.style, False, False, inline, self._room_px())
             grown = self._table.grow(cursor, tokens, text, newest, blocks)
             self.changed_from = self._table.changed_from
         if grown is None:
             return False
-        self.decorations[-1] = grown
+        self.decorations[place] = grown
+        keys = [one for one in self.decorations[place + 1 :] if one.end < self.changed_from]
+        keys += [Decoration("key", start, end) for start, end in inline.keys]
+        self.decorations[place + 1 :] = keys
         return True
 
+    def _newest(self) -> int | None:
+        """Return the place of the newest card or table among the decorations."""
+        places = range(len(self.decorations) - 1, -1, -1)
+        return next((n for n in places if self.decorations[n].kind != "key"), None)
+
+    def fit_drawn(self) -> None:
+        """Fit pictures into the view, and center the formulas that are narrower than it."""
+        room, style = self._room_px(), self.style
+        for one in self.decorations:
+            if one.kind == "formula" and one.width_px:
+                cursor = QTextCursor(self._document.findBlock(one.start))
+                form = cursor.blockFormat()
+                fits = one.width_px <= room - one.left_px
+                wanted = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
+                if form.alignment() != wanted:
+                    form.setAlignment(wanted)
+                    cursor.setBlockFormat(form)
+        for position, name in self._pictures.shown(self._document):
+            drawn = self._pictures.get(name)
+            cursor = QTextCursor(self._document)
+            cursor.setPosition(position)
+            cursor.setPosition(position + 1, QTextCursor.MoveMode.KeepAnchor)
+            image = cursor.charFormat().toImageFormat()
+            left = cursor.blockFormat().leftMargin()
+            if drawn is not None and self._pictures.fit(image, drawn, style.font, room - left):
+                cursor.setCharFormat(image)
+
+    # -- parts that can be folded ------------------------------------------------------------
+
+    def is_open(self, fold: Decoration) -> bool:
+        """Return whether a part that can be folded is shown."""
+        return (fold.number in self._turned) != bool(fold.label)
+
+    def turn(self, *numbers: int) -> None:
+        """Fold or unfold parts."""
+        self._turned ^= set(numbers)
+        self._show_folds(0)
+
+    def _show_folds(self, changed_from: int) -> None:
+        """Hide what is folded, and show the rest."""
+        folds = [one for one in self.decorations if one.kind == "fold" and one.end >= changed_from]
+        if not folds and not self._has_folded:
+            return
+        self._has_folded = True
+        # Where text was removed, Qt may keep a block that was hidden.
+        block = self._document.findBlock(changed_from)
+        while block.isValid():
+            block.setVisible(True)
+            block = block.next()
+        for fold in folds:  # outer ones first
+            summary = self._document.findBlock(fold.start)
+            is_shown = summary.isVisible() and self.is_open(fold)
+            block = summary.next()
+            while block.isValid() and block.position() <= fold.end:
+                block.setVisible(is_shown)
+                block = block.next()
+        start = min([changed_from, *(fold.start for fold in folds)])
+        for table in self.decorations:
+            if table.kind == "table" and table.start > start:
+                self._fit_table(table)
+        self._document.markContentsDirty(start, self._document.characterCount() - start)
+
+    def _fit_table(self, decoration: Decoration) -> None:
+        """Let a table that is hidden take no room."""
+        block = self._document.findBlock(decoration.start)
+        table = table_at(block)
+        if table is None:
+            return
+        style, form = self.style, table.format()
+        above = form.doubleProperty(ABOVE_PROPERTY)
+        is_shown = int(block.isVisible())
+        form.setCellPadding(style.cell_pad_px * is_shown)
+        form.setTopMargin(above * is_shown)
+        form.setBottomMargin(style.gap_px * is_shown)
+        table.setFormat(form)
+
     def _writer(self, cursor: QTextCursor, numbers: dict[str, int]) -> MarkdownWriter:
-        return MarkdownWriter(cursor, self.style, self._before, numbers, self._room_px())
+        return MarkdownWriter(
+            cursor,
+            self.style,
+            self._before,
+            numbers,
+            self._room_px(),
+            self._pictures,
+            self._turned.__contains__,
+        )
 
     def _freeze(self, cursor: QTextCursor, before: Before, numbers: dict[str, int]) -> None:
         self._frozen_end = cursor.position()
@@ -316,5 +425,6 @@ class GrowingText:
         self._before = Before()
         self._notes, self._numbers, self._mentioned = set(), {}, set()
         self.is_writing = True
+        self._pictures.clear()
         self._document.clear()
         self.is_writing = False

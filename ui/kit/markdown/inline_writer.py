@@ -1,129 +1,62 @@
 """Writes inline text of Markdown: emphasis, code, links, boxes and formulas."""
 
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
 
 from markdown_it.token import Token
-from PySide6.QtCore import QByteArray, QPointF, QRectF, Qt, QUrl
 from PySide6.QtGui import (
     QBrush,
     QColor,
     QFont,
-    QImage,
-    QPainter,
-    QPen,
-    QPolygonF,
     QTextCharFormat,
     QTextCursor,
-    QTextDocument,
     QTextFormat,
-    QTextImageFormat,
 )
-from PySide6.QtSvg import QSvgRenderer
 
 from ui.kit.labels import plain_tool_tip
 from ui.kit.markdown.parser import formula_source
+from ui.kit.markdown.pictures import Box, Drawn, FoldArrow, Formula, Pictures, formula, picture
 from ui.kit.markdown.style import MarkdownStyle, text_width
 
-# For a formula that cannot be drawn, the caller shows the source.
-
-# Drawn finer than the screen, so that it is sharp on a high-resolution one.
-FINENESS = 3.0
-_PX_PER_POINT = 4 / 3
-_MOST_CHARS = 2_000
-_log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Formula:
-    """A drawn formula."""
-
-    image: QImage
-    width_px: float
-    height_px: float
-
-
-@lru_cache(maxsize=512)
-def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula | None:
-    """Return the picture of a formula; None if it cannot be drawn."""
-    if len(tex) > _MOST_CHARS:
-        return None
-    try:
-        svg = _svg(tex, points * _PX_PER_POINT * 1.05, color, is_display=is_display)
-    except Exception as error:  # the library raises exceptions of any kind
-        _log.debug("a formula cannot be drawn: %s", error)
-        return None
-    renderer = QSvgRenderer(QByteArray(svg.encode()))
-    size = renderer.defaultSize()
-    if not renderer.isValid() or size.isEmpty():
-        return None
-    image = QImage(size * FINENESS, QImage.Format.Format_ARGB32_Premultiplied)
-    image.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(image)
-    renderer.render(painter, QRectF(image.rect()))
-    painter.end()
-    return Formula(image, size.width(), size.height())
-
-
-def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
-        # Imported for the first formula: importing takes a moment, and most answers have none.
-        import ziamath
-
-        ziamath.config.svg2 = False  # Qt draws SVG 1.2 only
-        drawn = ziamath.Latex(tex, size=size_px, color=color, inline=not is_display)
-        return str(drawn.svg())
-
-
-@lru_cache(maxsize=16)
-def box(is_done: bool, size_px: float, filled: str, edge: str, tick: str) -> Formula:
-    """Return the picture of a box."""
-    side = round(size_px * FINENESS)
-    image = QImage(side, side, QImage.Format.Format_ARGB32_Premultiplied)
-    image.fill(Qt.GlobalColor.transparent)
-    painter = QPainter(image)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    inset = side * 0.08
-    square = QRectF(inset, inset, side - 2 * inset, side - 2 * inset)
-    radius = side * 0.18
-    if is_done:
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(filled))
-        painter.drawRoundedRect(square, radius, radius)
-        pen = QPen(QColor(tick), side * 0.11)
-        pen.setCapStyle(Qt.PenCapStyle.RoundCap)
-        pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
-        painter.setPen(pen)
-        corners = ((0.28, 0.52), (0.44, 0.68), (0.73, 0.34))
-        painter.drawPolyline(QPolygonF([QPointF(x * side, y * side) for x, y in corners]))
-    else:
-        painter.setPen(QPen(QColor(edge), side * 0.08))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(square, radius, radius)
-    painter.end()
-    return Formula(image, size_px, size_px)
-
-
-_CODE_SCALE = 0.94
+_CODE_SCALE, _KEY_SCALE = 0.94, 0.86
 NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
+FOLD_PREFIX = "#fold-"
 LINE_SEPARATOR = "\u2028"
-# The source of a picture in the text, which is copied instead of the picture.
+_EDGE = "\u202f"
+# The source of what is drawn in the text, which is copied instead of it; a tag that is meant.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
+TAG_PROPERTY = QTextFormat.Property.UserProperty.value + 2
+# Of a block: how deep in lists it is, and its mark there; its language if it is code; how many
+# quotes it is in. Of a table: the space above it.
+DEPTH_PROPERTY = QTextFormat.Property.UserProperty.value + 3
+MARK_PROPERTY = QTextFormat.Property.UserProperty.value + 4
+CODE_PROPERTY = QTextFormat.Property.UserProperty.value + 5
+QUOTE_PROPERTY = QTextFormat.Property.UserProperty.value + 6
+ABOVE_PROPERTY = QTextFormat.Property.UserProperty.value + 7
 
 
 class InlineWriter:
-    """Inserts formatted text at a cursor."""
+    """Inserts formatted text at a cursor.
 
-    def __init__(self, cursor: QTextCursor, style: MarkdownStyle, notes: Mapping[str, int]) -> None:
+    Attributes:
+        keys: Where the names of keys begin and end, which are drawn like keys.
+    """
+
+    def __init__(
+        self,
+        cursor: QTextCursor,
+        style: MarkdownStyle,
+        notes: Mapping[str, int],
+        pictures: Pictures,
+        room_px: float = 0.0,
+    ) -> None:
         self._cursor = cursor
         self._style = style
         self._notes = notes
+        self._pictures = pictures
+        self._room_px = room_px
+        self.keys: list[tuple[int, int]] = []
 
     @contextmanager
     def writing_at(self, cursor: QTextCursor) -> Iterator[None]:
@@ -141,7 +74,7 @@ class InlineWriter:
     def write(self, token: Token, form: QTextCharFormat) -> None:
         """Write the text of a block: emphasis, code, links, formulas, line breaks."""
         stack = [form]
-        link_began = 0
+        link_began = key_began = 0
         for child in token.children or []:
             now = QTextCharFormat(stack[-1])
             match child.type:
@@ -166,9 +99,24 @@ class InlineWriter:
                 case "link_close":
                     if self._cursor.position() == link_began:  # a link without text
                         self._cursor.insertText(now.anchorHref(), now)
-                    stack.pop()
-                case "strong_close" | "em_close" | "s_close":
-                    stack.pop()
+                    _pop(stack)
+                case "u_open" | "mark_open" | "sub_open" | "sup_open":
+                    self._mean(now, child.tag)
+                    stack.append(now)
+                case "kbd_open":
+                    self._mean(now, child.tag)
+                    stack.append(now)
+                    key_began = self._cursor.position()
+                    self._write_edge(now)
+                case "kbd_close":
+                    self._write_edge(now)
+                    self.keys.append((key_began, self._cursor.position()))
+                    _pop(stack)
+                case (
+                    "strong_close" | "em_close" | "s_close" | "u_close" | "mark_close"
+                    | "sub_close" | "sup_close"
+                ):  # fmt: skip
+                    _pop(stack)
                 case "image":
                     self._write_image(child, now)
                 case "footnote_ref":
@@ -177,6 +125,29 @@ class InlineWriter:
                     self.write_formula(child, now, is_display=child.type == "math_inline_double")
                 case _:
                     self._cursor.insertText(child.content, now)
+
+    def _mean(self, form: QTextCharFormat, tag: str) -> None:
+        """Give a format the look of a tag of HTML."""
+        form.setProperty(TAG_PROPERTY, tag)
+        if tag == "u":
+            form.setFontUnderline(True)
+        elif tag == "mark":
+            form.setBackground(QBrush(QColor(self._style.marked)))
+        elif tag in ("sub", "sup"):
+            align = QTextCharFormat.VerticalAlignment
+            form.setVerticalAlignment(
+                align.AlignSubScript if tag == "sub" else align.AlignSuperScript
+            )
+        else:
+            font = QFont(self._style.fixed)
+            font.setPointSizeF(form.font().pointSizeF() * _KEY_SCALE)
+            form.setFont(font)
+
+    def _write_edge(self, form: QTextCharFormat) -> None:
+        """Leave room for the edge of a key, which is not copied."""
+        edge = QTextCharFormat(form)
+        edge.setProperty(SOURCE_PROPERTY, "")
+        self._cursor.insertText(_EDGE, edge)
 
     def _write_code(self, code: str, form: QTextCharFormat) -> None:
         font = QFont(self._style.inline_code)
@@ -198,11 +169,21 @@ class InlineWriter:
         return form
 
     def _write_image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show an image as its source with a link: nothing is downloaded without asking."""
+        """Show a picture that is in the text; any other as its source with a link.
+
+        Nothing is loaded, neither from the network nor from the disk.
+        """
         target = str(token.attrGet("src") or "")
+        if _is_data(target):
+            shown = picture(target, self._style.em)
+            if shown is not None:
+                says = token.content or "Picture"
+                self._insert(shown, f"picture:{hash(target)}", says, says)
+                return
         title = token.attrGet("title")
         end = f' "{title}")' if title else ")"
-        self._cursor.insertText(f"![{token.content}]({target}{end}", self._linked(form, target))
+        source = f"![{token.content}]({target}{end}"
+        self._cursor.insertText(source, form if _is_data(target) else self._linked(form, target))
 
     def _write_reference(self, label: str, form: QTextCharFormat) -> None:
         form = self._linked(form, NOTE_PREFIX + label)
@@ -222,10 +203,21 @@ class InlineWriter:
     def write_box(self, is_done: bool) -> None:
         """Draw the box of a task."""
         style = self._style
-        drawn = box(is_done, style.em, style.link, style.muted, style.code_background)
+        drawn = Box(is_done, style.em, style.link, style.muted, style.code_background)
         source = "[x]" if is_done else "[ ]"
-        name = f"box:{style.link}:{style.em}:{source}"
-        self._insert_picture(drawn, name, source, "Done" if is_done else "Not done")
+        self._insert(drawn, f"box:{source}", source, "Done" if is_done else "Not done")
+
+    def write_summary(self, token: Token, number: int, is_open: Callable[[], bool]) -> None:
+        """Write what stays of a part that is folded: a link that shows and hides it."""
+        form = self.plain()
+        form.setAnchor(True)
+        form.setAnchorHref(f"{FOLD_PREFIX}{number}")
+        form.setToolTip("Show or hide")
+        form.setFontWeight(QFont.Weight.DemiBold)
+        arrow = FoldArrow(is_open, self._style.em, self._style.muted)
+        self._insert(arrow, f"fold:{number}", "", "Show or hide", form)
+        self._cursor.insertText("\u00a0", form)
+        self.write(token, form)
 
     def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
         """Show a formula as a picture, or as its source; it is always copied as its source."""
@@ -234,53 +226,72 @@ class InlineWriter:
         if drawn is None:
             self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
             return 0
-        name = f"formula:{self._style.text}:{is_display}:{source}"
-        self._insert_picture(drawn, name, source, source)
+        self._insert(drawn, f"formula:{is_display}:{source}", source, source)
         return drawn.width_px
 
     def _drawn(self, token: Token, *, is_display: bool) -> Formula | None:
         points = self._style.font.pointSizeF() * (1.12 if is_display else 1.0)
         return formula(token.content.strip(), points, self._style.text, is_display=is_display)
 
-    def _insert_picture(self, drawn: Formula, name: str, source: str, says: str) -> None:
-        document = self._cursor.document()
-        document.addResource(QTextDocument.ResourceType.ImageResource, QUrl(name), drawn.image)
-        picture = QTextImageFormat()
-        picture.setName(name)
-        picture.setWidth(drawn.width_px)
-        picture.setHeight(drawn.height_px)
-        picture.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
-        picture.setProperty(SOURCE_PROPERTY, source)
-        picture.setToolTip(plain_tool_tip(says))
-        self._cursor.insertImage(picture)
+    def _insert(
+        self, drawn: Drawn, name: str, source: str, says: str, link: QTextCharFormat | None = None
+    ) -> None:
+        form = self._pictures.format(name, drawn, self._style.font, self._room_px)
+        form.setProperty(SOURCE_PROPERTY, source)
+        form.setToolTip(plain_tool_tip(says))
+        if link is not None:
+            form.setAnchor(True)
+            form.setAnchorHref(link.anchorHref())
+        self._cursor.insertImage(form)
 
     # -- measuring -------------------------------------------------------------------------
 
     def widths(self, token: Token, *, is_head: bool) -> tuple[float, float]:
         """Return the width of the widest word of a text, and of the whole text in one line."""
         style = self._style
-        widest = word = whole = 0.0
+        widest = word = line = whole = 0.0
         is_bold = 0
         for child in token.children or []:
             is_bold += (child.type == "strong_open") - (child.type == "strong_close")
+            if child.type == "hardbreak":
+                word = line = 0.0
+                continue
             font = style.inline_code if child.type == "code_inline" else QFont(style.font)
             if is_head or is_bold:
                 font.setWeight(QFont.Weight.Bold)
-            if child.type in ("math_inline", "math_inline_double"):
-                drawn = self._drawn(child, is_display=child.type == "math_inline_double")
-                width = drawn.width_px if drawn else text_width(font, formula_source(child))
-                word, whole = word + width, whole + width
-                widest = max(widest, word)
-                continue
-            said = child.content
-            if child.type == "image":
-                said = f"![{said}]({child.attrGet('src')})"
-            elif child.type == "footnote_ref":
-                said = str(self._notes.get(str(child.meta["label"]), ""))
+            drawn = self._drawn_for(child)
+            said = "" if drawn is not None else self._said_for(child)
             for number, piece in enumerate(said.split(" ")):
                 if number:
-                    word, whole = 0.0, whole + text_width(font, " ")
-                width = text_width(font, piece)
-                word, whole = word + width, whole + width
-                widest = max(widest, word)
+                    word, line = 0.0, line + text_width(font, " ")
+                width = text_width(font, piece) if drawn is None else drawn.width_px
+                word, line = word + width, line + width
+                widest, whole = max(widest, word), max(whole, line)
         return widest, whole
+
+    def _drawn_for(self, child: Token) -> Drawn | None:
+        """Return what is drawn for a part of a text; None if it is written."""
+        if child.type in ("math_inline", "math_inline_double"):
+            return self._drawn(child, is_display=child.type == "math_inline_double")
+        if child.type == "image" and _is_data(target := str(child.attrGet("src") or "")):
+            return picture(target, self._style.em)
+        return None
+
+    def _said_for(self, child: Token) -> str:
+        """Return what is written for a part of a text."""
+        if child.type in ("math_inline", "math_inline_double"):
+            return formula_source(child)
+        if child.type == "image":
+            return f"![{child.content}]({child.attrGet('src')})"
+        if child.type == "footnote_ref":
+            return str(self._notes.get(str(child.meta["label"]), ""))
+        return child.content
+
+
+def _pop(stack: list[QTextCharFormat]) -> None:
+    if len(stack) > 1:  # a tag may end in a link that it began before
+        stack.pop()
+
+
+def _is_data(target: str) -> bool:
+    return target.startswith("data:")

@@ -14,6 +14,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.gfm_autolink import gfm_autolink_plugin
 from mdit_py_plugins.texmath import texmath_plugin
 
+from ui.kit.markdown.html_rules import add_html
 from ui.words import with_control_pictures
 
 _TEX_SIGNS = frozenset("\\^_{}=+<>/")
@@ -39,6 +40,7 @@ def add_rules(parser: MarkdownIt, *, with_bare_links: bool) -> None:
     parser.use(footnote_plugin, inline=False, move_to_end=False)
     if with_bare_links:
         parser.use(gfm_autolink_plugin)
+    add_html(parser)
     # The text of a link is shown as it was written, including percent signs.
     parser.normalizeLinkText = _as_written  # type: ignore[method-assign]
     parser.core.ruler.push("task_list", _mark_tasks)
@@ -112,8 +114,9 @@ def _mark_tasks(state: StateCore) -> None:
             said.content = said.content[4:]
 
 
-# No text of a model may disappear: HTML stays text, and so do entities, link definitions, images,
-# and backslashes before characters without a meaning in Markdown (LaTeX needs them).
+# No text of a model may disappear: HTML stays text, apart from a few tags that only format, and so
+# do entities, link definitions, images at an address, and backslashes before characters without a
+# meaning in Markdown (LaTeX needs them).
 
 # Every bare link has one of these.
 _LINK_SIGNS = "://", "www.", "@"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import (
@@ -37,17 +37,35 @@ _LEAST_LINES, _MOST_LINES = 40, 120
 
 @dataclass(frozen=True, slots=True)
 class CodeColors:
-    """The colors of code, as ``#rrggbb``."""
+    """The colors of code, and the grounds of lines that a change adds or removes: ``#rrggbb``."""
 
     keyword: str
     string: str
     number: str
     comment: str
     name: str
+    added: str
+    removed: str
+    added_ground: str
+    removed_ground: str
+
+    def ground(self, line: str) -> str:
+        """Return the ground of a line of a change; empty for the card's own."""
+        if line.startswith("+") and not line.startswith("+++ "):
+            return self.added_ground
+        if line.startswith("-") and not line.startswith("--- "):
+            return self.removed_ground
+        return ""
 
 
-LIGHT_CODE = CodeColors("#8a3fa0", "#2b7245", "#a4540f", "#70695d", "#2458a6")
-DARK_CODE = CodeColors("#d3a4ec", "#93cf9f", "#eeb27a", "#908b86", "#90bdf5")
+LIGHT_CODE = CodeColors(
+    "#8a3fa0", "#2b7245", "#a4540f", "#70695d", "#2458a6",
+    "#1d6334", "#9c2a22", "#dcefdf", "#f8e0dd",
+)  # fmt: skip
+DARK_CODE = CodeColors(
+    "#d3a4ec", "#93cf9f", "#eeb27a", "#908b86", "#90bdf5",
+    "#9fdcab", "#f3a9a2", "#1d3826", "#452523",
+)  # fmt: skip
 
 
 def highlighted_lines(code: str, language: str, colors: CodeColors) -> list[Runs]:
@@ -151,7 +169,7 @@ def _lexer(language: str) -> "Lexer | None":
 
 @lru_cache(maxsize=512)
 def _color_of(kind: Any, colors: CodeColors) -> str | None:
-    from pygments.token import Comment, Keyword, Name, Number, Operator, String
+    from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 
     by_kind = (
         (Comment, colors.comment),
@@ -164,12 +182,17 @@ def _color_of(kind: Any, colors: CodeColors) -> str | None:
         (Name.Tag, colors.name),
         (Name.Builtin, colors.name),
         (Name.Decorator, colors.name),
+        (Generic.Inserted, colors.added),
+        (Generic.Deleted, colors.removed),
+        (Generic.Heading, colors.comment),
+        (Generic.Subheading, colors.name),
     )
     family = kind.split()
     return next((color for token, color in by_kind if token in family), None)
 
 
 _USUAL_FONT_PX = 14
+_NUMBER = "999"
 _CODE_SCALE = 0.94
 
 
@@ -185,6 +208,9 @@ class MarkdownStyle:
     code_background: str
     line: str
     code: CodeColors
+    marked: str = "#fff3b0"
+    wraps: bool = False
+    has_numbers: bool = False
     em: float = field(init=False, compare=False)
     plain: QTextCharFormat = field(init=False, compare=False, repr=False)
     _metrics: QFontMetricsF = field(init=False, compare=False, repr=False)
@@ -208,6 +234,11 @@ class MarkdownStyle:
     def px(self, usual: float) -> float:
         """Return a length in proportion to the text; ``usual`` is the length at the usual size."""
         return round(usual * self.em / _USUAL_FONT_PX)
+
+    @property
+    def code_numbers_px(self) -> float:
+        """The room for the numbers of lines of code."""
+        return self.fixed_width(_NUMBER) + self.px(10) if self.has_numbers else 0.0
 
     @property
     def inline_code(self) -> QFont:
@@ -258,7 +289,7 @@ def text_width(font: QFont, text: str) -> float:
 class Decoration:
     """Something painted beneath the text from one document position to another."""
 
-    kind: Literal["code", "quote", "rule", "table", "formula"]
+    kind: Literal["code", "quote", "rule", "table", "formula", "key", "fold"]
     start: int
     end: int
     left_px: float = 0.0
@@ -266,11 +297,13 @@ class Decoration:
     text: str = ""
     width_px: float = 0.0
     columns: tuple[tuple[float, float], ...] = ()
+    number: int = 0
 
 
 def markdown_style(font: QFont) -> MarkdownStyle:
     """Return fonts and colors for rendered Markdown in the present theme."""
-    colors = current_theme().colors
+    theme = current_theme()
+    colors = theme.colors
     return MarkdownStyle(
         font=font,
         fixed=fixed_font(font),
@@ -280,10 +313,13 @@ def markdown_style(font: QFont) -> MarkdownStyle:
         code_background=colors.code,
         line=colors.line,
         code=DARK_CODE if colors.is_dark else LIGHT_CODE,
+        marked=colors.found,
+        wraps=theme.code_look.wraps,
+        has_numbers=theme.code_look.has_numbers,
     )
 
 
-_CARD_RADIUS, _TABLE_RADIUS = 9, 6
+_CARD_RADIUS, _TABLE_RADIUS, _KEY_RADIUS = 9, 6, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,9 +353,15 @@ class Decorations:
         self._grids: dict[Decoration, Grid] = {}
         self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
+    def is_hidden(self, one: Decoration) -> bool:
+        """Return whether it is in a part that is folded."""
+        return not self._document.findBlock(one.start).isVisible()
+
     def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
         if one.kind == "table":
             return self.grid(one).area
+        if one.kind == "key":
+            return self._line_area(one)
         if one.kind == "quote":
             inner = [d for d in all_of_them if d.kind in ("code", "table")]
             top = self._end_of(one.start, width, inner).top()
@@ -382,6 +424,10 @@ class Decorations:
                 self._paint_table(painter, self.grid(one))
             case "code":
                 self._paint_card(painter, one, area)
+            case "key":
+                painter.setPen(QPen(QColor(style.line), 1))
+                painter.setBrush(QColor(style.code_background))
+                painter.drawRoundedRect(area, _KEY_RADIUS, _KEY_RADIUS)
             case _:
                 pass
 
@@ -397,11 +443,37 @@ class Decorations:
         painter.setPen(QColor(style.muted))
         pad = style.code_pad_px
         height = style.code_head_px - 3
-        head = QRectF(area.left() + pad, area.top() + 1, area.width() - style.px(100), height)
+        head = QRectF(area.left() + pad, area.top() + 1, area.width() - style.px(200), height)
         label = painter.fontMetrics().elidedText(
             one.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
         )
         painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
+        if style.has_numbers:
+            self._paint_numbers(painter, one, area)
+
+    def _paint_numbers(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
+        """Paint the numbers of a card's lines that may be seen."""
+        style = self._style
+        painter.setFont(style.fixed)
+        painter.setPen(QColor(style.muted))
+        layout, seen = self._document.documentLayout(), painter.clipBoundingRect()
+        right = area.left() + style.code_pad_px + style.fixed_width(_NUMBER)
+        first, last = self._document.findBlock(one.start), self._document.findBlock(one.end)
+        block = first
+        if seen.isValid() and seen.top() > area.top():
+            at = layout.hitTest(QPointF(right, seen.top()), Qt.HitTestAccuracy.FuzzyHit)
+            block = self._document.findBlock(max(at, one.start))
+        while block.isValid() and block.blockNumber() <= last.blockNumber():
+            lines = block.layout()
+            if lines.lineCount():
+                line = lines.lineAt(0)
+                base = lines.position().y() + line.y() + line.ascent()
+                if seen.isValid() and base - line.ascent() > seen.bottom():
+                    break
+                number = str(block.blockNumber() - first.blockNumber() + 1)
+                left = right - style.fixed_width(number)
+                painter.drawText(QPointF(max(left, area.left() + 2), base), number)
+            block = block.next()
 
     def _paint_table(self, painter: QPainter, grid: Grid) -> None:
         style = self._style
@@ -430,6 +502,23 @@ class Decorations:
     def _block_area(self, position: int) -> QRectF:
         block = self._document.findBlock(position)
         return self._document.documentLayout().blockBoundingRect(block)
+
+    def _line_area(self, one: Decoration) -> QRectF:
+        """Return the area of a few words in a line; of those that wrap, of their first line."""
+        block = self._document.findBlock(one.start)
+        layout, begin = block.layout(), one.start - block.position()
+        line = layout.lineForTextPosition(begin)
+        if not line.isValid():
+            return QRectF()
+        end = min(one.end - block.position(), line.textStart() + line.textLength())
+        left = float(cast("tuple[float, int]", line.cursorToX(begin))[0])
+        right = float(cast("tuple[float, int]", line.cursorToX(end))[0])
+        height = self._style.em * 1.3
+        base = line.y() + line.ascent()
+        area = QRectF(left + 1, base - height * 0.8, right - left - 2, height)
+        # In a table the layout's own position is that in its cell.
+        corner = self._document.documentLayout().blockBoundingRect(block).topLeft()
+        return area.translated(corner - layout.boundingRect().topLeft())
 
     def _end_of(self, position: int, width: float, inner: Sequence[Decoration]) -> QRectF:
         block = self._document.findBlock(position)

@@ -1,15 +1,12 @@
 """Shows Markdown: selectable, with buttons on code and parts that scroll sideways. Main thread."""
 
-import html
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import cast
 
 from PySide6.QtCore import QMimeData, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
@@ -17,20 +14,20 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QResizeEvent,
-    QTextBlock,
-    QTextCursor,
     QTextDocument,
     QTextTable,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
-from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
+from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets, word_places
 from ui.kit.markdown.block_writer import TAB_CHARS, constraints, shared_room
+from ui.kit.markdown.copying import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
-from ui.kit.markdown.inline_writer import NOTE_PREFIX, REFERENCE_PREFIX, SOURCE_PROPERTY
-from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, table_at, text_width
+from ui.kit.markdown.inline_writer import FOLD_PREFIX, NOTE_PREFIX, REFERENCE_PREFIX
+from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, text_width
 from ui.kit.menus import copy_from
+from ui.kit.theme import current_theme
 
 # Called on the main thread. The imports run on a thread of their own while the model is still
 # writing the formula or the code. They also take memory, so text without formulas and code
@@ -59,82 +56,6 @@ def _import(module: str) -> None:
         _log.debug("%s cannot be imported: %s", module, error)
 
 
-_PICTURE = "\ufffc"
-_IMAGE = re.compile(r'<img src="(?:formula:[^":]*:[^":]*|box:[^":]*:[^":]*):([^"]*)"[^>]*/?>')
-
-
-def text_between(document: QTextDocument, start: int, end: int) -> str:
-    """Return the text from one position to another.
-
-    Formulas and boxes become their source; the cells of a row are one line, separated by tabs.
-    """
-    out: list[str] = []
-    block = document.findBlock(start)
-    before: QTextTable | None = None
-    row = -1
-    while block.isValid() and block.position() <= end:
-        table = table_at(block)
-        if table is None and _is_flat(block):
-            block = block.next()
-            continue
-        this_row = table.cellAt(block.position()).row() if table is not None else -1
-        if out:
-            is_beside = table is not None and table == before and this_row == row
-            out.append("\t" if is_beside else "\n")
-        out.append(_block_text(block, start, end))
-        before, row = table, this_row
-        block = block.next()
-    return "".join(out)
-
-
-def mime_of(cursor: QTextCursor, as_html: str) -> QMimeData:
-    """Return the clipboard data of a selection."""
-    data = QMimeData()
-    # Pictures are replaced by their source: other programs cannot show the pictures.
-    data.setHtml(_IMAGE.sub(lambda match: html.escape(html.unescape(match[1])), as_html))
-    table = table_at(cursor.block())
-    if cursor.hasComplexSelection() and table is not None:
-        data.setText(_cells_text(cursor, table))
-    else:
-        first, last = cursor.selectionStart(), cursor.selectionEnd()
-        data.setText(text_between(cursor.document(), first, last))
-    return data
-
-
-def _cells_text(cursor: QTextCursor, table: QTextTable) -> str:
-    chosen = cast("tuple[int, int, int, int]", cursor.selectedTableCells())
-    first_row, rows, first_column, columns = chosen
-    lines = []
-    for row in range(first_row, first_row + rows):
-        cells = []
-        for column in range(first_column, first_column + columns):
-            cell = table.cellAt(row, column)
-            at = cell.firstCursorPosition().position(), cell.lastCursorPosition().position()
-            cells.append(_block_text(cell.firstCursorPosition().block(), *at))
-        lines.append("\t".join(cells))
-    return "\n".join(lines)
-
-
-def _is_flat(block: QTextBlock) -> bool:
-    """Whether this is the empty block that Qt keeps around a table."""
-    return block.length() == 1 and block.blockFormat().lineHeight() == 1
-
-
-def _block_text(block: QTextBlock, start: int, end: int) -> str:
-    out: list[str] = []
-    fragments = block.begin()
-    while not fragments.atEnd():
-        piece = fragments.fragment()
-        begin = max(start - piece.position(), 0)
-        # Positions count UTF-16 units, as Qt does.
-        units = piece.text().encode("utf-16-le")[2 * begin : 2 * max(0, end - piece.position())]
-        text = units.decode("utf-16-le", "replace").replace("\u2028", "\n")
-        source = piece.charFormat().stringProperty(SOURCE_PROPERTY)
-        out.append(text.replace(_PICTURE, source) if source else text)
-        fragments += 1
-    return "".join(out)
-
-
 class CodeButton(QToolButton):
     """Copies a text, and shows "Copied" for a moment."""
 
@@ -147,37 +68,74 @@ class CodeButton(QToolButton):
         self.clicked.connect(lambda: copy_from(self, text))
         self.show()
 
-    def place(self, card: QRectF, head_px: float) -> None:
-        """Place the button at the right of a card's head."""
-        self.adjustSize()
-        x = round(card.right()) - self.width() - 6
-        self.move(x, round(card.top()) + (round(head_px) - self.height()) // 2)
+
+class CodeSwitch(QToolButton):
+    """Switches how all code is shown: whether its lines wrap, or have numbers."""
+
+    def __init__(self, parent: QWidget, words: str, says: str, name: str) -> None:
+        super().__init__(parent)
+        self._name = name
+        self.setText(words)
+        self.setCheckable(True)
+        self.setChecked(getattr(current_theme().code_look, name))
+        self.setProperty("kind", "code")
+        self.setAccessibleName(says)
+        self.setToolTip(says)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.clicked.connect(self._choose)
+        self.show()
+
+    def _choose(self, is_on: bool) -> None:
+        theme = current_theme()
+        theme.choose_code_look(theme.code_look._replace(**{self._name: is_on}))
 
 
 class CodeButtons:
-    """A button for each code card of a text."""
+    """The buttons on each code card of a text."""
 
     def __init__(self, parent: QWidget) -> None:
         self._parent = parent
-        self.shown: tuple[CodeButton, ...] = ()
+        self._cards: list[tuple[QToolButton, ...]] = []
+
+    @property
+    def shown(self) -> tuple[CodeButton, ...]:
+        """The buttons that copy, one for each card."""
+        buttons = (card[0] for card in self._cards)
+        return tuple(button for button in buttons if isinstance(button, CodeButton))
 
     def show(self, decorations: Iterable[Decoration]) -> None:
         """Replace the buttons by those for the code cards of another text."""
-        for button in self.shown:
-            button.deleteLater()
-        self.shown = tuple(
-            CodeButton(self._parent, one.text, one.label or "code") for one in _code(decorations)
-        )
+        for card in self._cards:
+            for button in card:
+                button.deleteLater()
+        self._cards = [self._made(one) for one in _code(decorations)]
+
+    def _made(self, card: Decoration) -> tuple[QToolButton, ...]:
+        copy = CodeButton(self._parent, card.text, card.label or "code")
+        if "\n" not in card.text:
+            return (copy,)
+        numbers = CodeSwitch(self._parent, "Numbers", "Number the lines of code", "has_numbers")
+        return copy, numbers, CodeSwitch(self._parent, "Wrap", "Wrap long lines of code", "wraps")
 
     def place(
         self,
         decorations: Iterable[Decoration],
         area: Callable[[Decoration], QRectF],
+        is_hidden: Callable[[Decoration], bool],
         head_px: float,
     ) -> None:
-        """Put each button at the corner of its card."""
-        for button, card in zip(self.shown, _code(decorations), strict=False):
-            button.place(area(card), head_px)
+        """Put the buttons at the corner of each card."""
+        for buttons, card in zip(self._cards, _code(decorations), strict=False):
+            is_gone = is_hidden(card)
+            place = QRectF() if is_gone else area(card)
+            right = round(place.right()) - 6
+            for button in buttons:
+                button.setVisible(not is_gone)
+                if not is_gone:
+                    button.adjustSize()
+                    right -= button.width()
+                    head = round(head_px) - button.height()
+                    button.move(right, round(place.top()) + head // 2)
 
 
 def _code(decorations: Iterable[Decoration]) -> list[Decoration]:
@@ -341,6 +299,7 @@ def wide_parts(
     width: int,
     style: MarkdownStyle,
     area: Callable[[Decoration], QRectF],
+    is_hidden: Callable[[Decoration], bool],
 ) -> list[tuple[Decoration, QRectF, float]]:
     """Return the parts that are wider than the view: each part, its area, and its width."""
     found = []
@@ -348,13 +307,14 @@ def wide_parts(
         needed = decoration.width_px
         if decoration.kind == "table":
             needed = sum(shared_room(decoration.columns, width - decoration.left_px, style))
-        if not needed or decoration.kind == "quote":
+        if not needed or decoration.kind not in _WORDS or is_hidden(decoration):
             continue
         inset = style.code_pad_px if decoration.kind == "code" else 0
-        room = width - decoration.left_px - 2 * inset
+        numbers_px = style.code_numbers_px if decoration.kind == "code" else 0
+        room = width - decoration.left_px - 2 * inset - numbers_px
         if needed > room:
             place = area(decoration)
-            place.setLeft(decoration.left_px + inset)
+            place.setLeft(decoration.left_px + inset + numbers_px)
             place.setWidth(room)
             found.append((decoration, place, needed))
     return found
@@ -423,14 +383,13 @@ class MarkdownView(FlowText):
         return text_between(self.document(), 0, self.document().characterCount() - 1)
 
     def createMimeDataFromSelection(self) -> QMimeData:
-        """Copy formulas as their source, tables as tables."""
-        # Qt's own MIME data is filled in later, and would overwrite what is set here.
-        as_html = super().createMimeDataFromSelection().html()
-        return mime_of(self.textCursor(), as_html)
+        """Copy formulas as their source, tables as tables, lists with their indentation."""
+        return mime_of(self.textCursor())
 
     def link_targets(self) -> list[str]:
         """Return where the links of the text lead, in their order."""
-        return link_targets(self.document())
+        targets = link_targets(self.document())
+        return [target for target in targets if not target.startswith(FOLD_PREFIX)]
 
     def set_markdown(self, text: str) -> None:
         """Show another text; the rest of a long one follows in the next rounds of the loop."""
@@ -493,6 +452,29 @@ class MarkdownView(FlowText):
         if wanted.words:
             self.render_rest()
         return super().highlight(wanted)
+
+    def unfold_place(self, wanted: Highlight) -> None:
+        """Show the parts that the current place is in, if they are folded."""
+        self.render_rest()
+        places = word_places(self.document(), wanted.words, wanted.has_case)
+        if wanted.current is None or wanted.current >= len(places):
+            return
+        position = places[wanted.current][0]
+        around = [
+            one
+            for one in self._text.decorations
+            if one.kind == "fold" and one.start < position <= one.end
+        ]
+        block = self.document().findBlock(position)
+        if not block.isVisible():
+            self._turn(*(one.number for one in around if not self._text.is_open(one)))
+
+    def _turn(self, *numbers: int) -> None:
+        """Fold or unfold parts."""
+        self._text.turn(*numbers)
+        self._sideways.clear()
+        self._show_written()
+        self._place_buttons(QSizeF())
 
     def set_style(self, style: MarkdownStyle) -> None:
         """Show the same text in other fonts and colors."""
@@ -558,7 +540,7 @@ class MarkdownView(FlowText):
     def _fit_tables(self, decorations: Iterable[Decoration]) -> None:
         """Share the width among the columns of tables."""
         for decoration in decorations:
-            if decoration.kind == "table":
+            if decoration.kind == "table" and not self._geometry.is_hidden(decoration):
                 table = self._geometry.table(decoration)
                 fit_table(
                     table,
@@ -570,7 +552,11 @@ class MarkdownView(FlowText):
 
     def _show_wide(self) -> None:
         width = self.viewport().width()
-        self._sideways.show(wide_parts(self._text.decorations, width, self._style, self.area))
+        self._sideways.show(
+            wide_parts(
+                self._text.decorations, width, self._style, self.area, self._geometry.is_hidden
+            )
+        )
 
     def _show_moved(self, decoration: Decoration, _: int) -> None:
         if decoration.kind == "table":
@@ -598,7 +584,8 @@ class MarkdownView(FlowText):
         areas = [
             self.area(decoration)
             for decoration in self._text.decorations
-            if decoration.end >= end - 1
+            if decoration.end >= end - 1 and not self._geometry.is_hidden(decoration)
+            if decoration.kind not in ("fold", "key")
         ]
         bottom = max((area.bottom() for area in areas), default=0.0)
         has_bar_below = any(
@@ -638,7 +625,9 @@ class MarkdownView(FlowText):
         return [
             decoration
             for decoration in self._text.decorations
-            if last < 0 or (decoration.end >= first and decoration.start <= last + 1)
+            if (last < 0 or (decoration.end >= first and decoration.start <= last + 1))
+            and decoration.kind != "fold"
+            and not self._geometry.is_hidden(decoration)
         ]
 
     def _paint_text(self, area: QRectF) -> None:
@@ -649,6 +638,9 @@ class MarkdownView(FlowText):
 
     def _follow(self, url: QUrl) -> None:
         name = url.toString()
+        if name.startswith(FOLD_PREFIX):
+            self._turn(int(name.removeprefix(FOLD_PREFIX)))
+            return
         if not name.startswith((NOTE_PREFIX, REFERENCE_PREFIX)):
             self.link_chosen.emit(url)
             return
@@ -664,6 +656,7 @@ class MarkdownView(FlowText):
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self._fit_tables(self._text.decorations)
+            self._text.fit_drawn()
             self._fit(self.document().size())
         self._place_buttons(QSizeF())
         self._show_wide()
@@ -674,7 +667,12 @@ class MarkdownView(FlowText):
 
     def _place_buttons(self, _: QSizeF) -> None:
         if not self._text.is_writing:
-            self._buttons.place(self._text.decorations, self.area, self._style.code_head_px)
+            self._buttons.place(
+                self._text.decorations,
+                self.area,
+                self._geometry.is_hidden,
+                self._style.code_head_px,
+            )
 
 
 def _piece_of(text: str) -> tuple[str, str]:

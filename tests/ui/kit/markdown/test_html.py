@@ -1,0 +1,224 @@
+"""Bare tags that only format are shown as what they mean; all other HTML stays text."""
+
+import base64
+import re
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt, QUrl
+from PySide6.QtGui import QColor, QImage, QTextBlock
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from tests.support.random_cases import cases
+from tests.ui.kit.markdown.views import shown, streamed
+from ui.kit.flow_text import Highlight
+from ui.kit.markdown.html_rules import TAGS
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.theme import Theme
+
+DETAILS = """before
+
+<details>
+<summary>More *here*</summary>
+
+- one
+- two
+
+```python
+hidden = 1
+```
+
+| a | b |
+| - | - |
+| 1 | 2 |
+
+</details>
+
+after
+"""
+
+
+def png(width: int, height: int, color: str = "#ff0000") -> str:
+    """Return a picture as an address."""
+    image = QImage(width, height, QImage.Format.Format_RGB32)
+    image.fill(QColor(color))
+    content = QByteArray()
+    buffer = QBuffer(content)
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    image.save(buffer, "PNG")
+    return "data:image/png;base64," + base64.b64encode(content.data()).decode()
+
+
+def blocks(view: MarkdownView) -> list[QTextBlock]:
+    block, found = view.document().begin(), []
+    while block.isValid():
+        found.append(block)
+        block = block.next()
+    return found
+
+
+def visible(view: MarkdownView) -> str:
+    return "\n".join(block.text() for block in blocks(view) if block.isVisible())
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a<br>b<br/>c<BR />d", "a\nb\nc\nd"),
+        ("<kbd>Ctrl</kbd>+<kbd>C</kbd>", "Ctrl+C"),
+        ("H<sub>2</sub>O, x<sup>2</sup>", "H2O, x2"),
+        ("<b>a *b*</b> <i>c</i> <u>d</u> <mark>e</mark> <del>f</del>", "a b c d e f"),
+        ("`<kbd>` and <kbd>open", "<kbd> and <kbd>open"),
+        ("</kbd> <kbd>a</kbd></kbd>", "</kbd> a</kbd>"),
+        ("<kbd>`</kbd>`", "<kbd></kbd>"),
+        ("<s>[INST]</s>", "<s>[INST]</s>"),
+        ("<b onclick='x'>y</b>", "<b onclick='x'>y</b>"),
+        ("<details open onclick=x>\nz", "<details open onclick=x>\nz"),
+        ("a <details>x</details>", "a <details>x</details>"),
+    ],
+)
+def test_bare_tags_with_an_end_are_shown_as_what_they_mean(
+    theme: Theme, qapp: QApplication, text: str, wanted: str
+) -> None:
+    assert shown(theme, qapp, text).shown_text() == wanted
+    assert streamed(theme, qapp, text, 1).shown_text() == wanted
+
+
+def test_a_line_break_in_a_cell_breaks_its_line(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "| a | b |\n|-|-|\n| x<br>y | z |\n")
+    (cell,) = [block for block in blocks(view) if "x" in block.text()]
+    assert cell.layout().lineCount() == 2
+
+
+def test_details_are_folded_and_opened_by_mouse_and_keyboard(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, DETAILS)
+    folded, height = visible(view), view.height()
+    assert "More here" in folded
+    assert "one" not in folded
+    assert "hidden" not in folded
+    assert "after" in folded
+    assert "hidden = 1" in view.shown_text()
+    assert not any(button.isVisible() for button in view.copy_buttons)
+    view.anchorClicked.emit(QUrl("#fold-0"))
+    assert "hidden = 1" in visible(view)
+    assert view.height() > height * 2
+    assert all(button.isVisible() for button in view.copy_buttons)
+    view.setFocus()
+    QTest.keyClick(view, Qt.Key.Key_Tab)
+    QTest.keyClick(view, Qt.Key.Key_Return)
+    assert visible(view) == folded
+    assert view.height() == height
+    assert view.link_targets() == []
+
+
+def test_open_details_are_shown_and_inner_ones_keep_their_own_state(
+    theme: Theme, qapp: QApplication
+) -> None:
+    text = "<details open><summary>A</summary>\n\nx\n\n<details>\n\ny\n\n</details>\n\nz\n"
+    view = streamed(theme, qapp, text, 3)
+    assert [line for line in "xyz" if line in visible(view).split("\n")] == ["x", "z"]
+    view.anchorClicked.emit(QUrl("#fold-0"))
+    assert [line for line in "xyz" if line in visible(view).split("\n")] == []
+    view.anchorClicked.emit(QUrl("#fold-0"))
+    view.anchorClicked.emit(QUrl("#fold-1"))
+    assert [line for line in "xyz" if line in visible(view).split("\n")] == ["x", "y", "z"]
+    view.append_markdown("\n</details>\n\nend")
+    view.finish()
+    assert "y" in visible(view).split("\n")
+
+
+def test_a_search_opens_what_is_folded_around_its_place(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, DETAILS)
+    wanted = Highlight(("hidden",), "#ffff00", "#000000", current=0)
+    view.unfold_place(wanted)
+    assert "hidden = 1" in visible(view)
+    assert view.highlight(wanted) is not None
+
+
+def test_a_picture_in_the_text_is_shown_bounded_and_copied_by_its_name(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, qapp, f"a ![red]({png(3000, 40)}) ![dot]({png(8, 8)}) b", width=400)
+    assert view.shown_text() == "a red dot b"
+    sizes = [
+        (form.width(), form.height())
+        for block in blocks(view)
+        for form in [one.format.toImageFormat() for one in block.textFormats()]
+        if form.name()
+    ]
+    assert max(width for width, _ in sizes) <= 400
+    assert min(width for width, _ in sizes) == 8
+    drawn = view.grab().toImage()
+    colors = {
+        drawn.pixelColor(x, y).name() for x in range(0, 300, 3) for y in range(drawn.height())
+    }
+    assert "#ff0000" in colors
+    view.resize(200, 300)
+    assert all(
+        form.format.toImageFormat().width() <= 200
+        for block in blocks(view)
+        for form in block.textFormats()
+    )
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://example.org/a.png",
+        "file:///etc/passwd",
+        "a.png",
+        "data:image/png;base64,AAAA",
+        "data:image/png;base64,////",
+        "data:image/svg+xml;base64,PHN2Zy8+",
+        "data:text/html;base64,PHNjcmlwdD4=",
+    ],
+)
+def test_no_other_picture_is_loaded_or_lost(
+    theme: Theme, qapp: QApplication, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(MarkdownView, "loadResource", lambda self, *told: asked.append(told))
+    view = shown(theme, qapp, f"![alt]({address})")
+    view.grab()
+    assert asked == []
+    assert view.shown_text() == f"![alt]({address})"
+
+
+NAMES = st.sampled_from(
+    [*TAGS, "script", "style", "img", "iframe", "a", "details", "summary", "br"]
+)
+PARTS = st.one_of(
+    st.builds(lambda name: f"<{name}>", NAMES),
+    st.builds(lambda name: f"</{name}>", NAMES),
+    st.sampled_from(
+        ["<img src=http://x/y.png>", "<script>alert(1)</script>", "<style>p{}</style>", "`", "\n"]
+    ),
+    st.sampled_from(["text", " ", "\n\n", "- ", "[a](http://b.c)", "**", "> ", "|a|\n|-|\n|b|\n"]),
+)
+
+
+@settings(
+    max_examples=cases(80),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(parts=st.lists(PARTS, max_size=25))
+@example(parts=["<b>", "[a](http://b.c)", "</b>"])
+@example(parts=["<details>", "\n", "`", "</details>"])
+def test_html_of_a_model_is_harmless_and_no_other_tag_is_lost(
+    theme: Theme, qapp: QApplication, parts: list[str]
+) -> None:
+    text = "".join(parts)
+    view, live = shown(theme, qapp, text), streamed(theme, qapp, text, 7)
+    said = view.shown_text()
+    assert said == live.shown_text()
+    for tag in ("<script>", "</script>", "<style>", "<iframe>", "<img", "</a>"):
+        assert said.count(tag) == text.count(tag)
+    view.selectAll()
+    copied = view.createMimeDataFromSelection().html()
+    assert not re.search(r"<(script|style|img|iframe)\b", copied)
+    view.grab()

@@ -1,0 +1,305 @@
+"""Copies rendered Markdown: as plain text, and as HTML without fonts and colors. Main thread.
+
+Formulas and boxes become their source. Lists keep their marks and their indentation, the cells of a
+row are one line separated by tabs, and lines of code stay as they are.
+"""
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from PySide6.QtCore import QMimeData
+from PySide6.QtGui import QFont, QTextBlock, QTextCharFormat, QTextCursor, QTextDocument, QTextTable
+
+from ui.kit.markdown.inline_writer import (
+    CODE_PROPERTY,
+    DEPTH_PROPERTY,
+    FOLD_PREFIX,
+    LINE_SEPARATOR,
+    MARK_PROPERTY,
+    QUOTE_PROPERTY,
+    REFERENCE_PREFIX,
+    SOURCE_PROPERTY,
+    TAG_PROPERTY,
+)
+from ui.kit.markdown.style import table_at
+
+_PICTURE = "\ufffc"
+_INDENT = "  "
+_NUMBER = re.compile(r"(\d+|[a-z]+)[.)]")
+
+
+def text_between(document: QTextDocument, start: int, end: int) -> str:
+    """Return the text from one position to another."""
+    out: list[str] = []
+    before: QTextTable | None = None
+    row = -1
+    for block in _blocks(document, start, end):
+        table = table_at(block)
+        this_row = table.cellAt(block.position()).row() if table is not None else -1
+        if out:
+            is_beside = table is not None and table == before and this_row == row
+            out.append("\t" if is_beside else "\n")
+        out.append(_indented(block, start, end) if table is None else _text(block, start, end))
+        before, row = table, this_row
+    return "".join(out)
+
+
+def mime_of(cursor: QTextCursor) -> QMimeData:
+    """Return the clipboard data of a selection."""
+    data = QMimeData()
+    table = table_at(cursor.block())
+    first, last = cursor.selectionStart(), cursor.selectionEnd()
+    if cursor.hasComplexSelection() and table is not None:
+        rows = _chosen_cells(cursor, table)
+        data.setText("\n".join("\t".join(_text(*cell) for cell in row) for row in rows))
+        data.setHtml(_table_html(rows))
+    else:
+        data.setText(text_between(cursor.document(), first, last))
+        data.setHtml(html_between(cursor.document(), first, last))
+    return data
+
+
+def _chosen_cells(
+    cursor: QTextCursor, table: QTextTable
+) -> list[list[tuple[QTextBlock, int, int]]]:
+    chosen = cast("tuple[int, int, int, int]", cursor.selectedTableCells())
+    first_row, rows, first_column, columns = chosen
+    found = []
+    for row in range(first_row, first_row + rows):
+        cells = [table.cellAt(row, n) for n in range(first_column, first_column + columns)]
+        places = [(cell.firstCursorPosition(), cell.lastCursorPosition()) for cell in cells]
+        found.append([(a.block(), a.position(), b.position()) for a, b in places])
+    return found
+
+
+def _blocks(document: QTextDocument, start: int, end: int) -> Iterator[QTextBlock]:
+    """Yield the blocks from one position to another, without those that Qt keeps around tables."""
+    block = document.findBlock(start)
+    while block.isValid() and block.position() <= end:
+        is_flat = block.length() == 1 and block.blockFormat().lineHeight() == 1
+        if table_at(block) is not None or not is_flat:
+            yield block
+        block = block.next()
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Some text of one format."""
+
+    text: str
+    form: QTextCharFormat
+
+    @property
+    def is_drawn(self) -> bool:
+        return self.form.hasProperty(SOURCE_PROPERTY)
+
+
+def _pieces(block: QTextBlock, start: int, end: int) -> Iterator[_Piece]:
+    fragments = block.begin()
+    while not fragments.atEnd():
+        piece = fragments.fragment()
+        begin = max(start - piece.position(), 0)
+        # Positions count UTF-16 units, as Qt does.
+        units = piece.text().encode("utf-16-le")[2 * begin : 2 * max(0, end - piece.position())]
+        text = units.decode("utf-16-le", "replace").replace(LINE_SEPARATOR, "\n")
+        form = piece.charFormat()
+        if form.hasProperty(SOURCE_PROPERTY):
+            source = form.stringProperty(SOURCE_PROPERTY)
+            text = text.replace(_PICTURE, source) if _PICTURE in text else source
+        if text:
+            yield _Piece(text, form)
+        fragments += 1
+
+
+def _text(block: QTextBlock, start: int, end: int) -> str:
+    return "".join(piece.text for piece in _pieces(block, start, end))
+
+
+def _indented(block: QTextBlock, start: int, end: int) -> str:
+    """Return the text of a block with its indentation in lists, if its beginning is chosen."""
+    form, text = block.blockFormat(), _text(block, start, end)
+    depth = form.intProperty(DEPTH_PROPERTY)
+    if not depth or form.hasProperty(CODE_PROPERTY) or start > block.position():
+        return text
+    mark = form.stringProperty(MARK_PROPERTY)
+    inner = _INDENT * depth
+    if not mark:
+        return inner + text.replace("\n", f"\n{inner}")
+    said = text.removeprefix(mark).lstrip("\t ")
+    return f"{_INDENT * (depth - 1)}{mark} " + said.replace("\n", f"\n{inner}")
+
+
+# HTML: of the blocks, what they are, and nothing of how they look.
+
+
+def html_between(document: QTextDocument, start: int, end: int) -> str:
+    """Return the text from one position to another as HTML."""
+    page = _Page()
+    table: QTextTable | None = None
+    rows: list[list[tuple[QTextBlock, int, int]]] = []
+    row = -1
+    for block in _blocks(document, start, end):
+        inside = table_at(block)
+        if inside is None or inside != table:
+            page.add_table(rows)
+            table, rows, row = inside, [], -1
+        if inside is None:
+            page.add(block, start, end)
+            continue
+        this_row = inside.cellAt(block.position()).row()
+        if this_row != row:
+            rows.append([])
+        rows[-1].append((block, start, end))
+        row = this_row
+    page.add_table(rows)
+    return page.whole()
+
+
+@dataclass(slots=True)
+class _Page:
+    """HTML that is being written, with the lists and the code that are open."""
+
+    out: list[str] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+    quotes: int = 0
+    is_code: bool = False
+
+    def add(self, block: QTextBlock, start: int, end: int) -> None:
+        """Add a paragraph, a heading, an item of a list, or a line of code."""
+        form = block.blockFormat()
+        depth, mark = form.intProperty(DEPTH_PROPERTY), form.stringProperty(MARK_PROPERTY)
+        if form.hasProperty(CODE_PROPERTY):
+            self._add_code(_text(block, start, end), form.stringProperty(CODE_PROPERTY), depth)
+            return
+        self._end_code()
+        pieces = list(_pieces(block, start, end))
+        self._nest(form.intProperty(QUOTE_PROPERTY))
+        if depth:
+            self._open_lists(depth, mark)
+            if mark:
+                said = _without_mark(pieces, mark, is_whole=start <= block.position())
+                box = html.escape(f"{mark} ") if mark.startswith("[") else ""
+                self.out.append(f"<li>{box}{said}")
+            else:
+                self.out.append(f"<p>{_inline(pieces)}</p>")
+            return
+        self._close_lists(0)
+        level = form.headingLevel()
+        tag = f"h{level}" if level else "p"
+        if said := _inline(pieces, is_heading=bool(level)):
+            self.out.append(f"<{tag}>{said}</{tag}>\n")
+
+    def add_table(self, rows: list[list[tuple[QTextBlock, int, int]]]) -> None:
+        """Add a table."""
+        if rows:
+            self._end_code()
+            self.out.append(_table_html(rows))
+
+    def whole(self) -> str:
+        """Return what was written, with everything closed."""
+        self._end_code()
+        self._close_lists(0)
+        self._nest(0)
+        return "".join(self.out)
+
+    def _add_code(self, line: str, language: str, depth: int) -> None:
+        if self.is_code:
+            self.out.append("\n")
+        else:
+            self._close_lists(depth)
+            self.out.append(f'<pre><code class="language-{html.escape(language)}">')
+            self.is_code = True
+        self.out.append(html.escape(line))
+
+    def _end_code(self) -> None:
+        if self.is_code:
+            self.out.append("</code></pre>\n")
+            self.is_code = False
+
+    def _nest(self, quotes: int) -> None:
+        if quotes != self.quotes:
+            self._close_lists(0)
+        while self.quotes < quotes:
+            self.out.append("<blockquote>")
+            self.quotes += 1
+        while self.quotes > quotes:
+            self.out.append("</blockquote>\n")
+            self.quotes -= 1
+
+    def _open_lists(self, depth: int, mark: str) -> None:
+        """Open or close lists, so that the next item has this depth."""
+        number = _NUMBER.fullmatch(mark)
+        kind = "ol" if number else "ul"
+        self._close_lists(depth)
+        if mark and len(self.lists) == depth:
+            self.out.append("</li>")
+            if self.lists[-1] != kind:
+                self._close_lists(depth - 1)
+        while len(self.lists) < depth:
+            is_last = len(self.lists) == depth - 1
+            tag = kind if is_last else "ul"
+            first = number[1] if number and is_last and number[1].isdigit() else "1"
+            self.out.append(f"<{tag}>" if first == "1" else f'<{tag} start="{first}">')
+            self.lists.append(tag)
+            if not is_last or not mark:  # the selection begins within an item
+                self.out.append("<li>")
+
+    def _close_lists(self, depth: int) -> None:
+        while len(self.lists) > depth:
+            self.out.append(f"</li></{self.lists.pop()}>\n")
+
+
+def _without_mark(pieces: list[_Piece], mark: str, *, is_whole: bool) -> str:
+    if is_whole and pieces and pieces[0].text.startswith(mark):
+        first = pieces[0].text.removeprefix(mark).lstrip("\t ")
+        pieces = [_Piece(first, pieces[0].form), *pieces[1:]]
+        if not first and len(pieces) > 1:
+            pieces[1] = _Piece(pieces[1].text.lstrip("\t"), pieces[1].form)
+    return _inline(pieces)
+
+
+def _inline(pieces: list[_Piece], *, is_heading: bool = False) -> str:
+    out = []
+    for piece in pieces:
+        said = html.escape(piece.text).replace("\n", "<br>")
+        for tag in _tags(piece, is_heading=is_heading):
+            said = f"<{tag}>{said}</{tag}>"
+        target = piece.form.anchorHref()
+        inner = (FOLD_PREFIX, REFERENCE_PREFIX, "#")
+        if target and not target.startswith(inner) and said.strip():
+            said = f'<a href="{html.escape(target)}">{said}</a>'
+        out.append(said)
+    return "".join(out)
+
+
+def _tags(piece: _Piece, *, is_heading: bool) -> Iterator[str]:
+    """Yield the tags of a piece of text, from the inside out."""
+    form = piece.form
+    if piece.is_drawn:
+        return
+    if tag := form.stringProperty(TAG_PROPERTY):
+        yield tag
+    elif form.fontFixedPitch() or _is_code(form):
+        yield "code"
+    if form.fontItalic():
+        yield "em"
+    if form.fontWeight() >= QFont.Weight.DemiBold and not is_heading:
+        yield "strong"
+    if form.fontStrikeOut():
+        yield "s"
+
+
+def _is_code(form: QTextCharFormat) -> bool:
+    return form.font().styleHint() is QFont.StyleHint.Monospace
+
+
+def _table_html(rows: list[list[tuple[QTextBlock, int, int]]]) -> str:
+    lines = []
+    for number, row in enumerate(rows):
+        tag = "td" if number else "th"
+        cells = (f"<{tag}>{_inline(list(_pieces(*cell)))}</{tag}>" for cell in row)
+        lines.append(f"<tr>{''.join(cells)}</tr>\n")
+    return f"<table>\n{''.join(lines)}</table>\n"

@@ -1,0 +1,437 @@
+"""What is drawn within lines of text: formulas, boxes, arrows and pictures. Main thread.
+
+Everything is drawn at the pixels of the screen, so that it is sharp on any. Nothing is loaded: a
+picture is in the text itself.
+"""
+
+import base64
+import binascii
+import logging
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+from PySide6.QtCore import (
+    QBuffer,
+    QByteArray,
+    QIODevice,
+    QPointF,
+    QRect,
+    QRectF,
+    QSize,
+    QSizeF,
+    Qt,
+)
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QImage,
+    QImageReader,
+    QPainter,
+    QPen,
+    QPolygonF,
+    QPyTextObject,
+    QTextCharFormat,
+    QTextDocument,
+    QTextFormat,
+    QTextImageFormat,
+)
+from PySide6.QtSvg import QSvgRenderer
+
+_log = logging.getLogger(__name__)
+
+
+class Drawn(Protocol):
+    """Something that is drawn within a line."""
+
+    @property
+    def width_px(self) -> float:
+        """Its natural width."""
+
+    @property
+    def height_px(self) -> float:
+        """Its natural height."""
+
+    @property
+    def descent_px(self) -> float | None:
+        """How far it reaches below the base line; None for one in the middle of the line."""
+
+    def paint(self, painter: QPainter, place: QRectF) -> None:
+        """Draw it at a place."""
+
+
+# Formulas. For one that cannot be drawn, the caller shows the source.
+
+_PX_PER_POINT = 4 / 3
+_MOST_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula: its picture, and where the base line is in it."""
+
+    svg: bytes
+    width_px: float
+    ascent_px: float
+    descent_px: float
+
+    @property
+    def height_px(self) -> float:
+        """Its height."""
+        return self.ascent_px + self.descent_px
+
+    def paint(self, painter: QPainter, place: QRectF) -> None:
+        """Draw it with its base line on a row of pixels, as letters have it."""
+        to_device = painter.deviceTransform()
+        ratio = to_device.m11()
+        base = to_device.map(QPointF(place.left(), place.top() + self.ascent_px))
+        image, rows_above = _formula_image(self, ratio)
+        corner = QPointF(round(base.x()), round(base.y()) - rows_above)
+        painter.drawImage(to_device.inverted()[0].map(corner), image)
+
+
+@lru_cache(maxsize=512)
+def _formula_image(formula: Formula, ratio: float) -> tuple[QImage, int]:
+    """Return the picture at a number of pixels per unit, and its rows above the base line."""
+    above, below = math.ceil(formula.ascent_px * ratio), math.ceil(formula.descent_px * ratio)
+    image = QImage(
+        QSize(math.ceil(formula.width_px * ratio), above + below),
+        QImage.Format.Format_ARGB32_Premultiplied,
+    )
+    image.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(image)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    QSvgRenderer(QByteArray(formula.svg)).render(
+        painter,
+        QRectF(
+            0,
+            above - formula.ascent_px * ratio,
+            formula.width_px * ratio,
+            formula.height_px * ratio,
+        ),
+    )
+    painter.end()
+    image.setDevicePixelRatio(ratio)
+    return image, above
+
+
+@lru_cache(maxsize=512)
+def formula(tex: str, points: float, color: str, *, is_display: bool) -> Formula | None:
+    """Return a formula; None if it cannot be drawn."""
+    if len(tex) > _MOST_CHARS:
+        return None
+    try:
+        svg = _svg(tex, points * _PX_PER_POINT * 1.05, color, is_display=is_display)
+    except Exception as error:  # the library raises exceptions of any kind
+        _log.debug("a formula cannot be drawn: %s", error)
+        return None
+    renderer = QSvgRenderer(QByteArray(svg.encode()))
+    # The base line is at height 0 of the picture.
+    box = renderer.viewBoxF()
+    if not renderer.isValid() or box.isEmpty():
+        return None
+    return Formula(svg.encode(), box.width(), max(-box.top(), 0.0), max(box.bottom(), 0.0))
+
+
+def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
+        # Imported for the first formula: importing takes a moment, and most answers have none.
+        import ziamath
+
+        ziamath.config.svg2 = False  # Qt draws SVG 1.2 only
+        drawn = ziamath.Latex(tex, size=size_px, color=color, inline=not is_display)
+        return str(drawn.svg())
+
+
+# Boxes of tasks, and the arrows of parts that can be folded.
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The box of a task."""
+
+    is_done: bool
+    size_px: float
+    filled: str
+    edge: str
+    tick: str
+    descent_px: None = None
+
+    @property
+    def width_px(self) -> float:
+        """Its width."""
+        return self.size_px
+
+    @property
+    def height_px(self) -> float:
+        """Its height."""
+        return self.size_px
+
+    def paint(self, painter: QPainter, place: QRectF) -> None:
+        """Draw it."""
+        side = place.width()
+        inset, radius = side * 0.08, side * 0.18
+        square = place.adjusted(inset, inset, -inset, -inset)
+        if not self.is_done:
+            painter.setPen(QPen(QColor(self.edge), side * 0.08))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(square, radius, radius)
+            return
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(self.filled))
+        painter.drawRoundedRect(square, radius, radius)
+        _draw_line(painter, place, ((0.28, 0.52), (0.44, 0.68), (0.73, 0.34)), self.tick)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldArrow:
+    """The arrow of a part that can be folded.
+
+    Attributes:
+        is_open: Returns whether the part is shown.
+        size_px: Its width and height.
+        color: Its color.
+    """
+
+    is_open: Callable[[], bool]
+    size_px: float
+    color: str
+    descent_px: None = None
+
+    @property
+    def width_px(self) -> float:
+        """Its width."""
+        return self.size_px
+
+    @property
+    def height_px(self) -> float:
+        """Its height."""
+        return self.size_px
+
+    def paint(self, painter: QPainter, place: QRectF) -> None:
+        """Draw it to the right, or down while the part is shown."""
+        down, right = (
+            ((0.2, 0.38), (0.5, 0.68), (0.8, 0.38)),
+            ((0.38, 0.2), (0.68, 0.5), (0.38, 0.8)),
+        )
+        _draw_line(painter, place, down if self.is_open() else right, self.color)
+
+
+def _draw_line(
+    painter: QPainter, place: QRectF, corners: tuple[tuple[float, float], ...], color: str
+) -> None:
+    pen = QPen(QColor(color), place.width() * 0.11)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    pen.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    painter.setPen(pen)
+    painter.drawPolyline(
+        QPolygonF(
+            [
+                QPointF(place.left() + x * place.width(), place.top() + y * place.height())
+                for x, y in corners
+            ]
+        )
+    )
+
+
+# Pictures whose bytes are in the text: ``data:image/png;base64,…``.
+
+_DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
+_FORMATS = (b"png", b"jpeg", b"gif", b"webp")
+# A larger one stays text: its bytes, and its pixels, which take four bytes each.
+MOST_PICTURE_BYTES = 10 << 20
+_MOST_PIXELS = 50_000_000
+_WIDEST_EM, _HIGHEST_EM = 40, 28
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture, in the size in which it is shown at most."""
+
+    image: QImage
+    width_px: float
+    height_px: float
+    descent_px: float = 0.0
+
+    def within(self, width_px: float) -> QSizeF:
+        """Return its size where there is this much room."""
+        share = min(1.0, max(width_px, 1.0) / self.width_px)
+        return QSizeF(self.width_px * share, self.height_px * share)
+
+    def paint(self, painter: QPainter, place: QRectF) -> None:
+        """Draw it."""
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        painter.drawImage(place, self.image)
+
+
+@lru_cache(maxsize=32)
+def picture(address: str, em: float) -> Picture | None:
+    """Return the picture that an address contains; None for any other address, and for no picture.
+
+    Args:
+        address: The address. Nothing is loaded from anywhere.
+        em: The size of the text around it, which limits how large it is shown.
+    """
+    data = _DATA.match(address)
+    if data is None or len(address) > MOST_PICTURE_BYTES * 4 // 3 + 100:
+        return None
+    try:
+        content = base64.b64decode(re.sub(r"\s", "", data["bytes"]), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    image = decoded_image(content, QSizeF(em * _WIDEST_EM, em * _HIGHEST_EM))
+    if image is None:
+        return None
+    ratio = image.devicePixelRatio()
+    return Picture(image, image.width() / ratio, image.height() / ratio)
+
+
+def decoded_image(content: bytes, most: QSizeF) -> QImage | None:
+    """Return the picture in a file's bytes, no larger than wanted; None if it cannot be shown.
+
+    Args:
+        content: PNG, JPEG, GIF or WebP.
+        most: The largest size in which it is shown. It is kept with twice as many pixels each way,
+            for fine screens.
+    """
+    buffer = QBuffer()
+    buffer.setData(QByteArray(content))
+    buffer.open(QIODevice.OpenModeFlag.ReadOnly)
+    reader = QImageReader(buffer)
+    reader.setAutoTransform(True)
+    size = reader.size()
+    if reader.format().data() not in _FORMATS or not size.isValid() or size.isEmpty():
+        return None
+    if size.width() * size.height() > _MOST_PIXELS:
+        return None
+    shown = QSizeF(size).scaled(most, Qt.AspectRatioMode.KeepAspectRatio)
+    fine = (shown * 2).toSize().boundedTo(size).expandedTo(QSize(1, 1))
+    if fine != size:
+        reader.setScaledSize(fine)
+    image = reader.read()
+    if image.isNull():
+        return None
+    if size.width() > most.width() or size.height() > most.height():
+        image.setDevicePixelRatio(max(image.width() / shown.width(), 1.0))
+    return image
+
+
+# The pictures of a document, by their names.
+
+_BASE = QTextCharFormat.VerticalAlignment.AlignBaseline
+_MIDDLE = QTextCharFormat.VerticalAlignment.AlignMiddle
+
+
+class Pictures(QPyTextObject):
+    """Draws what is within the lines of a document.
+
+    Args:
+        document: The document.
+    """
+
+    def __init__(self, document: QTextDocument) -> None:
+        super().__init__(document)
+        self._drawn: dict[str, Drawn] = {}
+        image = QTextFormat.ObjectTypes.ImageObject.value
+        document.documentLayout().registerHandler(image, self)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._drawn.clear()
+
+    def get(self, name: str) -> Drawn | None:
+        """Return what has a name; None for nothing."""
+        return self._drawn.get(name)
+
+    def format(self, name: str, drawn: Drawn, font: QFont, room_px: float) -> QTextImageFormat:
+        """Return the format of a place where something is drawn.
+
+        Args:
+            name: Its name in the document.
+            drawn: What is drawn.
+            font: The font of the text around it.
+            room_px: The room that there is.
+        """
+        self._drawn[name] = drawn
+        form = QTextImageFormat()
+        form.setName(name)
+        form.setVerticalAlignment(_MIDDLE if drawn.descent_px is None else _BASE)
+        self.fit(form, drawn, font, room_px)
+        return form
+
+    def fit(self, form: QTextImageFormat, drawn: Drawn, font: QFont, room_px: float) -> bool:
+        """Set the size of a place; return whether it has changed."""
+        width, height = drawn.width_px, drawn.height_px
+        if isinstance(drawn, Picture):
+            size = drawn.within(room_px)
+            width, height = size.width(), size.height()
+        if drawn.descent_px is not None:
+            # Qt puts the end of a picture as far below the base line as the font's letters reach.
+            reaching, below_px = _font_reaching(font.family(), drawn.descent_px)
+            form.setFont(reaching)
+            height += below_px - drawn.descent_px
+        if (form.width(), form.height()) == (width, height):
+            return False
+        form.setWidth(width)
+        form.setHeight(height)
+        return True
+
+    def shown(self, document: QTextDocument) -> Iterator[tuple[int, str]]:
+        """Yield where pictures are in the document, which change with the room, and their names."""
+        if not any(isinstance(drawn, Picture) for drawn in self._drawn.values()):
+            return
+        block = document.begin()
+        while block.isValid():
+            fragments = block.begin()
+            while not fragments.atEnd():
+                piece = fragments.fragment()
+                name = piece.charFormat().toImageFormat().name()
+                if isinstance(self._drawn.get(name), Picture):
+                    yield from ((piece.position() + n, name) for n in range(piece.length()))
+                fragments += 1
+            block = block.next()
+
+    def intrinsicSize(self, document: QTextDocument, position: int, form: QTextFormat) -> QSizeF:  # noqa: N802
+        """Return the room that a place takes."""
+        image = form.toImageFormat()
+        return QSizeF(image.width(), image.height())
+
+    def drawObject(  # noqa: N802 - Qt's name
+        self,
+        painter: QPainter,
+        place: QRectF | QRect,
+        document: QTextDocument,
+        position: int,
+        form: QTextFormat,
+    ) -> None:
+        """Draw what is at a place."""
+        drawn = self._drawn.get(form.toImageFormat().name())
+        if drawn is None:
+            return
+        area = QRectF(place)
+        if isinstance(drawn, Picture):
+            area.setHeight(drawn.within(area.width()).height())
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        drawn.paint(painter, area)
+        painter.restore()
+
+
+@lru_cache(maxsize=256)
+def _font_reaching(family: str, below_px: float) -> tuple[QFont, float]:
+    """Return a font whose letters reach at least this far below the base line, and how far."""
+    font = QFont(family)
+    font.setPixelSize(100)
+    per_px = max(QFontMetricsF(font).descent() / 100, 0.01)
+    size = max(math.ceil(below_px / per_px), 1)
+    font.setPixelSize(size)
+    while (reached := QFontMetricsF(font).descent()) < below_px:
+        size += 1
+        font.setPixelSize(size)
+    return font, reached
