@@ -241,9 +241,15 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
     window.goes_on_when_closed = lambda: preferences.now.stays_in_tray and switch.is_wanted
     tray.show()
     window.notices.deliver = tray.notify
+
+    def show_waiting() -> None:
+        tray.show_waiting(len(window.notices.waiting))
+
+    window.notices.waiting_changed.connect(show_waiting)
     try:
         yield
     finally:
+        window.notices.waiting_changed.disconnect(show_waiting)
         window.notices.deliver = None
         tray.close()
 

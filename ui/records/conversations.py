@@ -210,6 +210,7 @@ class Conversation:
         created_at: Unix time, in seconds.
         updated_at: Unix time of its last message, in seconds.
         id: Unique.
+        needs_person: Whether its running answer waits for a person.
         is_loaded: Whether the messages are in memory; the list needs only a preview.
     """
 
@@ -225,6 +226,7 @@ class Conversation:
         id: str = "",
         is_pinned: bool = False,
     ) -> None:
+        self.needs_person = False
         self.title = title
         self.tree = MessageTree()
         self.settings = settings or ConversationSettings()

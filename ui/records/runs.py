@@ -256,6 +256,11 @@ class Run:
     _thinking_began_s: float | None = field(default=None, repr=False)
 
     @property
+    def needs_person(self) -> bool:
+        """Whether a call waits for a person: for approval, or for an answer to a question."""
+        return any(progress.asks for progress in self.progress.values())
+
+    @property
     def verdict(self) -> Verdict | None:
         """Why it ended; None while it is running, and if it was refused."""
         if self.state is RunState.INTERRUPTED:

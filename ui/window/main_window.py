@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QCoreApplication, QEvent, QObject, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QFontMetrics, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QCloseEvent, QFontMetrics, QGuiApplication, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QSplitter, QWidget
 
 from engine import Engine, StopKind, counted
@@ -288,7 +288,17 @@ Deliver = Callable[[str, str, Callable[[], None]], None]
 
 
 class AnswerNotices(QObject):
-    """Watches the answers of all conversations."""
+    """Watches the answers of all conversations.
+
+    Signals:
+        waiting_changed: Other answers wait for a person now.
+
+    Attributes:
+        deliver: Shows a notification; None if the system has none.
+        waiting: The conversations whose answers wait for a person, the latest last.
+    """
+
+    waiting_changed = Signal()
 
     def __init__(
         self, workspace: Workspace, preferences: PreferencesState, window: QMainWindow
@@ -298,7 +308,9 @@ class AnswerNotices(QObject):
         self._preferences = preferences
         self._window = window
         self.deliver: Deliver | None = None
+        self.waiting: list[Conversation] = []
         workspace.in_memory.answer_ended.connect(self._consider)
+        workspace.in_memory.need_changed.connect(self._note_need)
 
     def _consider(self, conversation: Conversation, run: Run) -> None:
         is_seen = QApplication.activeWindow() is not None
@@ -310,11 +322,39 @@ class AnswerNotices(QObject):
         if self.deliver is not None:
             self.deliver(conversation.title, notice_words(run), lambda: self._show(conversation))
 
+    def _note_need(self, conversation: Conversation, run: Run) -> None:
+        """Mark the app's icon while answers wait for a person, and tell who is elsewhere."""
+        self.waiting = [one for one in self.waiting if one is not conversation]
+        if conversation.needs_person:
+            self.waiting.append(conversation)
+        application = QApplication.instance()
+        if isinstance(application, QGuiApplication):
+            application.setBadgeNumber(len(self.waiting))  # where the system has badges
+        choices = (one.model for one in self.waiting)
+        self._workspace.answering.waiting = frozenset(
+            choice.folder for choice in choices if choice is not None and choice.folder is not None
+        )
+        self.waiting_changed.emit()
+        is_seen = QApplication.activeWindow() is not None
+        if conversation.needs_person and not is_seen and self._preferences.now.tells_of_answers:
+            QApplication.alert(self._window)
+            if self.deliver is not None:
+                words = need_words(run)
+                self.deliver(conversation.title, words, lambda: self._show(conversation))
+
     def _show(self, conversation: Conversation) -> None:
         """Bring the window to the front, with the conversation if it still exists."""
         bring_forward(self._window)
         if self._workspace.conversations.row_of(conversation) >= 0:
             self._workspace.open(conversation)
+
+
+def need_words(run: Run) -> str:
+    """Return what an answer waits for, without the arguments of the call."""
+    asking = next(progress for progress in run.progress.values() if progress.asks)
+    question = f"{asking.server} asks a question."
+    words = question if asking.question else f"May the model use {asking.tool}?"
+    return f"Needs you: {words}".translate(_PLAIN)
 
 
 def _is_silent(run: Run) -> bool:

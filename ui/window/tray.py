@@ -8,6 +8,7 @@ from collections.abc import Callable
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
+from engine import counted
 from ui.kit import icons
 from ui.kit.menus import add_entry, copy_text
 from ui.kit.theme import current_theme
@@ -43,6 +44,7 @@ class Tray(QObject):
     ) -> None:
         super().__init__(parent)
         self._switch = switch
+        self._waiting = 0
         menu = self.menu = QMenu()
         self._state = menu.addAction("")
         self._state.setEnabled(False)
@@ -78,6 +80,11 @@ class Tray(QObject):
         self._chosen = chosen
         self.icon.showMessage(title, text, self.icon.icon())
 
+    def show_waiting(self, count: int) -> None:
+        """Say how many conversations wait for a person."""
+        self._waiting = count
+        self._refresh()
+
     def close(self) -> None:
         """Remove the icon from the tray."""
         self._switch.changed.disconnect(self._refresh)
@@ -101,7 +108,10 @@ class Tray(QObject):
         self._state.setText(f"Server {word}: {url}" if url else f"Server {word}")
         self.turn.setText("Turn the Server Off" if self._switch.is_wanted else "Turn the Server On")
         self.copy.setEnabled(bool(url))
-        self.icon.setToolTip(f"Fullstop – server {word}")
-        picture = icons.icon("stop-match", current_theme().colors.text, _SIZE)
+        need = "needs" if self._waiting == 1 else "need"
+        waiting = f"{counted(self._waiting, 'conversation')} {need} you, " if self._waiting else ""
+        self.icon.setToolTip(f"Fullstop – {waiting}server {word}")
+        name = "warning" if self._waiting else "stop-match"
+        picture = icons.icon(name, current_theme().colors.text, _SIZE)
         picture.setIsMask(True)  # macOS tints it for light and dark menu bars
         self.icon.setIcon(picture)

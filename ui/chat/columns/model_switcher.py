@@ -1,6 +1,7 @@
 """The model's name in the header, and the list below it. Main thread."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -232,6 +233,7 @@ class ModelRow:
     is_chosen: bool = False
     is_loaded: bool = False
     is_loading: bool = False
+    needs_person: bool = False
 
     @property
     def can_be_loaded(self) -> bool:
@@ -260,6 +262,8 @@ class ModelRow:
     @property
     def state(self) -> tuple[str, Tone]:
         """Whether it is in memory or would fit, with a tone."""
+        if self.needs_person:
+            return "Needs You", Tone.LIMIT
         if self.is_loading:
             return "Loading", Tone.LIMIT
         if self.is_loaded:
@@ -353,8 +357,10 @@ class ModelRows(QAbstractListModel):
         return all(word in text for word in self._words)
 
 
-def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
-    """Return a row for each model of the library."""
+def rows_of(
+    library: ModelLibrary, chosen: str, waiting: frozenset[Path] = frozenset()
+) -> list[ModelRow]:
+    """Return a row for each model of the library; ``waiting`` are folders of those that wait."""
     state = library.model
     loaded = state.loaded_folders()
     rows = []
@@ -367,6 +373,7 @@ def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
                 is_chosen=bool(chosen) and str(place) == chosen,
                 is_loaded=place in loaded,
                 is_loading=state.stage == "loading" and state.is_at(place),
+                needs_person=place in waiting,
             )
         )
     return rows
@@ -576,7 +583,8 @@ class ModelSwitcher(QFrame):
         folder = choice.folder if choice is not None else None
         if choice is None and (info := self._answering.loaded.info) is not None:
             folder = info.path
-        self.rows.show(rows_of(self._library, "" if folder is None else str(folder)))
+        chosen = "" if folder is None else str(folder)
+        self.rows.show(rows_of(self._library, chosen, self._answering.waiting))
         self._say()
 
     def _look_for(self, text: str) -> None:

@@ -263,6 +263,7 @@ _PIN_PX = 13
 _ARROW_PX = 15
 _FOLDER_PX = 14
 _ELIDE = Qt.TextElideMode.ElideRight
+NEEDS_YOU = "● Needs You"
 
 
 class ConversationDelegate(QStyledItemDelegate):
@@ -356,7 +357,9 @@ class ConversationDelegate(QStyledItemDelegate):
         small.setPointSizeF(small.pointSizeF() * 0.9)
         bold_metrics, small_metrics = QFontMetrics(bold), QFontMetrics(small)
         updated_at = index.data(ConversationRole.UPDATED_AT)
+        needs_person = bool(index.data(ConversationRole.NEEDS_PERSON))
         when = "Answering…" if is_running else when_words(updated_at)
+        when = NEEDS_YOU if needs_person else when
         when_width = small_metrics.horizontalAdvance(when)
         half = inner.height() // 2
         top = QRect(inner.left(), inner.top(), inner.width(), half)
@@ -373,7 +376,8 @@ class ConversationDelegate(QStyledItemDelegate):
         title = bold_metrics.elidedText(title, _ELIDE, room)
         painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, title)
         painter.setFont(small)
-        painter.setPen(QColor(colors.match if is_running else colors.faint))
+        color = colors.match if is_running else colors.faint
+        painter.setPen(QColor(colors.limit if needs_person else color))
         painter.drawText(top, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
         painter.setPen(QColor(colors.muted))
         bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)

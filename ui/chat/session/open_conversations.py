@@ -194,9 +194,12 @@ class OpenConversations(QObject):
 
     Signals:
         answer_ended: An answer ended; carries its ``Conversation`` and its ``Run``.
+        need_changed: An answer began or ceased to wait for a person; carries its ``Conversation``
+            and its ``Run``.
     """
 
     answer_ended = Signal(object, object)
+    need_changed = Signal(object, object)
 
     def __init__(
         self,
@@ -242,6 +245,8 @@ class OpenConversations(QObject):
             opened.is_running_changed.connect(self.release_unseen)
             opened.session.run_finished.connect(partial(self.answer_ended.emit, conversation))
             opened.stops.edited.connect(lambda: self._keep(conversation))
+            opened.session.run_changed.connect(partial(self._note_need, conversation))
+            opened.session.run_finished.connect(partial(self._note_need, conversation))
         self._open[conversation.id] = opened
         return opened
 
@@ -291,6 +296,12 @@ class OpenConversations(QObject):
         if len(conversation.tree):
             conversation.unload(conversation.preview)
         return True
+
+    def _note_need(self, conversation: Conversation, run: Run) -> None:
+        if conversation.needs_person != run.needs_person:
+            conversation.needs_person = run.needs_person
+            self._conversations.repaint(conversation)
+            self.need_changed.emit(conversation, run)
 
     def _keep(self, conversation: Conversation) -> None:
         self._conversations.changed(conversation)

@@ -38,6 +38,7 @@ class ConversationRole(IntEnum):
     IS_RUNNING = int(Qt.ItemDataRole.UserRole) + 4
     IS_PINNED = int(Qt.ItemDataRole.UserRole) + 5
     TAGS = int(Qt.ItemDataRole.UserRole) + 6
+    NEEDS_PERSON = int(Qt.ItemDataRole.UserRole) + 7
 
 
 def row_value(conversation: Conversation, role: int) -> Any:
@@ -67,6 +68,7 @@ def _spoken(conversation: Conversation) -> str:
     """Return what a screen reader says about a row."""
     pinned = ", pinned" if conversation.is_pinned else ""
     running = ", answering" if conversation.is_running else ""
+    running = ", needs you" if conversation.needs_person else running
     tags = "".join(f", {tag}" for tag in conversation.placement.tags)
     return f"Conversation {conversation.title}{pinned}{running}{tags}"
 
@@ -81,6 +83,7 @@ _SHOWN: dict[int, Callable[[Conversation], Any]] = {
     ConversationRole.PREVIEW: lambda conversation: conversation.preview,
     ConversationRole.IS_RUNNING: lambda conversation: conversation.is_running,
     ConversationRole.IS_PINNED: lambda conversation: conversation.is_pinned,
+    ConversationRole.NEEDS_PERSON: lambda conversation: conversation.needs_person,
     ConversationRole.TAGS: lambda conversation: conversation.placement.tags,
 }
 

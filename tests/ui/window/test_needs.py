@@ -1,0 +1,101 @@
+"""While a call waits for a person, list, models, icon and a notification say so."""
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from ui.chat.storage.conversation_list import ConversationRole
+from ui.kit.theme import Theme
+from ui.records.runs import Run
+from ui.records.tools import CallProgress
+from ui.server.server_switch import ServerSwitch
+from ui.window.main_window import MainWindow
+from ui.window.tray import Tray
+
+
+@pytest.fixture
+def scripted() -> ScriptedEngine:
+    return ScriptedEngine()
+
+
+@pytest.fixture
+def badges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    shown: list[int] = []
+    monkeypatch.setattr(QGuiApplication, "setBadgeNumber", lambda _, count: shown.append(count))
+    return shown
+
+
+@pytest.fixture
+def window(
+    enter: Enter, scripted: ScriptedEngine, theme: Theme, badges: list[int]
+) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        return main_window(scripted, theme)  # type: ignore[arg-type]
+
+    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
+
+
+async def asking(window: MainWindow, scripted: ScriptedEngine) -> Run:
+    """An answer whose call waits for a person."""
+    window.workspace.send("Go")
+    await eventually(lambda: bool(scripted.generations))
+    session = window.workspace.current.session
+    run = session.run
+    assert run is not None
+    run.progress["c1"] = CallProgress("files", "Delete <all>", asks=True)
+    session.run_changed.emit(run)
+    return run
+
+
+async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon(
+    window: MainWindow, scripted: ScriptedEngine, badges: list[int]
+) -> None:
+    run = await asking(window, scripted)
+    conversation = window.workspace.current.conversation
+    row = window.sidebar.rows.index_of(conversation)
+    assert row.data(ConversationRole.NEEDS_PERSON)
+    assert "needs you" in row.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert badges == [1]
+    assert conversation.model is not None
+    assert window.workspace.answering.waiting == {conversation.model.folder}
+    run.progress.clear()
+    window.workspace.current.session.run_changed.emit(run)
+    assert not row.data(ConversationRole.NEEDS_PERSON)
+    assert badges == [1, 0]
+    assert window.workspace.answering.waiting == set()
+
+
+async def test_who_works_elsewhere_is_told_what_is_asked(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    told: list[tuple[str, str, Callable[[], None]]] = []
+    window.notices.deliver = lambda *notice: told.append(notice)
+    window.hide()
+    await eventually(lambda: not window.isActiveWindow())
+    await asking(window, scripted)
+    ((title, text, chosen),) = told
+    assert title == window.workspace.current.conversation.title
+    assert text == "Needs you: May the model use Delete ‹all›?"
+    chosen()
+    assert window.isVisible()
+
+
+def test_the_tray_says_how_many_conversations_wait(theme: Theme) -> None:
+    class Off:
+        async def start(self) -> str:
+            return ""
+
+        async def stop(self) -> None:
+            pass
+
+    switch = ServerSwitch(Off())
+    tray = Tray(switch, switch, show=lambda: 0, show_server=lambda: 0, quit=lambda: 0)
+    tray.show_waiting(2)
+    assert "2 conversations need you" in tray.icon.toolTip()
+    tray.show_waiting(0)
+    assert "need" not in tray.icon.toolTip()
+    tray.close()
