@@ -313,5 +313,7 @@ def _model_words(model: ModelInfo | None) -> str:
     if model is None:
         return "none"
     draft = "" if model.draft is None else f", draft {model.draft.id}"
+    if model.own_head is not None and not model.own_head.problem:
+        draft += ", own draft head"
     context = counted(model.context_length, "token")
     return f"{model.id} (context {context}, {size_in_words(model.weights_bytes)}{draft})"

@@ -99,6 +99,7 @@ if TYPE_CHECKING:
         acceptance,
         end_facts,
         figures,
+        guess_sources,
         has_counts,
         phases,
     )
@@ -218,6 +219,7 @@ _NAMES_BY_MODULE = {
         "acceptance",
         "end_facts",
         "figures",
+        "guess_sources",
         "has_counts",
         "phases",
     ),

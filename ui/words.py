@@ -30,6 +30,7 @@ from engine import (
     acceptance,
     as_sentence,
     counted,
+    guess_sources,
     interrupted,
     plain_cause,
     verdict_words,
@@ -248,6 +249,7 @@ ORIGIN_NAMES = {
     TokenOrigin.LOOKUP: "Guessed: repetition",
     TokenOrigin.PREDICTION: "Guessed: prediction",
     TokenOrigin.DRAFT: "Guessed: draft model",
+    TokenOrigin.HEAD: "Guessed: own draft head",
     TokenOrigin.FORCED: "Forced",
     TokenOrigin.BUDGET: "Forced: budget",
 }
@@ -258,6 +260,7 @@ ORIGIN_WORDS = {
     TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
     TokenOrigin.PREDICTION: "guessed from the request's prediction, and confirmed by the model",
     TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
+    TokenOrigin.HEAD: "guessed by the model's own draft head, and confirmed by the model",
     TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
     TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
 }
@@ -277,6 +280,8 @@ def guess_words(found: Speculation, output_tokens: int) -> str:
     if found.guessed:
         passes = counted(found.passes, "pass", "passes")
         said.append(f"Guesses were checked in {passes}: the model confirmed {acceptance(found)}.")
+    if given := guess_sources(found):
+        said.append(f"They came from {given}.")
     if found.forced:
         were = "was" if found.forced == 1 else "were"
         forced = counted(found.forced, "token")

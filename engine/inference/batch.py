@@ -41,6 +41,7 @@ from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.running_cache import prepare_to_run
 from engine.inference.sequence import LANES, WORTH_TOKENS, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
+from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss
 from engine.values.tokens import PromptScores
 
@@ -190,6 +191,7 @@ class RunningBatch:
         cache_use: The state of the prompt cache; another object whenever it changes.
         prompts: The prompt cache.
         can_guess: Whether it checks guesses; if not, it ignores all sources.
+        own_head: The model's own draft head, a source for every answer; None where it has none.
     """
 
     # Whether no other process decodes the same batch.
@@ -213,6 +215,7 @@ class RunningBatch:
         self._generators = Generators(model, limits, is_cut_anywhere=self.prompts.is_cut_anywhere)
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
         self._drafting = Drafting(model, self.sequences.by_number, new_curve)
+        self.own_head = OwnHead() if self.can_guess and head_of(model) is not None else None
         self._budget = PrefillBudget(
             limits.prefill_chunk, limits.rows if can.prompts else 1, self.sequences.reading
         )
@@ -423,7 +426,7 @@ class RunningBatch:
         batch = self._lanes[sequence.lane or 0]
         with self._stream():
             cache, index, tokens = reading_row(batch, sequence.number)
-            self._store(sequence, sequence_view(cache, index), tokens)
+            self._store(sequence, sequence_view(without_head(cache), index), tokens)
 
     def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:
         self.prompts.store(sequence.owner, sequence.ticket, cache, tokens)

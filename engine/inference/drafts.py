@@ -10,7 +10,8 @@ import mlx.core as mx
 from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
-from engine.inference.speculation.cost import WIDTHS, CostCurve
+from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess, Measured
+from engine.inference.speculation.head_drafts import MOST_CHAINED, HeadDrafts
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import DraftSource
 from engine.inference.speculation.verification import Checked, Rounding, check, first_logprobs
@@ -30,7 +31,8 @@ _CHECKS_IN_A_ROW = 64
 _PLAIN_IN_A_ROW = 3
 # Unused memory is freed after this many checks; mlx-lm's own loop does the same.
 _CLEAR_EVERY = 256
-_NEWEST = 0.2
+# How many decisions are made without the model's own head once it does not pay.
+_HEAD_RESTS = 8
 
 
 class Drafting:
@@ -52,7 +54,9 @@ class Drafting:
         self._new_curve = new_curve
         self._curves: dict[int, CostCurve] = {}
         self._noise = Rounding()
-        self._proposing_s: dict[TokenOrigin, float] = {}
+        # For each kind of source: what one of its guesses takes.
+        self._proposing = {origin: Measured() for origin in TokenOrigin}
+        self._head_rests = 0
         self._ended_at_s = 0.0
         self._was_checked = False
         # How many of the next steps belong to the plain loop.
@@ -104,10 +108,10 @@ class Drafting:
             if sequence.sources and not sequence.is_ahead:
                 sequence.is_ahead = True
                 sequence.tell((token,))
-        width = self._width(numbers)
+        width, sources = self._planned(numbers)
         if not width:
             return None
-        guesses, origins, proposing_s = self._proposed(numbers, min(width, most) - 1)
+        guesses, origins, proposing_s = self._proposed(rows, sources, min(width, most) - 1)
         size = int(rows.pending_logprobs(0).shape[-1])
         guesses = [_within(guess, size) for guess in guesses]
         longest = max(map(len, guesses))
@@ -157,19 +161,50 @@ class Drafting:
 
     def _width(self, numbers: abc.Sequence[int]) -> int:
         """Return how many tokens of each row the next pass should have; 0 for the plain loop."""
-        guesses: list[tuple[float, int]] = []
-        proposing_s = 0.0
-        for number in numbers:
-            likelihood, source = _best(self._sequences[number].sources)
-            if source is not None:
-                guesses.append((likelihood, _MOST))
-                proposing_s += self._proposing_s.get(source.origin, 0.0)
+        return self._planned(numbers)[0]
+
+    def _planned(self, numbers: abc.Sequence[int]) -> tuple[int, abc.Sequence[DraftSource | None]]:
+        """Return the width of the next pass, 0 for the plain loop, and the source for each row."""
+        of_rows = [self._sequences[number].sources for number in numbers]
+        others = [
+            _best([source for source in sources if not isinstance(source, HeadDrafts)])
+            for sources in of_rows
+        ]
+        width, gain = self._weighed(others)
+        if self._head_rests:
+            self._head_rests -= 1
+        elif any(isinstance(source, HeadDrafts) for sources in of_rows for source in sources):
+            best = [_best(sources) for sources in of_rows]
+            # What is looked up costs nothing, and a long passage may give more than a short chain.
+            with_head = self._weighed(best)
+            if with_head[1] > gain:
+                return with_head[0], [source for _, source in best]
+            if not with_head[0]:
+                self._head_rests = _HEAD_RESTS
+        return width, [source for _, source in others]
+
+    def _weighed(self, chosen: abc.Sequence[tuple[float, DraftSource | None]]) -> tuple[int, float]:
+        """Return the width of a pass over the drafts of some sources, and what it gives."""
+        guesses: list[Guess] = []
+        proposing_s = head_s = 0.0
+        for likelihood, source in chosen:
+            if source is None:
+                continue
+            took_s = self._proposing[source.origin].value_s or 0.0
+            if isinstance(source, HeadDrafts):
+                guesses.append(Guess(likelihood, MOST_CHAINED, source.later))
+                head_s = took_s  # it drafts for all rows at once
+            else:
+                guesses.append(Guess(likelihood, _MOST))
+                proposing_s += took_s
         if not guesses:
-            return 0
-        curve = self._curve(len(numbers))
-        extra = proposing_s / curve.one_s if curve.one_s else 0.0
-        width = curve.choose(len(numbers), guesses, extra)
-        return width if width > 1 else 0
+            return 0, 0.0
+        curve = self._curve(len(chosen))
+        extra = (proposing_s + head_s) / curve.one_s if curve.one_s else 0.0
+        width = curve.choose(len(chosen), guesses, extra)
+        if width == 1:
+            return 0, 0.0
+        return width, curve.gain(len(chosen), guesses, extra, width)
 
     def _curve(self, rows: int) -> CostCurve:
         """Return the costs for a number of rows; similar numbers share them."""
@@ -179,14 +214,13 @@ class Drafting:
         return curve
 
     def _proposed(
-        self, numbers: abc.Sequence[int], most: int
+        self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], most: int
     ) -> tuple[list[abc.Sequence[int]], list[TokenOrigin], float]:
         """Return the guesses of each row, where they come from, and how long they took."""
         guesses: list[abc.Sequence[int]] = []
         origins: list[TokenOrigin] = []
-        whole_s = 0.0
-        for number in numbers:
-            source = _best(self._sequences[number].sources)[1]
+        whole_s = self._offer_drafts(rows, sources, most)
+        for source in sources:
             if source is None:
                 guesses.append(())
                 origins.append(TokenOrigin.SAMPLED)
@@ -195,13 +229,28 @@ class Drafting:
             draft = source.propose(most)
             took_s = time.perf_counter() - began_s
             whole_s += took_s
-            if draft:
-                known_s = self._proposing_s.get(source.origin, took_s / len(draft))
-                known_s += (took_s / len(draft) - known_s) * _NEWEST
-                self._proposing_s[source.origin] = known_s
+            if draft and not isinstance(source, HeadDrafts):
+                self._proposing[source.origin].note(took_s / len(draft))
             guesses.append(draft)
             origins.append(source.origin)
         return guesses, origins, whole_s
+
+    def _offer_drafts(
+        self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], most: int
+    ) -> float:
+        """Let the model's own head draft for the rows that want it; return how long that took."""
+        drafted = [source for source in sources if isinstance(source, HeadDrafts)]
+        if not drafted:
+            return 0.0
+        began_s = time.perf_counter()
+        most = min(most, MOST_CHAINED)
+        drafts = drafted[0].head.propose(rows.cache, rows.pending(), most)
+        for source, found in zip(sources, drafts, strict=True):
+            if isinstance(source, HeadDrafts):
+                source.offer(found)
+        took_s = time.perf_counter() - began_s
+        self._proposing[TokenOrigin.HEAD].note(took_s / most)
+        return took_s
 
     def _step(
         self,

@@ -317,6 +317,8 @@ class MlxBackend:
         sources = self.sources(prompt, request)
         if constraint is not None:
             sources.append(GrammarDrafts(constraint.fork(), self.vocabulary.text_of))
+        if self.batch.own_head is not None:
+            sources.append(self.batch.own_head.drafts())
         allowed = frozenset(TokenOrigin) if request.drafts is None else request.drafts
         sources = [source for source in sources if source.origin in allowed]
         owner, draft = request.cache_owner.name, None

@@ -94,14 +94,16 @@ def tool_format(wrapper: Any) -> str:
     return str(getattr(wrapper.tool_parser, "__module__", "")).rpartition(".")[2]
 
 
-def check_architecture(config: dict[str, Any]) -> None:
-    """Make sure that mlx-lm knows a model's architecture, without loading the model.
+def classes_of(config: dict[str, Any]) -> tuple[type[Any], type[Any]]:
+    """Return the classes of a configuration's model, and of what that is made from.
 
+    Fails where mlx-lm does not know the architecture; loads no model.
     Upstream: ``_get_classes`` in ``mlx_lm/utils.py``.
     """
     from mlx_lm.utils import _get_classes
 
-    _get_classes(config)
+    found: tuple[type[Any], type[Any]] = _get_classes(config)
+    return found
 
 
 def decoding_rows(batch: Any) -> int:

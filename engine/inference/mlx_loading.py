@@ -3,6 +3,7 @@
 Never runs code from a folder. Engine thread, except for ``check``.
 """
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
-from mlx_lm.utils import load as mlx_load
+from mlx_lm.utils import load_model, load_tokenizer
 
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.files.causes import without_folders
@@ -23,12 +24,19 @@ from engine.inference.cache.folder import Stamps, stamps_of
 from engine.inference.cache.segments import measured
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import (
-    check_architecture,
+    classes_of,
     has_template_in_code,
     inner_tokenizer,
 )
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
+from engine.inference.speculation.head_drafts import attach, memory_of
+from engine.inference.speculation.heads import (
+    HeadKeeper,
+    HeadUnusable,
+    HeadWeights,
+    build_head,
+)
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.text import knows_option
 from engine.library.cache_size import CacheSize
@@ -36,6 +44,7 @@ from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, 
 from engine.library.models import (
     DraftInfo,
     EosToken,
+    HeadInfo,
     ModelInfo,
     check_folder,
     context_length,
@@ -50,6 +59,7 @@ from engine.wording import escaped
 #
 # One NaN spoils every answer of a model, and nothing else would report it. Engine thread.
 
+_log = logging.getLogger(__name__)
 _PART_BYTES = 128 << 20
 # How many values of one weight are checked at once; the check takes one byte of memory for each.
 _SLICE = 1 << 20
@@ -140,8 +150,11 @@ def _read(
     on_progress: OnLoadProgress,
     shard: Shard | None = None,
     check_tokenizer: Callable[[Any, dict[str, Any]], None] | None = None,
-) -> tuple[Any, Any, dict[str, Any]]:
-    """Return a folder's model, tokenizer and configuration; never runs code from the folder."""
+) -> tuple[Any, Any, dict[str, Any], HeadWeights | None]:
+    """Return a folder's model, tokenizer and configuration, and the weights of its draft head.
+
+    Never runs code from the folder.
+    """
     on_progress(LoadProgress("checking"))
     stated = check_folder(folder)
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
@@ -149,7 +162,8 @@ def _read(
     on_progress(LoadProgress("tokenizer", 0, total))
     try:
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
-        model, tokenizer, config = mlx_load(str(folder), lazy=True, return_config=True)
+        model, config, head = _load_lazily(folder)
+        tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
         if check_tokenizer is not None:
             check_tokenizer(tokenizer, config)
         if shard is not None:
@@ -162,7 +176,41 @@ def _read(
         raise
     except BaseException as error:  # panics of native libraries are such exceptions
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
-    return model, tokenizer, config
+    return model, tokenizer, config, head
+
+
+def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | None]:
+    """Return a folder's model and its configuration, and the weights of its draft head."""
+    keepers: list[HeadKeeper] = []
+
+    def classes(config: dict[str, Any]) -> tuple[Callable[[Any], Any], type[Any]]:
+        kind, kind_of_args = classes_of(config)
+        text = config.get("text_config") or {}
+        layers = int(config.get("num_hidden_layers") or text.get("num_hidden_layers") or 0)
+
+        def made(args: Any) -> Any:
+            model = kind(args)
+            keepers.append(HeadKeeper(model, layers))
+            return model
+
+        return made, kind_of_args
+
+    model, config = load_model(folder, lazy=True, get_model_classes=classes)
+    return model, config, keepers[0].take(folder)
+
+
+def _attached_head(
+    weights: HeadWeights, model: Any, config: dict[str, Any], name: str, tell: OnLoadProgress
+) -> tuple[HeadInfo, CacheSize]:
+    """Let a model use its own draft head, if that is sound; return the memory of its caches."""
+    try:
+        head = build_head(weights, model, config)
+        read_weights(head, _size_of(head), tell)
+    except (HeadUnusable, DamagedWeights) as error:
+        _log.warning("the own draft head of %s is not used: %s", name, error)
+        return HeadInfo(problem=_shown(error)), CacheSize()
+    attach(model, head)
+    return HeadInfo(), memory_of(head)
 
 
 def check(folder: Path) -> None:
@@ -171,7 +219,7 @@ def check(folder: Path) -> None:
     try:
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
-        check_architecture(stated)
+        classes_of(stated)
     except Exception as error:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
 
@@ -194,7 +242,7 @@ def read_plainly(folder: Path, on_progress: OnLoadProgress) -> Any:
 
 def load_shard(folder: Path, shard: Shard) -> tuple[Any, int]:
     """Load one shard of a model, for a process that follows another."""
-    model, _, _ = _read(folder.resolve(), unobserved, shard)
+    model, *_ = _read(folder.resolve(), unobserved, shard)
     return model, _size_of(model)
 
 
@@ -223,7 +271,7 @@ def load(
         if drafted is not None:
             check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, config))
 
-    model, tokenizer, config = _read(folder, on_progress, shard, check_tokenizer)
+    model, tokenizer, config, head = _read(folder, on_progress, shard, check_tokenizer)
     vocabulary = _vocabulary(folder, tokenizer, config)
     eos = vocabulary.eos
     info = ModelInfo(
@@ -243,6 +291,13 @@ def load(
     if limits.guesses and shard is None:
         in_pass = CacheSize(fixed_bytes=Rollback(model).pass_bytes(WIDTHS[-1]))
         info = replace(info, cache=info.cache + in_pass)
+        if head is not None:
+            total = info.size_bytes
+            own, memory = _attached_head(
+                head, model, config, info.id, _told_last(on_progress, total)
+            )
+            info = replace(info, own_head=own, cache=info.cache + memory)
+    del head
     drafting = None
     if drafted is not None:
         info = replace(info, draft=drafted.info)
@@ -274,10 +329,15 @@ def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProg
     return tell
 
 
+def _told_last(on_progress: OnLoadProgress, total: int) -> OnLoadProgress:
+    """Return a callback for what is read once all weights count as read."""
+    return lambda progress: on_progress(LoadProgress(progress.phase, total, total))
+
+
 def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
     """Read a draft model."""
     try:
-        model, tokenizer, config = _read(folder, on_progress)
+        model, tokenizer, config, _ = _read(folder, on_progress)
     except LoadCancelled:
         raise
     except ModelLoadFailed as error:

@@ -10,6 +10,9 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList
 
+# If every row has this many empty places on its left, copying the block to remove them pays.
+_LEAST_EMPTY = 64
+
 
 class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
     """A ``BatchKVCache`` without needless masks, from whose end each sequence is cut as it needs.
@@ -95,6 +98,18 @@ class RunningKVCache(BatchKVCache):  # type: ignore[misc]  # mlx-lm has no types
         """Move the rows to the right by the paddings that were prepared."""
         super().finalize()
         self._known_for = None
+
+
+def cut(parts: Sequence[RunningKVCache], least: int, more: Sequence[int]) -> None:
+    """Remove the last ``least`` tokens of all rows, then ``more[row]`` of each; one row has 0."""
+    for part in parts:
+        part.trim(least)
+    if parts and any(more):
+        cut_rows(parts, more)
+        # Rows that are cut leave empty places on their left.
+        if min(parts[0].left_padding.tolist()) >= _LEAST_EMPTY:
+            for part in parts:
+                part.filter(list(range(len(more))))
 
 
 def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:

@@ -21,6 +21,7 @@ from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
 from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.sampling import greedy
 from engine.inference.speculation.draft_model import ModelDrafts
+from engine.inference.speculation.head_drafts import with_head, without_head
 from engine.inference.speculation.sources import DraftSource
 from engine.inference.thinking_budget import BudgetProcessor
 from engine.values.events import CacheMiss
@@ -207,7 +208,8 @@ class Sequences:
             for sequence in leaving:
                 if sequence.lane is not None:
                     self.begins_to_decode(sequence)
-                sequence.cache, sequence.held = caches.get(sequence.number, (None, None))
+                cache, sequence.held = caches.get(sequence.number, (None, None))
+                sequence.cache = cache and without_head(cache)
         return gone
 
     def let_go(self, gone: abc.Sequence[Sequence]) -> None:
@@ -251,6 +253,7 @@ class Sequences:
         number = sequence.number
         with self._stream():
             cache, tokens = self._lanes[sequence.lane or 0].extract_cache([number])[number]
+        cache = without_head(cache)
         self._evaluate(cache)
         return cache, tokens
 
@@ -304,12 +307,13 @@ class Sequences:
         """Put a prompt into the lane of those with as much to read, in the order of arrival."""
         tokens, cached = sequence.tokens, sequence.cached
         sequence.lane = lane = lane_of(len(tokens) - cached)
+        cache = with_head(sequence.cache, self._lanes[lane].model)
         insert_row(
             self._lanes[lane],
             sequence.number,
             [tokens[cached:]],
             max_tokens=[_NO_LIMIT],
-            caches=None if sequence.cache is None else [sequence.cache],
+            caches=None if cache is None else [cache],
             all_tokens=[tokens[:cached]],
             samplers=[sequence.sampler],
             logits_processors=[sequence.processors],

@@ -58,6 +58,17 @@ class DraftInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadInfo:
+    """The draft head in a model's own checkpoint.
+
+    Attributes:
+        problem: Why it is not used, as the end of a sentence; empty where it is.
+    """
+
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What the rest of the program knows about a loaded model.
 
@@ -76,6 +87,8 @@ class ModelInfo:
         longest_token_bytes: Bytes of the longest token; None where it is not known.
         draft: The draft model that is loaded beside it, if there is one.
         takes_tools: Whether its chat template tells it of tools.
+        own_head: The draft head of its own checkpoint; None where there is none, or nothing is
+            drafted.
     """
 
     id: str
@@ -92,6 +105,7 @@ class ModelInfo:
     longest_token_bytes: int | None = None
     draft: DraftInfo | None = None
     takes_tools: bool = True
+    own_head: HeadInfo | None = None
 
     @property
     def weights_bytes(self) -> int:

@@ -22,14 +22,15 @@ Version 1::
       "stop": {"kind": "stop_string", "value": "END", "token_id": 44, "token_text": "D",
                "channel": "text", "text_offset": 26, "token_index": 20, "rule_index": 0,
                "held": "", "dropped": "END"},
-      "speculation": {"passes": 3, "guessed": 12, "accepted": 9, "prediction_accepted": 0,
+      "speculation": {"passes": 3, "guessed": 12, "accepted": 9, "lookup_accepted": 9,
+                      "draft_accepted": 0, "head_accepted": 0, "prediction_accepted": 0,
                       "prediction_rejected": 0, "forced": 0},
       "budget_end": {"token_index": 65, "forced": 3, "budget": 64}
     }
 
-A token that was drafted has an ``origin`` as well (``lookup``, ``prediction``, ``draft`` or
-``forced``), and so have those that a budget forced (``budget``); ``speculation`` and ``budget_end``
-are missing in files of earlier versions.
+A token that was drafted has an ``origin`` as well (``lookup``, ``prediction``, ``draft``,
+``head`` or ``forced``), and so have those that a budget forced (``budget``); ``speculation`` and
+``budget_end`` are missing in files of earlier versions.
 
 Unknown keys are ignored, so that later versions can add some. Pure; any thread.
 """

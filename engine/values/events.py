@@ -3,6 +3,7 @@
 Pure values; any thread.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -201,8 +202,10 @@ class Speculation:
         passes: Forward passes that checked guesses.
         guessed: Guessed tokens that the model checked, without forced ones.
         accepted: How many of them the model drew itself.
-        prediction_accepted: How many of the accepted ones were guessed from the request's
-            prediction.
+        lookup_accepted: How many of the accepted ones were guessed because the text repeats.
+        draft_accepted: How many of them the draft model guessed.
+        head_accepted: How many of them the model's own draft head guessed.
+        prediction_accepted: How many of them were guessed from the request's prediction.
         prediction_rejected: Tokens guessed from the request's prediction that the model did not
             draw.
         forced: Tokens that were the only ones allowed by the constraint, checked several at once.
@@ -211,6 +214,9 @@ class Speculation:
     passes: int = 0
     guessed: int = 0
     accepted: int = 0
+    lookup_accepted: int = 0
+    draft_accepted: int = 0
+    head_accepted: int = 0
     prediction_accepted: int = 0
     prediction_rejected: int = 0
     forced: int = 0
@@ -319,12 +325,15 @@ def counted(before: Speculation, verified: VerifiedDrafts, taken: int | None = N
     accepted = verified.origins[1:taken]
     free = sum(origin is not TokenOrigin.FORCED for origin in guesses)
     predicted = sum(origin is TokenOrigin.PREDICTION for origin in guesses)
-    right = sum(origin is TokenOrigin.PREDICTION for origin in accepted)
-    forced = sum(origin is TokenOrigin.FORCED for origin in accepted)
+    given = Counter(accepted)
+    right, forced = given[TokenOrigin.PREDICTION], given[TokenOrigin.FORCED]
     return Speculation(
         passes=before.passes + 1,
         guessed=before.guessed + free,
         accepted=before.accepted + len(accepted) - forced,
+        lookup_accepted=before.lookup_accepted + given[TokenOrigin.LOOKUP],
+        draft_accepted=before.draft_accepted + given[TokenOrigin.DRAFT],
+        head_accepted=before.head_accepted + given[TokenOrigin.HEAD],
         prediction_accepted=before.prediction_accepted + right,
         prediction_rejected=before.prediction_rejected + predicted - right,
         forced=before.forced + forced,

@@ -73,6 +73,18 @@ def acceptance(speculation: Speculation) -> str:
     return f"{speculation.accepted:,} of {speculation.guessed:,} ({share:.0f} %)"
 
 
+def guess_sources(found: Speculation) -> str:
+    """Return where confirmed guesses came from, such as ``the own draft head (31)``."""
+    given = (
+        (found.lookup_accepted, "repetition"),
+        (found.prediction_accepted, "the prediction"),
+        (found.draft_accepted, "the draft model"),
+        (found.head_accepted, "the model's own draft head"),
+    )
+    said = [f"{source} ({tokens:,})" for tokens, source in given if tokens]
+    return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 2 else said)
+
+
 def phases(finished: Finished) -> list[RunPhase]:
     """Return the phases of a finished generation, in order; those that did not begin are left out.
 
@@ -141,6 +153,8 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
     if guesses.guessed:
         said = f"{acceptance(guesses)} confirmed, in {counted(guesses.passes, 'pass', 'passes')}"
         facts.append(EndFact("Guessed tokens", said))
+        if given := guess_sources(guesses):
+            facts.append(EndFact("Guessed by", given))
     if guesses.forced:
         facts.append(EndFact("Forced tokens", f"{guesses.forced:,}"))
     speed, first = tokens_per_s(usage, finished.timing), finished.timing.first_token_s

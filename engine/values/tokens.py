@@ -73,6 +73,7 @@ class TokenOrigin(StrEnum):
     LOOKUP = "lookup"
     PREDICTION = "prediction"
     DRAFT = "draft"
+    HEAD = "head"
     FORCED = "forced"
     BUDGET = "budget"
 

@@ -72,9 +72,9 @@ def test_a_parser_of_mlx_lm_lies_in_the_module_of_its_format(loaded: tuple[Any, 
 
 def test_mlx_lm_knows_an_architecture_without_loading_a_model() -> None:
     def knows() -> bool:
-        mlx_lm_internals.check_architecture({"model_type": "qwen3"})
+        mlx_lm_internals.classes_of({"model_type": "qwen3"})
         with pytest.raises(ValueError, match="not supported"):
-            mlx_lm_internals.check_architecture({"model_type": "none_such"})
+            mlx_lm_internals.classes_of({"model_type": "none_such"})
         return True
 
     expect("mlx-lm", "utils._get_classes", knows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 
-from engine import TokenTrace, acceptance, counted, quoted
+from engine import TokenTrace, acceptance, counted, guess_sources, quoted
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
@@ -78,6 +78,7 @@ def _facts(shown: ShownRun) -> list[tuple[str, str]]:
         ("Reason", ended_words(run)),
         ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
         ("Guessed tokens confirmed", "" if guesses is None else acceptance(guesses) or "none"),
+        ("Guessed by", "" if guesses is None else guess_sources(guesses)),
         ("Forced tokens", "" if guesses is None else f"{guesses.forced:,}"),
         ("Passes that checked guesses", "" if guesses is None else f"{guesses.passes:,}"),
         ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),

@@ -58,6 +58,7 @@ _OF_ORIGINS = {
     TokenOrigin.LOOKUP: MarkKind.GUESSED,
     TokenOrigin.PREDICTION: MarkKind.GUESSED,
     TokenOrigin.DRAFT: MarkKind.GUESSED,
+    TokenOrigin.HEAD: MarkKind.GUESSED,
     TokenOrigin.FORCED: MarkKind.FORCED,
     TokenOrigin.BUDGET: MarkKind.FORCED,
 }

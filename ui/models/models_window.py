@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import ModelLoadFailed, as_sentence, counted, size_in_words
+from engine import ModelInfo, ModelLoadFailed, as_sentence, counted, size_in_words
 from engine.library.local_models import FoundModel, Removal
 from engine.library.memory import Fit, Memory, need
 from ui.kit.buttons import Choice
@@ -193,8 +193,16 @@ class LoadedModel(QFrame):
         drafted = "" if info.draft is None else f"  ·  draft model: {info.draft.id}"
         return (
             f"{before}{info.architecture}  ·  {size_in_words(info.size_bytes)}  ·  "
-            f"{counted(info.context_length, 'token')} of context{drafted}"
+            f"{counted(info.context_length, 'token')} of context{drafted}{_head_words(info)}"
         )
+
+
+def _head_words(info: ModelInfo) -> str:
+    """Return whether a model drafts with a head of its own; empty where it has none."""
+    if info.own_head is None:
+        return ""
+    problem = info.own_head.problem
+    return f"  ·  own draft head: {f'no ({problem})' if problem else 'yes'}"
 
 
 class LoadingAfter(QObject):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 # A pass over several tokens takes longer than a pass over one. How much longer depends on the
 # machine, the model and the number of rows: on a CPU with two cores, eight tokens of one row took
@@ -59,6 +60,28 @@ class Measured:
         """Forget all measurements."""
         self._last.clear()
         self.value_s = None
+
+
+class Guess(NamedTuple):
+    """What is expected of the guesses for one row.
+
+    Attributes:
+        likelihood: How likely the first one is right.
+        most: The most guesses.
+        later: How likely each further one is right after a right one; None for as likely.
+    """
+
+    likelihood: float
+    most: int
+    later: float | None = None
+
+    def expected(self, length: int) -> float:
+        """Return how many of ``length`` guesses are accepted."""
+        length = min(length, self.most)
+        later = self.likelihood if self.later is None else self.later
+        if later >= 1.0:
+            return self.likelihood * length
+        return self.likelihood * (1.0 - later**length) / (1.0 - later)
 
 
 class CostCurve:
@@ -142,33 +165,34 @@ class CostCurve:
                 costs[width] = high + slope * (width - last)
         return costs, _most_costs(costs, last)
 
-    def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
+    def choose(self, rows: int, guesses: Sequence[Guess], extra: float = 0.0) -> int:
         """Return the width of the pass that gives the most for its time; 1 for plain decoding.
 
         Args:
             rows: All rows that decode.
-            guesses: For each row that has guesses: how likely a guess is right, and the most
-                guesses.
+            guesses: Those of each row that has some.
             extra: The cost of making one guess, in passes over one token.
         """
         best, most = 1, _LEAST_GAIN
         if self._one.count < _LEAST_MEASURED:
             return best
-        costs = self.costs()
+        self.costs()
         for width in WIDTHS:
             if width > 2 * self._widest:
                 break
             if rows > 1 and self._most[width] * (self._one.value_s or 0.0) > _LONGEST_BESIDE_S:
                 break
-            expected = float(rows)
-            for likelihood, length in guesses:
-                expected += _expected(likelihood, min(length, width - 1))
-            gain = expected / rows / (costs[width] + extra * (width - 1))
+            gain = self.gain(rows, guesses, extra, width)
             if gain > most and self._is_affordable(width):
                 best, most = width, gain
         if best == 1 and guesses:
             self._reconsider()
         return best
+
+    def gain(self, rows: int, guesses: Sequence[Guess], extra: float, width: int) -> float:
+        """Return how many times the tokens of plain decoding a pass gives for its time."""
+        expected = rows + sum(one.expected(width - 1) for one in guesses)
+        return expected / rows / (self.costs()[width] + extra * (width - 1))
 
     def _is_affordable(self, width: int) -> bool:
         """Whether a pass may be tried, although all its guesses may be wrong and each of its tokens
@@ -203,10 +227,3 @@ def _most_costs(costs: Mapping[int, float], widest: int) -> dict[int, float]:
     slope = (high - 1) / (widest - 1)
     wider = {width: high + slope * (width - widest) for width in WIDTHS if width > widest}
     return {**costs, **wider}
-
-
-def _expected(likelihood: float, length: int) -> float:
-    """Return how many of ``length`` guesses are accepted, if each is right with this likelihood."""
-    if likelihood >= 1.0:
-        return float(length)
-    return likelihood * (1.0 - likelihood**length) / (1.0 - likelihood)

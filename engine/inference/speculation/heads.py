@@ -171,6 +171,40 @@ def read_head(folder: Path, layers: int) -> HeadWeights | None:
     return None
 
 
+class HeadKeeper:
+    """Keeps the head of a checkpoint that mlx-lm loads, whose loaders drop it or do not know it.
+
+    Args:
+        model: A model without weights; its ``sanitize`` is given back with ``take``.
+        layers: How many layers it has without its head.
+    """
+
+    def __init__(self, model: Any, layers: int) -> None:
+        self._model = model
+        self._layers = layers
+        self._sanitize = getattr(model, "sanitize", dict)
+        self._head: HeadWeights | None = None
+        model.sanitize = self._without_head
+
+    def _without_head(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+        self._head = take_head(weights, self._layers)
+        norm = _final_norm(weights)
+        rest: dict[str, mx.array] = self._sanitize(weights)
+        if self._head is not None:
+            # If the loader has changed the model's norms, those of the head are to be changed, too.
+            self._head.are_norms_from_zero = _final_norm(rest) is not norm or None
+        return rest
+
+    def take(self, folder: Path) -> HeadWeights | None:
+        """Return the head; without one in the checkpoint, that of a file in its folder."""
+        del self._model.sanitize
+        return self._head or read_head(folder, self._layers)
+
+
+def _final_norm(weights: Mapping[str, mx.array]) -> mx.array | None:
+    return next((one for name, one in weights.items() if name.endswith("model.norm.weight")), None)
+
+
 @dataclass(slots=True)
 class _Shared:
     """What a head uses without owning it: modules in here are none of its parameters."""
@@ -363,9 +397,6 @@ def build_head(head: HeadWeights, model: Any, config: Mapping[str, Any]) -> Draf
         built.fill(head, are_norms_from_zero=_are_from_zero(head, model))
     except (ValueError, KeyError) as error:
         raise HeadUnusable(f"it does not fit the model: {error}") from error
-    for name, weight in head.weights.items():
-        if mx.issubdtype(weight.dtype, mx.floating) and mx.any(mx.isnan(weight)).item():
-            raise HeadUnusable(f"its weights {name} contain values that are not numbers (NaN)")
     return built
 
 

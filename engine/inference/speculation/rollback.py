@@ -24,11 +24,10 @@ from mlx_lm.models.cache import (
 )
 
 from engine.inference.mlx_lm_internals import cut_window, cut_windows, straighten
-from engine.inference.running_cache import RunningKVCache, cut_rows
+from engine.inference.running_cache import RunningKVCache, cut
+from engine.inference.speculation.head_drafts import HeadCache
 
 _log = logging.getLogger(__name__)
-# If every row has this many empty places on its left, copying the block to remove them pays.
-_LEAST_EMPTY = 64
 # What the layers of one sequence were given in a pass takes at most so much memory.
 _MOST_REMEMBERED_BYTES = 64 << 20
 _TRIED_TOKENS = 2
@@ -385,7 +384,7 @@ class _Watching:
             module.__class__ = kind
 
 
-_KINDS = (ArraysCache, RunningKVCache, BatchRotatingKVCache)
+_KINDS = (ArraysCache, RunningKVCache, BatchRotatingKVCache, HeadCache)
 
 
 def _takes_cache(kind: type) -> bool:
@@ -419,15 +418,9 @@ def _joined(slot: Sequence[Any], order: mx.array) -> Any:
 
 def _cut(parts: Sequence[Any], least: int, more: Sequence[int]) -> None:
     """Remove ``least`` tokens of all sequences, and then ``more[row]`` of each."""
-    keys = [part for part in parts if isinstance(part, RunningKVCache)]
     for part in parts:
         if isinstance(part, BatchRotatingKVCache):
             cut_windows(part, least, more)
-        elif least:
-            part.trim(least)
-    if keys and any(more):
-        cut_rows(keys, more)
-        # Rows that are cut leave empty places on their left.
-        if min(keys[0].left_padding.tolist()) >= _LEAST_EMPTY:
-            for part in keys:
-                part.filter(list(range(len(more))))
+        elif isinstance(part, HeadCache):
+            part.take_back([least + one for one in more])
+    cut([part for part in parts if isinstance(part, RunningKVCache)], least, more)

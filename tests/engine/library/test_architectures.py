@@ -8,7 +8,7 @@ import pytest
 from mlx_lm import utils
 
 from engine.errors import EngineError
-from engine.inference.mlx_lm_internals import check_architecture
+from engine.inference.mlx_lm_internals import classes_of
 from engine.library.models import _table, problem_of
 
 
@@ -27,7 +27,7 @@ from engine.library.models import _table, problem_of
 )
 def test_an_architecture_is_known_exactly_where_mlx_lm_knows_it(config: dict[str, Any]) -> None:
     try:
-        check_architecture(config)
+        classes_of(config)
     except (ValueError, TypeError, EngineError):
         assert "does not support; a later version may." in problem_of(config)
     else:

@@ -5,8 +5,12 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from engine.inference.speculation.heads import DraftHead
-from tests.support.models.architectures import architecture_config, make_louder
+from engine.inference.speculation.heads import DraftHead, Layout, take_head
+from tests.support.models.architectures import (
+    architecture_config,
+    architecture_model,
+    make_louder,
+)
 
 # For each architecture: how its published checkpoint names the parts of the head, and its layer.
 _QWEN = ({}, "mtp.layers.0.", "mtp.")
@@ -55,6 +59,14 @@ def random_head(name: str, model: Any, seed: int = 3, **options: Any) -> DraftHe
     head.eval()
     mx.eval(head.parameters())
     return head
+
+
+def layout_of(name: str) -> Layout:
+    """Return the layout of the published checkpoints."""
+    model = architecture_model(name)
+    found = take_head(published(name, random_head(name, model)), LAYERS)
+    assert found is not None
+    return found.layout
 
 
 def published(name: str, head: DraftHead, *, quantized: bool = False) -> dict[str, mx.array]:

@@ -8,7 +8,7 @@ from typing import Any
 from engine.inference.backend import BatchLimits, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
-from engine.inference.speculation.cost import WIDTHS, CostCurve
+from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess
 from engine.inference.speculation.sources import DraftSource
 from engine.library.loading import OnLoadProgress, unobserved
 from engine.values.events import (
@@ -71,7 +71,7 @@ class Eager(CostCurve):
         assert width in WIDTHS
         self._width = width
 
-    def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
+    def choose(self, rows: int, guesses: Sequence[Guess], extra: float = 0.0) -> int:
         """Return the width, whatever it costs."""
         return self._width if guesses else 1
 

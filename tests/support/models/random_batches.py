@@ -15,6 +15,8 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
+from engine.inference.speculation.sources import DraftSource
+from engine.values.tokens import TokenOrigin
 from tests.support.models.architectures import VOCABULARY
 from tests.support.models.guessing import Eager, Foreseen
 
@@ -34,6 +36,8 @@ class Outcome:
         drafts: Draft tokens that were verified.
         accepted: Those that were accepted.
         foreseen: How many a simulation expects to be accepted of those.
+        head_drafts: Draft tokens of the model's own head that were verified.
+        head_accepted: Those that were accepted.
         faults: What differs otherwise.
     """
 
@@ -44,6 +48,8 @@ class Outcome:
     drafts: int = 0
     accepted: int = 0
     foreseen: int = 0
+    head_drafts: int = 0
+    head_accepted: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -91,14 +97,18 @@ class RandomBatches:
         seed: Where the random choices begin.
         rows: The most sequences at once.
         drafts: Whether drafts are made, right and wrong ones.
+        head: Whether the model's own head drafts, which is attached to it.
     """
 
-    def __init__(self, model: Any, seed: int, *, rows: int = 3, drafts: bool = True) -> None:
+    def __init__(
+        self, model: Any, seed: int, *, rows: int = 3, drafts: bool = True, head: bool = False
+    ) -> None:
         self.outcome = Outcome()
         self._model = model
         self._draws = random.Random(seed)
         self._rows = rows
         self._drafts = drafts
+        self._head = head
         self._plain = PlainLoop(model)
 
     def run(self, answers: int) -> Outcome:
@@ -113,7 +123,10 @@ class RandomBatches:
             while left and len(running) < self._rows and (not running or draws.random() < 0.3):
                 left -= 1
                 one = self._made(turns)
-                sources = () if one.source is None else (one.source,)
+                sources: list[DraftSource] = [] if one.source is None else [one.source]
+                if self._head:
+                    assert batch.own_head is not None
+                    sources.append(batch.own_head.drafts())
                 number = batch.insert(BatchSequence(one.prompt, sources=sources))
                 running[number] = one
             step = batch.step()
@@ -122,7 +135,11 @@ class RandomBatches:
                 running[number].found.append(token)
                 got[number] = got.get(number, 0) + 1
             for number, checked in step.checked.items():
-                self._compare_drafts(running[number], checked, got[number])
+                if TokenOrigin.HEAD in checked.guesses:
+                    self.outcome.head_drafts += len(checked.guesses)
+                    self.outcome.head_accepted += got[number] - 1
+                else:
+                    self._compare_drafts(running[number], checked, got[number])
             gone = {}
             for number in [*running]:
                 one = running[number]

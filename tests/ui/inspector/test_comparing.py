@@ -26,5 +26,6 @@ def test_a_run_with_guesses_differs_from_one_without_only_in_the_guesses(record:
     assert found.sentence == "Both answers are identical."
     assert found.rows == (
         ("Guessed tokens confirmed", "none", f"{counts.accepted} of {counts.guessed} (100 %)"),
+        ("Guessed by", "", f"repetition ({counts.accepted})"),
         ("Passes that checked guesses", "0", f"{counts.passes}"),
     )

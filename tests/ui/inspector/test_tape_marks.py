@@ -112,6 +112,7 @@ def test_tokens_of_every_origin_but_the_models_own_are_marked(
         TokenOrigin.LOOKUP: [MarkKind.GUESSED],
         TokenOrigin.PREDICTION: [MarkKind.GUESSED],
         TokenOrigin.DRAFT: [MarkKind.GUESSED],
+        TokenOrigin.HEAD: [MarkKind.GUESSED],
         TokenOrigin.FORCED: [MarkKind.FORCED],
         TokenOrigin.BUDGET: [MarkKind.FORCED],
     }

@@ -26,6 +26,19 @@ def test_an_answer_without_guesses_says_so() -> None:
             "9 of 40 tokens took no pass of their own.",
         ),
         (
+            Speculation(
+                passes=9,
+                guessed=40,
+                accepted=33,
+                lookup_accepted=12,
+                draft_accepted=1,
+                head_accepted=20,
+            ),
+            "Guesses were checked in 9 passes: the model confirmed 33 of 40 (82 %). "
+            "They came from repetition (12), the draft model (1) and the model's own draft head "
+            "(20). 33 of 40 tokens took no pass of their own.",
+        ),
+        (
             Speculation(passes=1, forced=1),
             "1 token was forced, because the schema or the call allowed no other. "
             "1 of 40 tokens took no pass of their own.",
@@ -35,6 +48,7 @@ def test_an_answer_without_guesses_says_so() -> None:
                 passes=2, guessed=5, accepted=3, prediction_accepted=3, prediction_rejected=2
             ),
             "Guesses were checked in 2 passes: the model confirmed 3 of 5 (60 %). "
+            "They came from the prediction (3). "
             "Of 5 tokens of the request's prediction, 3 were confirmed. "
             "3 of 40 tokens took no pass of their own.",
         ),

@@ -14,6 +14,15 @@ def test_accepted_and_rejected_guesses_are_counted_by_their_source() -> None:
     )
 
 
+def test_each_source_is_counted_with_what_it_gave() -> None:
+    head, draft = TokenOrigin.HEAD, TokenOrigin.DRAFT
+    found = counted(Speculation(), VerifiedDrafts((head, head, head), (SAMPLED, head, head)))
+    found = counted(found, VerifiedDrafts((draft,), (SAMPLED, draft)))
+    assert counted(found, VerifiedDrafts((LOOKUP,), (SAMPLED, LOOKUP))) == Speculation(
+        passes=3, guessed=5, accepted=4, lookup_accepted=1, draft_accepted=1, head_accepted=2
+    )
+
+
 def test_forced_tokens_are_no_guesses() -> None:
     found = VerifiedDrafts((FORCED, FORCED), (SAMPLED, FORCED, FORCED))
     assert counted(Speculation(), found) == Speculation(passes=1, forced=2)

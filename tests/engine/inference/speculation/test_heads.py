@@ -129,9 +129,6 @@ def test_a_head_that_does_not_fit_is_refused_with_the_reason() -> None:
     missing = {key: one for key, one in weights.items() if "v_proj" not in key}
     with pytest.raises(HeadUnusable, match="v_proj"):
         build_head(_found(missing), model, config)
-    damaged = weights | {"mtp.norm.weight": mx.full((32,), mx.nan)}
-    with pytest.raises(HeadUnusable, match="NaN"):
-        build_head(_found(damaged), model, config)
     other = architecture_model("gpt_oss")
     with pytest.raises(HeadUnusable):
         build_head(_found(weights), other, architecture_config("gpt_oss"))

@@ -1,6 +1,6 @@
 """How many guesses are checked follows from what passes cost on the running machine."""
 
-from engine.inference.speculation.cost import WIDTHS, CostCurve
+from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess
 
 
 def curve(one_s: float = 1.0, **costs: float) -> CostCurve:
@@ -16,34 +16,36 @@ def curve(one_s: float = 1.0, **costs: float) -> CostCurve:
 def test_nothing_is_checked_before_the_time_of_plain_decoding_is_known() -> None:
     made = CostCurve()
     for _ in range(3):
-        assert made.choose(1, [(0.99, 31)]) == 1
+        assert made.choose(1, [Guess(0.99, 31)]) == 1
         made.note_one(1.0)
-    assert made.choose(1, [(0.99, 31)]) > 1
+    assert made.choose(1, [Guess(0.99, 31)]) > 1
 
 
 def test_unlikely_guesses_are_not_checked() -> None:
-    assert curve().choose(1, [(0.1, 31)]) == 1
+    assert curve().choose(1, [Guess(0.1, 31)]) == 1
     assert curve().choose(1, []) == 1
 
 
 def test_certain_guesses_are_checked_in_long_passes() -> None:
     made = curve()
     for width in (4, 8, 16, 32):
-        assert made.choose(1, [(0.99, 31)]) == width  # no wider than twice what was tried
+        assert made.choose(1, [Guess(0.99, 31)]) == width  # no wider than twice what was tried
         made.note(width, 1.5)
 
 
 def test_the_width_that_gives_most_for_its_time_is_chosen() -> None:
     costs = {"w2": 1.2, "w4": 2.9, "w8": 2.9, "w16": 5.9, "w32": 10.7}
-    assert curve(**costs).choose(1, [(0.97, 31)]) == 8
+    assert curve(**costs).choose(1, [Guess(0.97, 31)]) == 8
     cheap = {f"w{width}": 1.05 for width in WIDTHS}
-    assert curve(**cheap).choose(1, [(0.97, 31)]) == WIDTHS[-1]
-    assert curve(**{f"w{width}": float(width) for width in WIDTHS}).choose(1, [(0.99, 31)]) == 1
+    assert curve(**cheap).choose(1, [Guess(0.97, 31)]) == WIDTHS[-1]
+    assert (
+        curve(**{f"w{width}": float(width) for width in WIDTHS}).choose(1, [Guess(0.99, 31)]) == 1
+    )
 
 
 def test_several_rows_are_never_kept_waiting_long_by_a_pass() -> None:
     cheap = {f"w{width}": 1.05 + width / 100 for width in WIDTHS}
-    guesses = [(0.99, 31), (0.99, 31)]
+    guesses = [Guess(0.99, 31), Guess(0.99, 31)]
     assert curve(0.002, **cheap).choose(2, guesses) == WIDTHS[-1]
     assert curve(0.04, **cheap).choose(2, guesses) < WIDTHS[-1]
     assert curve(0.2, **cheap).choose(2, guesses) == 1
@@ -51,7 +53,7 @@ def test_several_rows_are_never_kept_waiting_long_by_a_pass() -> None:
 
 
 def test_several_rows_are_not_kept_waiting_by_the_first_try_of_a_wide_pass() -> None:
-    guesses = [(0.99, 31)] * 7
+    guesses = [Guess(0.99, 31)] * 7
     made = curve(0.015)
     assert made.choose(7, guesses) == 2
     made.note(2, 0.029)
@@ -82,7 +84,7 @@ def test_a_width_that_was_always_too_slow_is_tried_again_after_a_while() -> None
     made = curve(**{f"w{width}": 50.0 for width in WIDTHS})
     tries = []
     for _ in range(1100):
-        tries.append(made.choose(1, [(0.95, 31)]))
+        tries.append(made.choose(1, [Guess(0.95, 31)]))
         made.note_one(1.0)
     assert tries[0] == 1
     assert any(width > 1 for width in tries)
@@ -90,24 +92,24 @@ def test_a_width_that_was_always_too_slow_is_tried_again_after_a_while() -> None
 
 def test_the_time_of_making_guesses_counts_against_them() -> None:
     made = curve(w8=1.5)
-    assert made.choose(1, [(0.8, 7)]) > 1
-    assert made.choose(1, [(0.8, 7)], extra=1.0) == 1
+    assert made.choose(1, [Guess(0.8, 7)]) > 1
+    assert made.choose(1, [Guess(0.8, 7)], extra=1.0) == 1
 
 
 def test_rows_that_guess_must_pay_for_those_that_do_not() -> None:
     made = curve(0.002, **{f"w{width}": 1 + 0.15 * (width - 1) for width in WIDTHS})
-    assert made.choose(2, [(0.9, 31), (0.9, 31)]) > 1
-    assert made.choose(16, [(0.9, 31)]) == 1
+    assert made.choose(2, [Guess(0.9, 31), Guess(0.9, 31)]) > 1
+    assert made.choose(16, [Guess(0.9, 31)]) == 1
 
 
 def test_short_guesses_are_not_checked_in_long_passes() -> None:
     made = curve(**{f"w{width}": 1 + 0.1 * (width - 1) for width in WIDTHS})
-    assert made.choose(1, [(0.99, 2)]) == 3
+    assert made.choose(1, [Guess(0.99, 2)]) == 3
 
 
 def test_a_width_is_tried_once_what_it_may_lose_was_saved_up() -> None:
     made = curve(w2=2.0, w3=3.0, w4=4.0, w6=6.0)
-    assert made.choose(1, [(0.99, 31)]) == 1  # eight tokens may lose seven passes
+    assert made.choose(1, [Guess(0.99, 31)]) == 1  # eight tokens may lose seven passes
     for _ in range(1000):
         made.note_one(1.0)
-    assert made.choose(1, [(0.99, 31)]) > 6
+    assert made.choose(1, [Guess(0.99, 31)]) > 6

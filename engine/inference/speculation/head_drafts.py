@@ -1,0 +1,408 @@
+"""Drafts of a model's own head, for all sequences of a batch at once. Engine thread.
+
+The head is given each token of a sequence with the hidden state before it. Both are kept as the
+model reads tokens, in one part more at the end of each cache, and the head reads them only when it
+is asked for drafts: while it rests it costs nothing. A prompt's last tokens are enough for it.
+"""
+
+import copy
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+from mlx_lm.models.cache import CacheList, make_prompt_cache
+
+from engine.inference.cache.segments import size_of
+from engine.inference.running_cache import RunningKVCache, cut, prepare_to_run
+from engine.inference.speculation.heads import DraftHead
+from engine.inference.speculation.sources import HitRate
+from engine.library.cache_size import CacheSize
+from engine.values.tokens import TokenOrigin
+
+_log = logging.getLogger(__name__)
+# The most tokens that wait to be read by the head; older ones are dropped.
+MOST_WAITING = 512
+# The most tokens of a chain. Each is drafted from the one before, so that later ones are guesses on
+# guesses.
+MOST_CHAINED = 7
+# The expected shares of right drafts before any was verified: of the first of a chain, of others.
+_EXPECTED, _EXPECTED_LATER = 0.7, 0.6
+# A head that was wrong too often is tried again: with each token that it does not draft, its
+# expected share of right drafts moves back towards ``_EXPECTED`` by this fraction.
+_RECOVERY = 0.002
+
+
+class _Waiting(NamedTuple):
+    """Tokens that the head has not read, with the hidden states around them.
+
+    Attributes:
+        tokens: Shape (rows, tokens). A row's own are the first ones, as ``counts`` says.
+        hidden: Shape (rows, tokens + 1, size): before the first token and after each of them.
+        counts: How many tokens wait in each row; -1 where the next token is not to be read, because
+            the state before it is not known or the head has read it.
+    """
+
+    tokens: mx.array
+    hidden: mx.array
+    counts: list[int]
+
+    def of(self, rows: Sequence[int]) -> "_Waiting":
+        """Return some of the rows."""
+        index = mx.array(list(rows))
+        return _Waiting(self.tokens[index], self.hidden[index], [self.counts[n] for n in rows])
+
+    def joined(self, tokens: mx.array, hidden: mx.array) -> "_Waiting":
+        """Return it with further tokens of all rows, and the hidden states after them."""
+        width, more = self.tokens.shape[1], tokens.shape[1]
+        all_tokens = mx.concatenate([self.tokens, tokens], axis=1)
+        all_hidden = mx.concatenate([self.hidden, hidden], axis=1)
+        counts = [count + more for count in self.counts]
+        if all(count == width for count in self.counts):
+            return _Waiting(all_tokens, all_hidden, counts)
+        places = [
+            [*range(count), *range(width + (count < 0), width + more)] for count in self.counts
+        ]
+        states = [[*range(count + 1), *range(width + 1, width + 1 + more)] for count in self.counts]
+        most = max(counts)
+        return _Waiting(
+            _taken(all_tokens, places, most), _taken(all_hidden, states, most + 1), counts
+        )
+
+
+def _taken(given: mx.array, places: list[list[int]], most: int) -> mx.array:
+    """Return the values at other places of each row, followed by any."""
+    index = mx.array([[*row, *[0] * (most - len(row))] for row in places], dtype=mx.int32)
+    index = index.reshape(given.shape[0], most)
+    return mx.take_along_axis(given, index if given.ndim == 2 else index[..., None], axis=1)
+
+
+class HeadCache:
+    """What a head has read and has to read of the sequences of a batch, as a part of their cache.
+
+    It is the last part, and the model's own code does not see it. mlx-lm moves it with the others
+    when sequences join and leave.
+
+    Attributes:
+        rows: How many sequences these are.
+        read: The cache of the head's layer.
+    """
+
+    def __init__(self, head: DraftHead) -> None:
+        self._head = head
+        self.rows = 1
+        self.read = _running(head.make_cache())
+        self._waiting: _Waiting | None = None
+        # What the model has read since, in order: tokens and the hidden states after them.
+        self._pieces: deque[tuple[mx.array, mx.array]] = deque()
+        # How many tokens of each row these are at most.
+        self._held = 0
+        self._padding: Sequence[int] | None = None
+
+    @property
+    def waiting_tokens(self) -> int:
+        """How many tokens of a row wait at most."""
+        return self._held
+
+    def note(self, tokens: mx.array, hidden: mx.array) -> None:
+        """Note tokens that the model reads, with the hidden states after them."""
+        if tokens.shape[1] > MOST_WAITING:
+            tokens, hidden = tokens[:, -MOST_WAITING:], hidden[:, -MOST_WAITING:]
+        self._pieces.append((tokens.astype(mx.uint32), hidden))
+        self._held += tokens.shape[1]
+        while self._pieces:
+            oldest = self._pieces[0][0] if self._waiting is None else self._waiting.tokens
+            if self._held - oldest.shape[1] < MOST_WAITING:
+                break
+            self._held -= oldest.shape[1]
+            if self._waiting is None:
+                self._pieces.popleft()
+            self._waiting = None
+
+    def take_back(self, surplus: Sequence[int]) -> None:
+        """Remove the last ``surplus[row]`` tokens of each row, which the model has just read."""
+        tokens, hidden, counts = self.gathered()
+        left = [count - one for count, one in zip(counts, surplus, strict=True)]
+        self.wait(_Waiting(tokens, hidden, left))
+
+    def propose(self, known: Sequence[int], most: int) -> list[list[int]]:
+        """Return drafts for each row: what may follow the token that the model reads next."""
+        waiting = self.gathered()
+        counts = waiting.counts
+        width, held = max(counts) + 1, waiting.tokens.shape[1]
+        if not width:
+            return [[] for _ in known]
+        tokens = mx.concatenate([waiting.tokens, mx.array([[one] for one in known], mx.uint32)], 1)
+        places = [[*range(count), held] if count >= 0 else [] for count in counts]
+        states, handed_on = self._head.read(
+            waiting.hidden[:, :width], _taken(tokens, places, width), self.read
+        )
+        last = mx.array([max(0, count) for count in counts])[:, None, None]
+        more = [width - 1 - count for count in counts]
+        cut(self._parts, min(more), [one - min(more) for one in more])
+        drafts = [self._likeliest(mx.take_along_axis(states, last, axis=1))]
+        handed_on = mx.take_along_axis(handed_on, last, axis=1)
+        for _ in range(most - 1):
+            states, handed_on = self._head.read(handed_on, drafts[-1], self.read)
+            drafts.append(self._likeliest(states))
+        found: Any = mx.concatenate(drafts, axis=1).tolist()
+        # The next pass of the model gives the hidden states that replace those of the chain. The
+        # first token of that pass has been read here.
+        for part in self._parts:
+            part.trim(most - 1)
+        self._forget_waiting()
+        return [row if count >= 0 else [] for row, count in zip(found, counts, strict=True)]
+
+    def _likeliest(self, states: mx.array) -> mx.array:
+        return mx.argmax(self._head.logits(states), axis=-1).astype(mx.uint32)
+
+    def gathered(self) -> _Waiting:
+        """Return all that waits, in one."""
+        if not self._pieces:
+            return self._waiting or self._none()
+        tokens = mx.concatenate([tokens for tokens, _ in self._pieces], axis=1)
+        hidden = mx.concatenate([hidden for _, hidden in self._pieces], axis=1)
+        if self._waiting is None:
+            counts = [tokens.shape[1] - 1] * self.rows
+            return self.wait(_Waiting(tokens[:, 1:], hidden, counts))
+        return self.wait(self._waiting.joined(tokens, hidden))
+
+    def wait(self, waiting: _Waiting) -> _Waiting:
+        """Let this be all that waits."""
+        self._pieces.clear()
+        self._waiting = waiting
+        self._held = waiting.tokens.shape[1]
+        return waiting
+
+    def _forget_waiting(self) -> None:
+        """Let nothing wait, and the next token not be read."""
+        self._pieces.clear()
+        self._waiting = None
+        self._held = 0
+
+    def _none(self) -> _Waiting:
+        norm = self._head.norm.weight
+        hidden = mx.zeros((self.rows, 1, norm.shape[0]), norm.dtype)
+        return _Waiting(mx.zeros((self.rows, 0), mx.uint32), hidden, [-1] * self.rows)
+
+    @property
+    def _parts(self) -> list[RunningKVCache]:
+        part = self.read[0]
+        return list(part.caches) if isinstance(part, CacheList) else [part]
+
+    # -- what mlx-lm asks of a part of a cache ----------------------------------------------
+
+    @classmethod
+    def merge(cls, caches: "Sequence[HeadCache]") -> "HeadCache":
+        """Return the cache of several sequences."""
+        merged = copy.deepcopy(caches[0])
+        for other in caches[1:]:
+            merged.extend(other)
+        return merged
+
+    def extend(self, other: "HeadCache") -> None:
+        """Add the rows of another cache."""
+        own, more = self.gathered(), other.gathered()
+        width = max(own.tokens.shape[1], more.tokens.shape[1])
+        both = [_widened(one, width) for one in (own, more)]
+        joined = (
+            mx.concatenate([one.tokens for one in both]),
+            mx.concatenate([one.hidden.astype(own.hidden.dtype) for one in both]),
+        )
+        self.wait(_Waiting(*joined, [*own.counts, *more.counts]))
+        self.read[0].extend(other.read[0])
+        self.rows += other.rows
+
+    def filter(self, keep: Sequence[int]) -> None:
+        """Keep the given rows."""
+        self.wait(self.gathered().of(keep))
+        self.read[0].filter(list(keep))
+        self.rows = len(keep)
+
+    def extract(self, row: int) -> "HeadCache":
+        """Return the cache of one row, which has forgotten everything: it is not kept."""
+        return HeadCache(self._head)
+
+    def prepare(self, *, right_padding: Sequence[int] | None = None, **_: Any) -> None:
+        """Note how many of the next tokens of each row are none."""
+        self._padding = right_padding
+
+    def finalize(self) -> None:
+        """Remove those that are none."""
+        if self._padding is not None:
+            tokens, hidden, counts = self.gathered()
+            left = [max(-1, n - padding) for n, padding in zip(counts, self._padding, strict=True)]
+            self.wait(_Waiting(tokens, hidden, left))
+            self._padding = None
+
+    @property
+    def state(self) -> list[Any]:
+        """Nothing: what waits is computed when the head reads it."""
+        return []
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes, without what is not computed yet."""
+        return sum(int(part.nbytes) for part in self._parts)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "HeadCache":
+        """Return a copy that shares the head, and arrays that nobody changes."""
+        other = HeadCache(self._head)
+        other.rows = self.rows
+        other.read = copy.deepcopy(self.read, memo)
+        other.wait(self.gathered())
+        return other
+
+
+def _running(cache: list[Any]) -> list[Any]:
+    """Return the empty cache of one row, as a batch has it."""
+    running = [part.merge([part]) for part in cache]
+    prepare_to_run(running)
+    return running
+
+
+def _widened(waiting: _Waiting, width: int) -> _Waiting:
+    more = width - waiting.tokens.shape[1]
+    if not more:
+        return waiting
+    return _Waiting(
+        mx.pad(waiting.tokens, [(0, 0), (0, more)]),
+        mx.pad(waiting.hidden, [(0, 0), (0, more), (0, 0)]),
+        waiting.counts,
+    )
+
+
+def attach(model: Any, head: DraftHead) -> None:
+    """Let a model that reads tokens with a ``HeadCache`` note what its head needs.
+
+    The model's inner part gets a class that hands over what it returns: the hidden states after the
+    final norm, which are computed anyway.
+    """
+    inner = model.model
+    kind: Any = type(inner)
+
+    def call(module: Any, inputs: mx.array, cache: Any = None, *more: Any, **options: Any) -> Any:
+        hidden = kind.__call__(module, inputs, cache, *more, **options)
+        if cache and isinstance(cache[-1], HeadCache):
+            cache[-1].note(inputs, hidden)
+        return hidden
+
+    inside = {"__call__": call, "__module__": kind.__module__, "draft_head": head}
+    inner.__class__ = type(kind.__name__, (kind,), inside)
+
+
+def memory_of(head: DraftHead) -> CacheSize:
+    """Return what one answer takes for a head: the cache of its layer, and what waits for it."""
+    cache = head.make_cache()
+    norm = head.norm.weight
+    head.read(mx.zeros((1, 1, norm.size), norm.dtype), mx.zeros((1, 1), mx.uint32), cache)
+    return size_of(cache) + CacheSize(fixed_bytes=2 * MOST_WAITING * int(norm.nbytes))
+
+
+def head_of(model: Any) -> DraftHead | None:
+    """Return the head that is attached to a model."""
+    return getattr(type(getattr(model, "model", None)), "draft_head", None)
+
+
+def with_head(cache: list[Any] | None, model: Any) -> list[Any] | None:
+    """Return the cache of a sequence as it joins a batch of a model; None for an empty one."""
+    head = head_of(model)
+    if head is None:
+        return cache
+    return [*(make_prompt_cache(model) if cache is None else cache), HeadCache(head)]
+
+
+def without_head(cache: list[Any]) -> list[Any]:
+    """Return the parts of a cache that belong to the model itself."""
+    return cache[:-1] if cache and isinstance(cache[-1], HeadCache) else cache
+
+
+class OwnHead:
+    """The draft head of one loaded model.
+
+    Attributes:
+        hits: How often the first draft of a chain was right.
+        later_hits: How often the next one was right after a right one.
+    """
+
+    def __init__(self) -> None:
+        self.hits = HitRate(_EXPECTED)
+        self.later_hits = HitRate(_EXPECTED_LATER)
+        self._has_failed = False
+
+    def drafts(self) -> "HeadDrafts":
+        """Return the source of drafts for one answer."""
+        return HeadDrafts(self)
+
+    @property
+    def can_draft(self) -> bool:
+        """Whether it has not failed."""
+        return not self._has_failed
+
+    def propose(
+        self, cache: Sequence[Any], known: Sequence[int], most: int
+    ) -> Sequence[Sequence[int]]:
+        """Return drafts for each row of a batch; a fault ends all drafts, and no answer."""
+        try:
+            part = cache[-1]
+            assert isinstance(part, HeadCache)
+            return part.propose(known, most)
+        except Exception:
+            _log.exception("the model's own draft head failed")
+            self._has_failed = True
+            return [()] * len(known)
+
+
+class HeadDrafts:
+    """The drafts of a model's own head for one answer. See ``DraftSource``.
+
+    They are made for all sequences at once, and handed over with ``offer``.
+
+    Attributes:
+        head: The head.
+    """
+
+    origin = TokenOrigin.HEAD
+
+    def __init__(self, head: OwnHead) -> None:
+        self.head = head
+        self._hits = HitRate(head.hits.value)
+        self._later_hits = HitRate(head.later_hits.value)
+        self._proposed: list[int] = []
+        self._is_first = True
+
+    def offer(self, drafts: Sequence[int]) -> None:
+        """Take the drafts for the next tokens."""
+        self._proposed = list(drafts)
+        self._is_first = True
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Take the next tokens of the answer."""
+        for token in tokens:
+            self._judge(token)
+
+    def _judge(self, token: int) -> None:
+        """Learn from the next token how good the drafts are."""
+        if not self._proposed:
+            self._hits.value += (_EXPECTED - self._hits.value) * _RECOVERY
+            return
+        is_hit = self._proposed[0] == token
+        of_all = self.head.hits if self._is_first else self.head.later_hits
+        for rate in (of_all, self._hits if self._is_first else self._later_hits):
+            rate.note(is_hit)
+        self._is_first = False
+        del self._proposed[: 1 if is_hit else None]
+
+    def likelihood(self) -> float:
+        """Return how likely the first draft of a chain is right."""
+        return self._hits.value if self.head.can_draft else 0.0
+
+    @property
+    def later(self) -> float:
+        """How likely the next draft is right after a right one."""
+        return self._later_hits.value
+
+    def propose(self, most: int) -> Sequence[int]:
+        """Return the drafts that were offered."""
+        return self._proposed[:most]

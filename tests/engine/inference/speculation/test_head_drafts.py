@@ -1,0 +1,236 @@
+"""Drafts of a model's own head, in batches: what it drafts, and that answers stay the same."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten, tree_unflatten
+
+from engine.inference.backend import BatchLimits
+from engine.inference.batch import RunningBatch
+from engine.inference.sequence import Sequence as BatchSequence
+from engine.inference.speculation import head_drafts
+from engine.inference.speculation.head_drafts import attach
+from engine.inference.speculation.heads import QWEN, DraftHead, Layout
+from engine.values.tokens import TokenOrigin
+from tests.support.models.architectures import VOCABULARY, architecture_model
+from tests.support.models.draft_heads import PUBLISHED, layout_of, random_head
+from tests.support.models.guessing import Eager, Foreseen
+from tests.support.models.random_batches import Outcome, RandomBatches
+from tests.support.random_cases import cases
+
+_FAMILIES = ("qwen3", "qwen3_next", "deepseek_v32", "mimo")
+# What a layer adds to its input, which is nothing without these.
+_ADDED = ("o_proj.weight", "out_proj.weight", "down_proj.weight")
+
+
+def _with_random_head(name: str, layout: Layout | None = None) -> tuple[Any, DraftHead]:
+    model = architecture_model(name)
+    head = random_head(name, model, layout=layout or layout_of(name))
+    attach(model, head)
+    return model, head
+
+
+def _with_right_head(name: str) -> Any:
+    """Return a model that looks at its last token only, and a head that knows what it will say."""
+    model = architecture_model(name)
+    head = random_head(name, model)
+    for module in (model, head):
+        silent = [
+            (key, mx.zeros_like(weight))
+            for key, weight in tree_flatten(module.parameters())
+            if key.endswith(_ADDED)
+        ]
+        module.update(tree_unflatten(silent))
+    size = head.norm.weight.shape[0]
+    head.fc.weight = mx.concatenate([mx.eye(size), mx.zeros((size, size))], axis=1)
+    head.pre_fc_norm_embedding.weight = mx.ones((size,))
+    head.norm.weight = model.model.norm.weight
+    attach(model, head)
+    return model
+
+
+def _outcome(model: Any, answers: int, seed: int = 1) -> Outcome:
+    return RandomBatches(model, seed, drafts=False, head=True).run(answers)
+
+
+@pytest.mark.parametrize("name", _FAMILIES)
+def test_a_head_that_knows_nothing_changes_no_answer(name: str) -> None:
+    model, _ = _with_random_head(name)
+    alone = _outcome(model, cases(4))
+    assert alone.faults == []
+    assert alone.head_drafts > 0
+    beside_others = RandomBatches(model, 2, head=True).run(cases(4))
+    assert beside_others.faults == []
+    assert beside_others.accepted == beside_others.foreseen > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_no_head_of_any_family_changes_an_answer(name: str) -> None:
+    model, _ = _with_random_head(name)
+    for seed in range(4):
+        outcome = RandomBatches(model, seed, head=True).run(20)
+        assert outcome.faults == []
+        assert outcome.accepted == outcome.foreseen > 0
+
+
+@pytest.mark.parametrize("name", [*_FAMILIES, "qwen3_5"])
+def test_every_draft_of_a_head_that_knows_the_answer_is_accepted(name: str) -> None:
+    outcome = _outcome(_with_right_head(name), cases(8))
+    assert outcome.faults == []
+    assert outcome.head_accepted == outcome.head_drafts > outcome.tokens // 3
+
+
+def _expected(model: Any, head: DraftHead, tokens: Sequence[int], most: int) -> list[int]:
+    """Return what a head drafts after tokens, computed from all of them."""
+    given = mx.array([list(tokens)])
+    cache = head.make_cache()
+    hidden = type(model.model).__mro__[1].__call__(model.model, given)[:, :-1]
+    states, handed_on = head.read(hidden, given[:, 1:], cache)
+    drafts = []
+    for _ in range(most):
+        draft = mx.argmax(head.logits(states[:, -1:]), axis=-1)
+        drafts.append(int(draft.item()))
+        states, handed_on = head.read(handed_on[:, -1:], draft, cache)
+    return drafts
+
+
+class _Watched:
+    """A batch with a random head whose drafts are compared with those computed from all tokens."""
+
+    def __init__(self, name: str, width: int = 4) -> None:
+        self.model, self.head = _with_random_head(name)
+        self.batch = RunningBatch(self.model, BatchLimits(16, 0, 8), lambda: Eager(width))
+        own = self.batch.own_head
+        assert own is not None
+        self.own = own
+        self.compared = self.rows = 0
+        propose = own.propose
+        self.answers: dict[int, list[int]] = {}
+
+        def compared(cache: Any, known: Sequence[int], most: int) -> Sequence[Sequence[int]]:
+            drafts = propose(cache, known, most)
+            decoding = self.batch._lanes[0]._generation_batch
+            self.rows = max(self.rows, len(drafts))
+            for tokens, last, drafted in zip(decoding.tokens, known, drafts, strict=True):
+                assert drafted == _expected(self.model, self.head, [*tokens, last], most)
+                self.compared += 1
+            return drafts
+
+        own.propose = compared  # type: ignore[method-assign]
+
+    def join(self, prompt: list[int], *sources: Any) -> int:
+        sequence = BatchSequence(prompt, sources=[*sources, self.own.drafts()])
+        number = self.batch.insert(sequence)
+        self.answers[number] = []
+        return number
+
+    def step(self) -> Any:
+        step = self.batch.step()
+        for number, token, _ in step.sampled:
+            self.answers[number].append(token)
+        return step
+
+    def decode(self, number: int, tokens: int) -> None:
+        while len(self.answers[number]) < tokens:
+            self.step()
+
+
+@pytest.mark.parametrize("name", ["qwen3", "qwen3_next", "deepseek_v3", "mimo"])
+def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(name: str) -> None:
+    draws = random.Random(4)
+    watched = _Watched(name)
+
+    def prompt(tokens: int) -> list[int]:
+        return [draws.randrange(VOCABULARY) for _ in range(tokens)]
+
+    first, second = watched.join(prompt(3)), watched.join(prompt(40))
+    watched.decode(first, 6)
+    third = watched.join(prompt(21))
+    watched.decode(third, 5)
+    watched.batch.leave({second: 0})
+    fourth = watched.join(prompt(1))
+    watched.decode(fourth, 12)
+    watched.batch.leave({first: 0})
+    watched.decode(third, 20)
+    watched.batch.close()
+    assert watched.compared > 20
+    assert watched.rows == 3
+
+
+def test_drafts_are_right_after_drafts_of_others_and_after_rest() -> None:
+    watched = _Watched("qwen3_5")
+    prompt = [5, 9, 2, 40]
+    batch = RunningBatch(watched.model, BatchLimits(16, 0, 8, guesses=False))
+    number = batch.insert(BatchSequence(prompt))
+    answer: list[int] = []
+    while len(answer) < 60:
+        answer += [token for one, token, _ in batch.step().sampled if one == number]
+    batch.close()
+    # Up to token 20 another source drafts, which is wrong now and then.
+    foreseen = Foreseen(answer[:20], [5, 6, 13])
+    number = watched.join(prompt, foreseen)
+    watched.decode(number, 60)
+    watched.batch.close()
+    assert watched.answers[number][:60] == answer
+    assert watched.compared > 3
+
+
+def test_what_waits_for_a_head_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_drafts, "MOST_WAITING", 16)
+    model, head = _with_random_head("qwen3")
+    cache = head_drafts.HeadCache(head)
+    draws = random.Random(1)
+    for _ in range(60):
+        count = draws.choice((1, 1, 1, 3, 8, 40))
+        tokens = mx.array([[draws.randrange(VOCABULARY) for _ in range(count)]])
+        hidden = model.model(tokens)
+        cache.note(tokens, hidden)
+        waiting = cache.waiting_tokens
+        assert waiting <= 2 * 16
+        if count > 1 and draws.random() < 0.4:
+            cache.take_back([draws.randrange(min(count, 8))])
+        if draws.random() < 0.2:
+            (drafts,) = cache.propose([7], 2)
+            assert len(drafts) == 2
+            assert cache.waiting_tokens == 0
+    assert model.model is not None
+
+
+def test_a_head_that_fails_ends_its_drafts_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, head = _with_random_head("qwen3")
+    monkeypatch.setattr(DraftHead, "read", lambda *_: 1 / 0)
+    outcome = _outcome(model, 4)
+    assert outcome.faults == []
+    assert outcome.head_drafts == 0
+    assert head.parameters()
+
+
+def test_a_head_whose_weights_are_not_numbers_changes_no_answer() -> None:
+    model, head = _with_random_head("qwen3", QWEN)
+    head.fc.weight = mx.full(head.fc.weight.shape, mx.nan)
+    outcome = _outcome(model, 4)
+    assert outcome.faults == []
+    assert outcome.head_drafts > 0
+
+
+def test_caches_that_are_kept_hold_nothing_of_the_head() -> None:
+    model, _ = _with_random_head("qwen3_next")
+    batch = RunningBatch(model, BatchLimits(16, 1 << 24, 8), lambda: Eager(4))
+    assert batch.own_head is not None
+    prompt = list(range(40))
+    number = batch.insert(BatchSequence(prompt, sources=[batch.own_head.drafts()]))
+    found: list[int] = []
+    while len(found) < 10:
+        step = batch.step()
+        found += [token for _, token, _ in step.sampled]
+    assert TokenOrigin.HEAD in step.checked[number].guesses
+    batch.leave({number: 0})
+    second = BatchSequence([*prompt, *found[:9], 3], sources=[batch.own_head.drafts()])
+    batch.insert(second)
+    assert second.cached >= len(prompt) - 1
+    assert second.cache is None
+    batch.close()

@@ -1,0 +1,135 @@
+"""A checkpoint's own draft head is loaded with the model, or named with the reason why not."""
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm.utils import load_model
+
+from engine.inference.backend import BatchLimits
+from engine.inference.mlx_loading import load
+from engine.inference.speculation.heads import DraftHead
+from engine.library.models import HeadInfo
+from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules
+from tests.engine.inference.speculation.asking_drafts import answered, asked
+from tests.support.asking import loaded_engine
+
+LIMITS = BatchLimits(512, 1 << 24, 4)
+Weights = dict[str, mx.array]
+
+
+@pytest.fixture(scope="module")
+def head_weights(demo_model_path: Path) -> Weights:
+    """A head of the demo model that was never trained."""
+    model, config = load_model(demo_model_path, strict=False)
+    mx.random.seed(1)
+    return {f"mtp.{name}": one for name, one in tree_flatten(DraftHead(model, config).parameters())}
+
+
+@pytest.fixture
+def with_head(tmp_path: Path, demo_model_path: Path) -> Callable[..., Path]:
+    """Write the demo model with a head: in a file beside its weights, or among them."""
+
+    def write(weights: Weights, *, beside: bool = True) -> Path:
+        folder = tmp_path / "demo"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(demo_model_path, folder, ignore=shutil.ignore_patterns("*mtp*", "training"))
+        own: Any = mx.load(str(folder / "model.safetensors"))
+        own = {name: one for name, one in own.items() if not name.startswith("mtp.")}
+        if beside:
+            mx.save_safetensors(str(folder / "mtp.safetensors"), weights)
+            weights = {}
+        (folder / "model.safetensors").unlink()
+        mx.save_safetensors(str(folder / "model.safetensors"), own | weights, {"format": "mlx"})
+        return folder
+
+    return write
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["in a file beside", "among the weights"])
+def test_a_head_is_loaded_and_counted(
+    with_head: Callable[..., Path], head_weights: Weights, beside: bool
+) -> None:
+    backend = load(with_head({}), limits=LIMITS)
+    assert backend.info.own_head is None
+    assert backend.batch.own_head is None
+    plain = backend.info.cache
+    backend.close()
+    backend = load(with_head(head_weights, beside=beside), limits=LIMITS)
+    assert backend.info.own_head == HeadInfo()
+    assert backend.batch.own_head is not None
+    assert backend.info.cache.token_bytes * 4 == plain.token_bytes * 5  # one layer beside four
+    assert backend.info.cache.fixed_bytes > plain.fixed_bytes
+    assert backend.info.size_bytes > sum(one.nbytes for one in head_weights.values())
+    backend.close()
+
+
+def test_plain_decoding_and_draft_models_have_no_head(
+    with_head: Callable[..., Path], head_weights: Weights, demo_model_path: Path
+) -> None:
+    folder = with_head(head_weights, beside=False)
+    backend = load(folder, limits=BatchLimits(512, 0, 4, guesses=False))
+    assert backend.info.own_head is None
+    backend.close()
+    backend = load(demo_model_path, limits=LIMITS, draft=folder)
+    assert backend.info.draft is not None
+    backend.close()
+
+
+@pytest.mark.parametrize("damage", ["shape", "missing", "numbers"])
+def test_a_head_that_cannot_be_used_is_named_with_the_reason(
+    with_head: Callable[..., Path],
+    head_weights: Weights,
+    damage: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    weights = dict(head_weights)
+    if damage == "shape":
+        weights["mtp.fc.weight"] = mx.ones((64, 64))
+    elif damage == "missing":
+        del weights["mtp.layers.0.self_attn.v_proj.weight"]
+    else:
+        weights["mtp.norm.weight"] = mx.full(weights["mtp.norm.weight"].shape, mx.nan)
+    with caplog.at_level(logging.WARNING):
+        backend = load(with_head(weights), limits=LIMITS)
+    own = backend.info.own_head
+    assert own is not None
+    reason = {"shape": "fc.weight", "missing": "v_proj", "numbers": "NaN"}[damage]
+    assert reason in own.problem
+    assert "\n" not in own.problem
+    assert "draft head of demo is not used" in caplog.text
+    assert backend.batch.own_head is None
+    backend.close()
+
+
+async def _answers(engine: Engine, text: str, **options: Any) -> Any:
+    (answer,) = await answered(engine, asked(text, **options))
+    return answer
+
+
+@pytest.mark.usefixtures("_eager")
+async def test_answers_and_their_ends_are_those_of_the_model_without_a_head(
+    with_head: Callable[..., Path], head_weights: Weights
+) -> None:
+    """The head was never trained, and all that it drafts is verified."""
+    questions = [
+        ("Count from 1 to 12.", {}),
+        ("Say the alphabet.", {"stops": StopRules.of("k")}),
+        ("Count from 1 to 12.", {"stops": StopRules.of("7, 8")}),
+        ("Hello!", {"max_tokens": 5}),
+    ]
+    async with loaded_engine(with_head({})) as engine:
+        expected = [await _answers(engine, text, **options) for text, options in questions]
+    async with loaded_engine(with_head(head_weights)) as engine:
+        found = [await _answers(engine, text, **options) for text, options in questions]
+        together = await answered(engine, *(asked(text, **more) for text, more in questions))
+    for answers in (found, together):
+        for one, other in zip(answers, expected, strict=True):
+            assert (one.text, one.finished.stop) == (other.text, other.finished.stop)
+    assert any(one.finished.speculation.guessed for one in found)
