@@ -206,7 +206,7 @@ def _attached_head(
     try:
         head = build_head(weights, model, config)
         read_weights(head, _size_of(head), tell)
-    except (HeadUnusable, DamagedWeights) as error:
+    except (HeadUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
         return HeadInfo(problem=_shown(error)), CacheSize()
     attach(model, head)
