@@ -3,7 +3,7 @@
 import json
 
 from checks import TALK, main
-from commands.command import interrupt, objects, run, work_folder
+from commands.command import ONLY_WHOLE, interrupt, objects, run, work_folder
 
 WORDS = ["cline", "--json", "--retries", "1"]
 
@@ -46,12 +46,4 @@ def abort(url):
     interrupt(url, [*WORDS, TALK])
 
 
-main(
-    ask,
-    tools=tools,
-    abort=abort,
-    without={
-        "stop": "a person cannot name a stop",
-        "stream": "it asks for streams, but prints whole answers",
-    },
-)
+main(ask, tools=tools, abort=abort, without=ONLY_WHOLE)

@@ -5,7 +5,7 @@ import json
 import sys
 
 from checks import TALK, main
-from commands.command import HOME, interrupt, objects, run, work_folder
+from commands.command import HOME, ONLY_WHOLE, interrupt, objects, run, work_folder
 
 CONFIG = """
 model = "m"
@@ -101,12 +101,4 @@ def abort(url):
     interrupt(url, WORDS, TALK, **given(url))
 
 
-main(
-    ask,
-    tools=tools,
-    abort=abort,
-    without={
-        "stop": "a person cannot name a stop",
-        "stream": "it asks for streams, but prints whole answers",
-    },
-)
+main(ask, tools=tools, abort=abort, without=ONLY_WHOLE)

@@ -11,6 +11,11 @@ from pathlib import Path
 
 HOME = Path.cwd()
 PROGRAMS = Path(os.environ["CLIENT_PROGRAMS"])
+# What a program cannot be asked that takes no stops and prints answers when they have ended.
+ONLY_WHOLE = {
+    "stop": "a person cannot name a stop",
+    "stream": "it asks for streams, but prints whole answers",
+}
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _RUNNING = re.compile(r"^fullstop_running ([0-9.]+)", re.MULTILINE)
 

@@ -3,7 +3,7 @@
 import json
 
 from checks import COUNT, LONG, TALK, main
-from commands.command import HOME, interrupt, run, work_folder
+from commands.command import HOME, ONLY_WHOLE, interrupt, run, work_folder
 
 CONFIG = """
 name: here
@@ -48,12 +48,4 @@ def abort(url):
     interrupt(url, words(url), TALK, **QUIET)
 
 
-main(
-    ask,
-    tools=tools,
-    abort=abort,
-    without={
-        "stop": "a person cannot name a stop",
-        "stream": "it asks for streams, but prints whole answers",
-    },
-)
+main(ask, tools=tools, abort=abort, without=ONLY_WHOLE)

@@ -3,7 +3,7 @@
 import json
 
 from checks import COUNTED, SAID, TALK, main
-from commands.command import interrupt, run, work_folder
+from commands.command import ONLY_WHOLE, interrupt, run, work_folder
 
 QUIET = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
@@ -50,12 +50,4 @@ def abort(url):
     interrupt(url, ["opencode", "run"], TALK, **QUIET)
 
 
-main(
-    ask,
-    tools=tools,
-    abort=abort,
-    without={
-        "stop": "a person cannot name a stop",
-        "stream": "it asks for streams, but prints whole answers",
-    },
-)
+main(ask, tools=tools, abort=abort, without=ONLY_WHOLE)
