@@ -42,6 +42,24 @@ def text_of(asked: GenerationRequest) -> str:
     return asked.messages[-1].content
 
 
+def is_long(asked: GenerationRequest) -> bool:
+    return text_of(asked) == "long"
+
+
+class HeldRendering:
+    """Holds the rendering of prompts until ``goes_on`` is set; ``begun`` tells that one is held."""
+
+    def __init__(self, stage: Stage, holds: Callable[[GenerationRequest], bool] = is_long) -> None:
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        self._holds = holds
+        self.load = rendering(stage, self._hold)
+
+    def _hold(self, asked: GenerationRequest) -> None:
+        if self._holds(asked):
+            self.begun.set()
+            self.goes_on.wait(60)
+
+
 class SlowLoading:
     """Loads a stage's model in parts, and counts what was loaded.
 

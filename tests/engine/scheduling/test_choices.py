@@ -1,7 +1,6 @@
 """The choices of one request start together: the engine accepts all of them, or none."""
 
 import asyncio
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from engine.scheduling.inbox import Submit
 from engine.scheduling.limits import Limits
 from engine.scheduling.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.request import GenerationRequest, OutputConstraint
-from tests.engine.scheduling.stages import rendering, stage_of, text_of
+from engine.values.request import OutputConstraint
+from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 
 
@@ -108,25 +107,19 @@ async def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_name
 async def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(
     tmp_path: Path,
 ) -> None:
-    goes_on, begun = threading.Event(), threading.Event()
-
-    def before(asked: GenerationRequest) -> None:
-        if text_of(asked) == "long":
-            begun.set()
-            goes_on.wait(60)
-
     stage = stage_of(tmp_path)
+    held = HeldRendering(stage)
 
-    async with loaded_engine(tmp_path, loader=rendering(stage, before)) as engine:
+    async with loaded_engine(tmp_path, loader=held.load) as engine:
         task = asyncio.ensure_future(engine.generate_together([request("long")] * 3))
-        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, 60)
         assert engine.status.waiting == 3
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         while engine.status.waiting:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        goes_on.set()
+        held.goes_on.set()
         assert (await ask(engine, "short")).text == "yes"
         assert {rows for rows, _ in stage.model.calls} == {1}
 

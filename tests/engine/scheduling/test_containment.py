@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from engine.errors import EngineClosed
-from engine.inference.backend import Prompt
 from engine.inference.mlx_backend import MlxBackend
 from engine.output.tool_calls.call_text import MAX_DEPTH, arguments_object, arguments_text
 from engine.scheduling.generation import Answer
@@ -19,6 +18,7 @@ from engine.stopping.record import StopKind
 from engine.values.chat import Tool
 from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
 from engine.values.tokens import TokenStats
+from tests.engine.scheduling.stages import HeldRendering
 from tests.support.asking import ask, request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
@@ -166,29 +166,15 @@ async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice
 
 
 async def test_requests_after_the_thread_was_given_up_are_told_the_reason(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": LONG})
-    goes_on, is_rendering = threading.Event(), threading.Event()
-
-    def load(folder: Path, **options: Any) -> MlxBackend:
-        backend = stage.load(folder, **options)
-        render = backend.render
-
-        def slow(request: GenerationRequest) -> Prompt:
-            is_rendering.set()
-            goes_on.wait(60)
-            return render(request)
-
-        backend.render = slow  # type: ignore[method-assign]
-        return backend
-
-    engine = Engine(loader=load)
+    held = HeldRendering(Stage(tmp_path, {"go": LONG}), lambda _: True)
+    engine = Engine(loader=held.load)
     await engine.load(Path("scripted"))
     inbox = engine._thread._inbox  # type: ignore[union-attr]
     rendered = asyncio.create_task(engine.generate(request("go")))
-    await asyncio.to_thread(is_rendering.wait, 60)
+    await asyncio.to_thread(held.begun.wait, 60)
     # The thread takes no more, and has not told anybody yet, when the prompt is rendered.
     inbox.close(EngineClosed("rank 1 is lost"))
-    goes_on.set()
+    held.goes_on.set()
     with pytest.raises(EngineClosed, match="rank 1 is lost"):
         await asyncio.wait_for(rendered, 60)
     await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)

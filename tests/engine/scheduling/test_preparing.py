@@ -12,8 +12,7 @@ from engine.errors import (
 )
 from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
-from engine.values.request import GenerationRequest
-from tests.engine.scheduling.stages import rendering, stage_of, text_of
+from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
@@ -32,15 +31,11 @@ async def test_no_prompt_is_rendered_counted_or_shown_on_the_engines_thread(tmp_
 
 
 async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> None:
-    goes_on = threading.Event()
+    held = HeldRendering(
+        stage_of(tmp_path, context=100_000), lambda asked: len(text_of(asked)) > 40_000
+    )
 
-    def before(asked: GenerationRequest) -> None:
-        if len(text_of(asked)) > 40_000:
-            goes_on.wait(60)
-
-    load = rendering(stage_of(tmp_path, context=100_000), before)
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
+    async with loaded_engine(tmp_path, loader=held.load) as engine:
         slow = asyncio.ensure_future(engine.generate(request("x" * 50_000, max_tokens=1)))
         counting = [asyncio.ensure_future(engine.count_tokens(request("y" * 50_000)))]
         await asyncio.sleep(0)
@@ -48,31 +43,25 @@ async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> Non
             assert (await ask(engine, "short")).text == "yes"
         assert not slow.done()
         assert engine.status.waiting == 1
-        goes_on.set()
+        held.goes_on.set()
         answer = await (await slow).collect()
         assert answer.finished.usage.prompt_tokens > 50_000
         await asyncio.gather(*counting)
 
 
 async def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> None:
-    goes_on, begun = threading.Event(), threading.Event()
-
-    def before(asked: GenerationRequest) -> None:
-        if text_of(asked) == "long":
-            begun.set()
-            goes_on.wait(60)
-
     stage = stage_of(tmp_path)
+    held = HeldRendering(stage)
 
-    async with loaded_engine(tmp_path, loader=rendering(stage, before)) as engine:
+    async with loaded_engine(tmp_path, loader=held.load) as engine:
         task = asyncio.ensure_future(engine.generate(request("long")))
-        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         while engine.status.waiting:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        goes_on.set()
+        held.goes_on.set()
         assert (await ask(engine, "short")).text == "yes"
         # Nothing of the cancelled answer was generated.
         assert all(rows == 1 for rows, _ in stage.model.calls)
@@ -80,21 +69,15 @@ async def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> No
 
 
 async def test_a_change_of_model_cancels_a_request_whose_prompt_is_rendered(tmp_path: Path) -> None:
-    goes_on, begun = threading.Event(), threading.Event()
+    held = HeldRendering(stage_of(tmp_path))
 
-    def before(asked: GenerationRequest) -> None:
-        begun.set()
-        goes_on.wait(60)
-
-    stage = stage_of(tmp_path)
-
-    async with loaded_engine(tmp_path, loader=rendering(stage, before)) as engine:
+    async with loaded_engine(tmp_path, loader=held.load) as engine:
         asked = asyncio.ensure_future(engine.generate(request("long")))
-        await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(held.begun.wait, 60)
         loading = asyncio.ensure_future(engine.load(tmp_path, cancels_running=True))
         with pytest.raises(RequestCancelled):
             await asked
-        goes_on.set()
+        held.goes_on.set()
         await loading
 
 
@@ -114,21 +97,15 @@ async def test_requests_are_answered_in_the_order_in_which_they_came(tmp_path: P
 
 
 async def test_a_change_of_model_waits_for_the_prompts_that_came_before_it(tmp_path: Path) -> None:
-    goes_on = threading.Event()
+    held = HeldRendering(stage_of(tmp_path))
 
-    def before(asked: GenerationRequest) -> None:
-        if text_of(asked) == "long":
-            goes_on.wait(60)
-
-    load = rendering(stage_of(tmp_path), before)
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
+    async with loaded_engine(tmp_path, loader=held.load) as engine:
         asked = asyncio.ensure_future(engine.generate(request("long", max_tokens=3)))
         await asyncio.sleep(0)
         loading = asyncio.ensure_future(engine.load(tmp_path))
         await asyncio.sleep(0.2)
         assert not loading.done()
-        goes_on.set()
+        held.goes_on.set()
         answer = await (await asked).collect()
         assert answer.finished.stop.kind is StopKind.MAX_TOKENS
         await loading

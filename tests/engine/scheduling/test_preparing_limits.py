@@ -19,7 +19,7 @@ from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
-from tests.engine.scheduling.stages import rendering, stage_of, text_of
+from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import TEMPLATE
 
@@ -76,39 +76,29 @@ async def test_a_long_text_that_fits_is_tokenised_as_a_whole(tmp_path: Path) -> 
 
 
 async def test_prompts_in_preparation_are_bounded_together(tmp_path: Path) -> None:
-    goes_on = threading.Event()
-    stage = stage_of(tmp_path, context=100)
+    held = HeldRendering(stage_of(tmp_path, context=100), lambda _: True)
 
-    def before(_: GenerationRequest) -> None:
-        goes_on.wait(60)
-
-    load = rendering(stage, before)
-
-    async with loaded_engine(tmp_path, loader=load) as engine:
+    async with loaded_engine(tmp_path, loader=held.load) as engine:
         text = "x" * 30_000_000
         asked = [asyncio.ensure_future(engine.generate(request(text))) for _ in range(4)]
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=60)
         assert all(isinstance(one.exception(), QueueFull) for one in done)
-        goes_on.set()
+        held.goes_on.set()
         found = await asyncio.gather(*asked, return_exceptions=True)
         kinds = [type(one) for one in found]
         assert kinds.count(QueueFull) == kinds.count(PromptTooLong) == 2
 
 
 async def test_a_flood_of_counting_is_bounded_and_starves_no_answer(tmp_path: Path) -> None:
-    goes_on = threading.Event()
+    held = HeldRendering(
+        stage_of(tmp_path), lambda _: threading.current_thread().name == "fullstop-counting"
+    )
 
-    def before(_: GenerationRequest) -> None:
-        if threading.current_thread().name == "fullstop-counting":
-            goes_on.wait(60)
-
-    load = rendering(stage_of(tmp_path), before)
-
-    async with loaded_engine(tmp_path, Limits(max_waiting=20), loader=load) as engine:
+    async with loaded_engine(tmp_path, Limits(max_waiting=20), loader=held.load) as engine:
         counts = [asyncio.ensure_future(engine.count_tokens(request("a"))) for _ in range(100)]
         await asyncio.sleep(0)
         assert (await ask(engine, "short")).text == "yes"
-        goes_on.set()
+        held.goes_on.set()
         found = await asyncio.gather(*counts, return_exceptions=True)
         refused = [one for one in found if isinstance(one, QueueFull)]
         assert 0 < len(refused) < 100

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
-from engine.inference.backend import Prompt, PromptCacheUse
+from engine.inference.backend import PromptCacheUse
 from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
 from engine.scheduling import models, sequence
@@ -19,6 +18,7 @@ from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
 from engine.values.events import TextDelta
 from engine.values.request import EmbeddingRequest, GenerationRequest
+from tests.engine.scheduling.stages import rendering
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage
 
@@ -29,23 +29,6 @@ TOKEN = 8
 
 def stage_of(folder: Path, **options: Any) -> Stage:
     return Stage(folder, {"long": LONG, "short": ["yes"]}, **options)
-
-
-def rendering(stage: Stage, rendered: list[GenerationRequest]) -> Callable[..., Any]:
-    """Return a loader whose backend notes what it renders."""
-
-    def load(folder: Path, **options: Any) -> Any:
-        backend = stage.load(folder, **options)
-        real = backend.render
-
-        def render(asked: GenerationRequest) -> Prompt:
-            rendered.append(asked)
-            return real(asked)
-
-        backend.render = render  # type: ignore[method-assign,assignment]
-        return backend
-
-    return load
 
 
 def checked(room: CacheRoom, *choices: tuple[int, int | None]) -> InvalidRequest | None:
@@ -124,7 +107,7 @@ async def test_too_many_choices_are_refused_before_their_prompt_is_rendered(tmp_
     rendered: list[GenerationRequest] = []
 
     async with loaded_engine(
-        tmp_path, Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered)
+        tmp_path, Limits(context_bytes=4096 * TOKEN), loader=rendering(stage, rendered.append)
     ) as engine:
         with pytest.raises(InvalidRequest, match="at most 4 at once") as caught:
             await engine.generate_together([request("long", max_tokens=900)] * 8)
