@@ -1,14 +1,15 @@
 """Functions that ask an engine for an answer in a test."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.scheduling.generation import Answer
 from engine.scheduling.limits import Limits
+from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from engine.stopping.rules import STOP_OPTIONS, StopOption, StopOptions, StopRules
 from engine.values.chat import Message
@@ -39,6 +40,16 @@ async def loaded_engine(
         yield engine
     finally:
         await engine.aclose()
+
+
+@asynccontextmanager
+async def offered_engine(
+    models: Sequence[OfferedModel], limits: Limits | None = None, *loader: Any, **options: Any
+) -> AsyncIterator[Engine]:
+    """Yield an engine whose requests choose among some models, and end it."""
+    async with aclosing(Engine(limits, *loader, **options)) as engine:
+        engine.offer(models)
+        yield engine
 
 
 def request(text: str, *stops: str, **values: Any) -> GenerationRequest:

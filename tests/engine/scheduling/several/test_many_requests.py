@@ -16,7 +16,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import until
-from tests.support.asking import ask, request
+from tests.support.asking import ask, offered_engine, request
 from tests.support.several.staged_models import StagedModels
 
 pytestmark = pytest.mark.long
@@ -55,44 +55,44 @@ async def test_random_requests_to_five_models_with_room_for_two_are_all_answered
     models: StagedModels, seed: int, count: int
 ) -> None:
     most = need(models.offered[0].folder).total
-    engine = Engine(Limits(memory_bytes=most * 2 + most // 2), models)
-    engine.offer(models.offered)
-    random_ = random.Random(seed)
-    figures = []
-    for _ in range(2):
-        await asyncio.gather(*(_asked(engine, random_) for _ in range(count)))
-        await until(lambda: all(one.running + one.waiting == 0 for one in engine.models))
-        assert sum(one.is_loaded for one in engine.models) == 2
-        for model in _MODELS:
-            engine.unload_when_idle(model)
-        await until(lambda: not any(one.is_loaded for one in engine.models))
-        gc.collect()
-        figures.append((mx.get_active_memory(), threading.active_count()))
-    # What the first round left is all that ever stays.
-    assert figures[1][0] <= figures[0][0]
-    assert figures[1][1] <= figures[0][1]
-    assert len(set(models.loads)) == 5
-    assert len(models.loads) >= 10
-    await engine.aclose()
+    async with offered_engine(
+        models.offered, Limits(memory_bytes=most * 2 + most // 2), models
+    ) as engine:
+        random_ = random.Random(seed)
+        figures = []
+        for _ in range(2):
+            await asyncio.gather(*(_asked(engine, random_) for _ in range(count)))
+            await until(lambda: all(one.running + one.waiting == 0 for one in engine.models))
+            assert sum(one.is_loaded for one in engine.models) == 2
+            for model in _MODELS:
+                engine.unload_when_idle(model)
+            await until(lambda: not any(one.is_loaded for one in engine.models))
+            gc.collect()
+            figures.append((mx.get_active_memory(), threading.active_count()))
+        # What the first round left is all that ever stays.
+        assert figures[1][0] <= figures[0][0]
+        assert figures[1][1] <= figures[0][1]
+        assert len(set(models.loads)) == 5
+        assert len(models.loads) >= 10
 
 
 async def test_no_more_models_are_in_memory_than_there_is_room_for(models: StagedModels) -> None:
     most = need(models.offered[0].folder).total
-    engine = Engine(Limits(memory_bytes=most * 2 + most // 2), models)
-    engine.offer(models.offered)
-    seen: list[int] = []
+    async with offered_engine(
+        models.offered, Limits(memory_bytes=most * 2 + most // 2), models
+    ) as engine:
+        seen: list[int] = []
 
-    async def watch() -> None:
-        while True:
-            seen.append(sum(one.memory_bytes > 0 or one.is_loaded for one in engine.models))
-            await asyncio.sleep(0.001)
+        async def watch() -> None:
+            while True:
+                seen.append(sum(one.memory_bytes > 0 or one.is_loaded for one in engine.models))
+                await asyncio.sleep(0.001)
 
-    watching = asyncio.create_task(watch())
-    random_ = random.Random(3)
-    await asyncio.gather(*(_asked(engine, random_) for _ in range(15)))
-    watching.cancel()
-    assert max(seen) == 2
-    await engine.aclose()
+        watching = asyncio.create_task(watch())
+        random_ = random.Random(3)
+        await asyncio.gather(*(_asked(engine, random_) for _ in range(15)))
+        watching.cancel()
+        assert max(seen) == 2
 
 
 async def test_weights_stay_wired_when_another_model_leaves(
@@ -104,12 +104,10 @@ async def test_weights_stay_wired_when_another_model_leaves(
         batch, "maybe_set_recommended_wired_limit", lambda: wired.append(len(batch._open))
     )
 
-    engine = Engine(loader=models)
-    engine.offer(models.offered)
-    await engine.load(models.offered[0].folder)
-    await ask(engine, "short", model="model-1")
-    await engine.unload("model-0")
-    assert wired == [1]
-    await engine.unload("model-1")
-    assert wired == [1]
-    await engine.aclose()
+    async with offered_engine(models.offered, loader=models) as engine:
+        await engine.load(models.offered[0].folder)
+        await ask(engine, "short", model="model-1")
+        await engine.unload("model-0")
+        assert wired == [1]
+        await engine.unload("model-1")
+        assert wired == [1]

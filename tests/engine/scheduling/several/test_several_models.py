@@ -16,7 +16,7 @@ from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import OutputConstraint
 from tests.engine.scheduling.stages import until
-from tests.support.asking import ask, loaded_engine, request
+from tests.support.asking import ask, loaded_engine, offered_engine, request
 from tests.support.several.offered_models import write_models
 
 _ASKED = "Count from 1 to 9."
@@ -54,34 +54,30 @@ def state(engine: Engine, model: OfferedModel) -> str:
 
 async def test_a_request_is_answered_by_the_model_that_it_names(models: list[OfferedModel]) -> None:
     first, second = models[:2]
-    engine = Engine()
-    engine.offer(models)
-    await engine.load(first.folder)
-    answers = await asyncio.gather(
-        ask(engine, _ASKED, max_tokens=24, model=second.id),
-        ask(engine, _ASKED, max_tokens=24),
-        ask(engine, _ASKED, max_tokens=24, model=first.id),
-    )
-    of_first, of_second = await alone(first), await alone(second)
-    assert of_first != of_second
-    assert [one.text for one in answers] == [of_second, of_first, of_first]
-    assert engine.model is not None
-    assert engine.model.id == first.id
-    assert [one.state for one in engine.models] == ["ready", "ready", "unloaded", "unloaded"]
-    await engine.aclose()
+    async with offered_engine(models) as engine:
+        await engine.load(first.folder)
+        answers = await asyncio.gather(
+            ask(engine, _ASKED, max_tokens=24, model=second.id),
+            ask(engine, _ASKED, max_tokens=24),
+            ask(engine, _ASKED, max_tokens=24, model=first.id),
+        )
+        of_first, of_second = await alone(first), await alone(second)
+        assert of_first != of_second
+        assert [one.text for one in answers] == [of_second, of_first, of_first]
+        assert engine.model is not None
+        assert engine.model.id == first.id
+        assert [one.state for one in engine.models] == ["ready", "ready", "unloaded", "unloaded"]
 
 
 async def test_an_unknown_name_is_refused_with_the_nearest_names(
     models: list[OfferedModel],
 ) -> None:
-    engine = Engine()
-    engine.offer(models)
-    with pytest.raises(UnknownModel) as caught:
-        await engine.generate(request(_ASKED, model="model_3"))
-    assert f"the nearest names are {models[1].id}" in str(caught.value)
-    with pytest.raises(NoModel):  # no model is the default one
-        await engine.generate(request(_ASKED))
-    await engine.aclose()
+    async with offered_engine(models) as engine:
+        with pytest.raises(UnknownModel) as caught:
+            await engine.generate(request(_ASKED, model="model_3"))
+        assert f"the nearest names are {models[1].id}" in str(caught.value)
+        with pytest.raises(NoModel):  # no model is the default one
+            await engine.generate(request(_ASKED))
 
 
 async def test_without_an_offer_one_model_answers_whatever_is_named(
@@ -97,113 +93,106 @@ async def test_the_least_recently_used_model_is_unloaded_when_room_is_needed(
     models: list[OfferedModel],
 ) -> None:
     a, b, c = models[:3]
-    engine = Engine(room_for(models, 2))
-    engine.offer(models)
-    await engine.load(a.folder)
-    await ask(engine, _ASKED, max_tokens=4, model=b.id)
-    await ask(engine, _ASKED, max_tokens=4, model=a.id)
-    await ask(engine, _ASKED, max_tokens=4, model=c.id)
-    assert [state(engine, one) for one in (a, b, c)] == ["ready", "unloaded", "ready"]
-    await engine.aclose()
+    async with offered_engine(models, room_for(models, 2)) as engine:
+        await engine.load(a.folder)
+        await ask(engine, _ASKED, max_tokens=4, model=b.id)
+        await ask(engine, _ASKED, max_tokens=4, model=a.id)
+        await ask(engine, _ASKED, max_tokens=4, model=c.id)
+        assert [state(engine, one) for one in (a, b, c)] == ["ready", "unloaded", "ready"]
 
 
 async def test_a_pinned_model_stays_and_a_model_that_cannot_fit_beside_it_is_refused_with_figures(
     models: list[OfferedModel],
 ) -> None:
     a, b, c = models[:3]
-    engine = Engine(room_for(models, 2))
-    engine.offer([replace(a, is_pinned=True), b, replace(c, is_pinned=True)])
-    await engine.load(a.folder)
-    await ask(engine, _ASKED, max_tokens=4, model=b.id)
-    await ask(engine, _ASKED, max_tokens=4, model=c.id)
-    assert [state(engine, one) for one in (a, b, c)] == ["ready", "unloaded", "ready"]
-    with pytest.raises(NoModel, match=r"needs .* MB of memory .* are pinned: unpin one") as why:
+    async with offered_engine(
+        [replace(a, is_pinned=True), b, replace(c, is_pinned=True)], room_for(models, 2)
+    ) as engine:
+        await engine.load(a.folder)
         await ask(engine, _ASKED, max_tokens=4, model=b.id)
-    assert a.id in str(why.value)
-    assert c.id in str(why.value)
-    assert [state(engine, one) for one in (a, c)] == ["ready", "ready"]
-    await engine.aclose()
+        await ask(engine, _ASKED, max_tokens=4, model=c.id)
+        assert [state(engine, one) for one in (a, b, c)] == ["ready", "unloaded", "ready"]
+        with pytest.raises(NoModel, match=r"needs .* MB of memory .* are pinned: unpin one") as why:
+            await ask(engine, _ASKED, max_tokens=4, model=b.id)
+        assert a.id in str(why.value)
+        assert c.id in str(why.value)
+        assert [state(engine, one) for one in (a, c)] == ["ready", "ready"]
 
 
 async def test_a_busy_model_finishes_its_answers_and_takes_no_more_before_it_is_unloaded(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
-    engine = Engine(room_for(models, 1))
-    engine.offer(models)
-    await engine.load(a.folder)
-    running = await engine.generate(request(_ASKED, rules=_ENDLESS))
-    asked_b = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=b.id))
-    await until(lambda: "still answering" in status_of(engine, b).message)
-    assert a.id in status_of(engine, b).message
-    asked_a = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=a.id))
-    await until(lambda: status_of(engine, a).waiting == 1)
-    running.cancel()
-    assert (await running.collect()).finished.stop.kind is StopKind.CANCELLED
-    assert (await asked_b).text == await alone(b)
-    assert (await asked_a).text == await alone(a)
-    await engine.aclose()
+    async with offered_engine(models, room_for(models, 1)) as engine:
+        await engine.load(a.folder)
+        running = await engine.generate(request(_ASKED, rules=_ENDLESS))
+        asked_b = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=b.id))
+        await until(lambda: "still answering" in status_of(engine, b).message)
+        assert a.id in status_of(engine, b).message
+        asked_a = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=a.id))
+        await until(lambda: status_of(engine, a).waiting == 1)
+        running.cancel()
+        assert (await running.collect()).finished.stop.kind is StopKind.CANCELLED
+        assert (await asked_b).text == await alone(b)
+        assert (await asked_a).text == await alone(a)
 
 
 @pytest.mark.parametrize("is_one", [True, False])
 async def test_a_model_that_cannot_fit_is_refused_before_anything_is_done(
     models: list[OfferedModel], is_one: bool
 ) -> None:
-    engine = Engine(Limits(memory_bytes=1_000_000))
-    engine.offer(None if is_one else models)
-    with pytest.raises(ModelLoadFailed) as caught:
-        await engine.load(models[0].folder)
-    assert models[0].id in str(caught.value)
-    assert "models may take 1.0 MB together" in str(caught.value)
-    assert engine.model is None
-    assert engine.status.state == "failed"
-    await engine.aclose()
+    async with offered_engine(None if is_one else models, Limits(memory_bytes=1_000_000)) as engine:
+        with pytest.raises(ModelLoadFailed) as caught:
+            await engine.load(models[0].folder)
+        assert models[0].id in str(caught.value)
+        assert "models may take 1.0 MB together" in str(caught.value)
+        assert engine.model is None
+        assert engine.status.state == "failed"
 
 
 async def test_each_model_has_its_own_prompt_cache_status_and_bytes(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
-    engine = Engine()
-    engine.offer(models)
-    await engine.load(a.folder)
-    asked = request("x" * 400, max_tokens=2)
-    for model in (a.id, b.id):
-        first = await (await engine.generate(replace(asked, model=model))).collect()
-        again = await (await engine.generate(replace(asked, model=model))).collect()
-        assert first.finished.usage.cached_tokens == 0
-        assert again.finished.usage.cached_tokens > 0
-    statuses = [status_of(engine, one) for one in (a, b)]
-    for status in statuses:
-        assert status.info is not None
-        assert status.memory_bytes > status.info.size_bytes
-    assert statuses[0].used_at is not None
-    assert statuses[1].used_at is not None
-    assert statuses[0].used_at < statuses[1].used_at
-    assert [one.is_default for one in statuses] == [True, False]
-    await engine.unload(b.id)
-    assert state(engine, b) == "unloaded"
-    assert state(engine, a) == "ready"
-    await engine.aclose()
+    async with offered_engine(models) as engine:
+        await engine.load(a.folder)
+        asked = request("x" * 400, max_tokens=2)
+        for model in (a.id, b.id):
+            first = await (await engine.generate(replace(asked, model=model))).collect()
+            again = await (await engine.generate(replace(asked, model=model))).collect()
+            assert first.finished.usage.cached_tokens == 0
+            assert again.finished.usage.cached_tokens > 0
+        statuses = [status_of(engine, one) for one in (a, b)]
+        for status in statuses:
+            assert status.info is not None
+            assert status.memory_bytes > status.info.size_bytes
+        assert statuses[0].used_at is not None
+        assert statuses[1].used_at is not None
+        assert statuses[0].used_at < statuses[1].used_at
+        assert [one.is_default for one in statuses] == [True, False]
+        await engine.unload(b.id)
+        assert state(engine, b) == "unloaded"
+        assert state(engine, a) == "ready"
 
 
 async def test_a_constrained_answer_is_held_to_the_form_of_its_own_model(
     models: list[OfferedModel],
 ) -> None:
-    engine = Engine()
-    engine.offer(models)
-    await engine.load(models[0].folder)
-    form = OutputConstraint({"type": "object", "properties": {"n": {"type": "integer"}},
-                             "required": ["n"]})  # fmt: skip
-    answers = await asyncio.gather(
-        *(ask(engine, _ASKED, max_tokens=40, model=one.id, constraint=form) for one in models * 3)
-    )
-    for answer in answers:
-        if answer.finished.stop.kind is StopKind.EOS:
-            assert isinstance(json.loads(answer.text)["n"], int)
-        else:
-            assert answer.text.lstrip().startswith("{")
-    await engine.aclose()
+    async with offered_engine(models) as engine:
+        await engine.load(models[0].folder)
+        form = OutputConstraint({"type": "object", "properties": {"n": {"type": "integer"}},
+                                 "required": ["n"]})  # fmt: skip
+        answers = await asyncio.gather(
+            *(
+                ask(engine, _ASKED, max_tokens=40, model=one.id, constraint=form)
+                for one in models * 3
+            )
+        )
+        for answer in answers:
+            if answer.finished.stop.kind is StopKind.EOS:
+                assert isinstance(json.loads(answer.text)["n"], int)
+            else:
+                assert answer.text.lstrip().startswith("{")
 
 
 async def test_the_only_model_becomes_one_of_several_when_others_are_offered(
@@ -224,102 +213,92 @@ async def test_a_model_takes_requests_again_when_its_room_is_no_longer_needed(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
-    engine = Engine(room_for(models, 1))
-    engine.offer(models)
-    await engine.load(a.folder)
-    running = await engine.generate(request(_ASKED, rules=_ENDLESS))
-    asked_b = asyncio.ensure_future(engine.generate(request(_ASKED, model=b.id)))
-    await until(lambda: "still answering" in status_of(engine, b).message)
-    asked_a = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=a.id))
-    await until(lambda: status_of(engine, a).waiting == 1)
-    asked_b.cancel()
-    expected = await alone(a)
-    assert (await asked_a).text == expected
-    assert (state(engine, a), state(engine, b)) == ("ready", "unloaded")
-    running.cancel()
-    await running.collect()
-    await engine.aclose()
+    async with offered_engine(models, room_for(models, 1)) as engine:
+        await engine.load(a.folder)
+        running = await engine.generate(request(_ASKED, rules=_ENDLESS))
+        asked_b = asyncio.ensure_future(engine.generate(request(_ASKED, model=b.id)))
+        await until(lambda: "still answering" in status_of(engine, b).message)
+        asked_a = asyncio.ensure_future(ask(engine, _ASKED, max_tokens=24, model=a.id))
+        await until(lambda: status_of(engine, a).waiting == 1)
+        asked_b.cancel()
+        expected = await alone(a)
+        assert (await asked_a).text == expected
+        assert (state(engine, a), state(engine, b)) == ("ready", "unloaded")
+        running.cancel()
+        await running.collect()
 
 
 async def test_no_model_is_the_default_one_once_the_default_one_is_unloaded(
     models: list[OfferedModel],
 ) -> None:
-    engine = Engine()
-    engine.offer(models)
-    await engine.load(models[0].folder)
-    assert engine.model is not None
-    await engine.unload()
-    assert (engine.model, engine.status.state) == (None, "unloaded")
-    assert engine.model_status() is None
-    with pytest.raises(NoModel):
-        await ask(engine, _ASKED)
-    assert (await ask(engine, _ASKED, model=models[0].id)).text
-    await engine.aclose()
+    async with offered_engine(models) as engine:
+        await engine.load(models[0].folder)
+        assert engine.model is not None
+        await engine.unload()
+        assert (engine.model, engine.status.state) == (None, "unloaded")
+        assert engine.model_status() is None
+        with pytest.raises(NoModel):
+            await ask(engine, _ASKED)
+        assert (await ask(engine, _ASKED, model=models[0].id)).text
 
 
 async def test_long_requests_leave_a_short_one_its_turn_where_several_models_share_the_memory(
     models: list[OfferedModel],
 ) -> None:
     a = models[0]
-    engine = Engine(room_for(models, 3))
-    engine.offer(models)
-    for one in models[:3]:
-        assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
-    large = [request(_ASKED, max_tokens=9_100, rules=_ENDLESS, model=a.id) for _ in range(6)]
-    running = [await engine.generate(one) for one in large]
-    # What is planned for models that answer nobody is lent to those that do.
-    await until(lambda: status_of(engine, a).running == 6)
-    assert (await ask(engine, _ASKED, max_tokens=4, model=a.id)).text
-    assert not any(one._is_closed for one in running)
-    for generation in running:
-        generation.cancel()
-    await asyncio.gather(*(one.collect() for one in running))
-    await engine.aclose()
+    async with offered_engine(models, room_for(models, 3)) as engine:
+        for one in models[:3]:
+            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
+        large = [request(_ASKED, max_tokens=9_100, rules=_ENDLESS, model=a.id) for _ in range(6)]
+        running = [await engine.generate(one) for one in large]
+        # What is planned for models that answer nobody is lent to those that do.
+        await until(lambda: status_of(engine, a).running == 6)
+        assert (await ask(engine, _ASKED, max_tokens=4, model=a.id)).text
+        assert not any(one._is_closed for one in running)
+        for generation in running:
+            generation.cancel()
+        await asyncio.gather(*(one.collect() for one in running))
 
 
 async def test_a_request_that_does_not_fit_beside_another_models_answers_waits_for_them(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
-    engine = Engine(room_for(models, 2))
-    engine.offer(models)
-    for one in (a, b):
-        assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
-    large = request(_ASKED, max_tokens=32_000, rules=_ENDLESS, model=b.id)
-    running = [await engine.generate(large) for _ in range(2)]
-    await until(lambda: status_of(engine, b).running == 2)
-    asked = await engine.generate(request(_ASKED, max_tokens=32_000, model=a.id))
-    await until(lambda: status_of(engine, a).waiting == 1)
-    # Nobody joins the others meanwhile, so that it is not starved.
-    later = await engine.generate(request(_ASKED, max_tokens=4, model=b.id))
-    await until(lambda: status_of(engine, b).waiting == 1)
-    for generation in running:
-        generation.cancel()
-    assert (await asked.collect()).text == await alone(a, most=32_000)
-    assert (await later.collect()).text
-    assert {state(engine, one) for one in (a, b)} <= {"ready", "unloaded"}
-    await engine.aclose()
+    async with offered_engine(models, room_for(models, 2)) as engine:
+        for one in (a, b):
+            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
+        large = request(_ASKED, max_tokens=32_000, rules=_ENDLESS, model=b.id)
+        running = [await engine.generate(large) for _ in range(2)]
+        await until(lambda: status_of(engine, b).running == 2)
+        asked = await engine.generate(request(_ASKED, max_tokens=32_000, model=a.id))
+        await until(lambda: status_of(engine, a).waiting == 1)
+        # Nobody joins the others meanwhile, so that it is not starved.
+        later = await engine.generate(request(_ASKED, max_tokens=4, model=b.id))
+        await until(lambda: status_of(engine, b).waiting == 1)
+        for generation in running:
+            generation.cancel()
+        assert (await asked.collect()).text == await alone(a, most=32_000)
+        assert (await later.collect()).text
+        assert {state(engine, one) for one in (a, b)} <= {"ready", "unloaded"}
 
 
 async def test_an_answer_waits_for_the_memory_of_other_models_only_so_long(
     models: list[OfferedModel],
 ) -> None:
     a, b = models[:2]
-    engine = Engine(replace(room_for(models, 2), memory_wait_s=0.0))
-    engine.offer(models)
-    for one in (a, b):
-        assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
-    large = request(_ASKED, max_tokens=32_000, rules=_ENDLESS, model=b.id)
-    running = [await engine.generate(large) for _ in range(2)]
-    await until(lambda: status_of(engine, b).running == 2)
-    ended = (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).finished
-    assert ended.stop.kind is StopKind.ERROR
-    assert ended.error is not None
-    assert "other models are answering" in ended.error
-    assert ended.retry_after_s
-    assert not any(one._is_closed for one in running)
-    for generation in running:
-        generation.cancel()
-        await generation.collect()
-    assert (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).text
-    await engine.aclose()
+    async with offered_engine(models, replace(room_for(models, 2), memory_wait_s=0.0)) as engine:
+        for one in (a, b):
+            assert (await ask(engine, _ASKED, max_tokens=2, model=one.id)).text
+        large = request(_ASKED, max_tokens=32_000, rules=_ENDLESS, model=b.id)
+        running = [await engine.generate(large) for _ in range(2)]
+        await until(lambda: status_of(engine, b).running == 2)
+        ended = (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).finished
+        assert ended.stop.kind is StopKind.ERROR
+        assert ended.error is not None
+        assert "other models are answering" in ended.error
+        assert ended.retry_after_s
+        assert not any(one._is_closed for one in running)
+        for generation in running:
+            generation.cancel()
+            await generation.collect()
+        assert (await ask(engine, _ASKED, max_tokens=32_000, model=a.id)).text
