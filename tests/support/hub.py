@@ -16,6 +16,17 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 COMMIT = "c0ffee" + "0" * 34
 _LARGE = ".safetensors"
 
+CONFIG: dict[str, Any] = {
+    "model_type": "qwen3",
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 4096,
+    "quantization": {"bits": 4},
+}
+"""A model's configuration."""
+
 
 @dataclass
 class Hub:

@@ -17,20 +17,11 @@ from app.cli import main
 from app.settings import options
 from app.settings.settings_file import Settings, SettingsFile
 from engine.library.hub_models import MAX_RESULTS, SUGGESTIONS, USUAL_RESULTS
-from tests.support.hub import Hub, hub
+from tests.support.hub import CONFIG, Hub, hub
 from ui.preferences.preferences import ModelPreferences
 
 REPOSITORY = Path(__file__).parents[3]
 NAME = "makers/demo-model"
-CONFIG: dict[str, Any] = {
-    "model_type": "qwen3",
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 4096,
-    "quantization": {"bits": 4},
-}
 SMALL = {"parameters": {"U32": 1_000_000}}
 
 

@@ -18,6 +18,19 @@ FINISHED = Finished(
     residue="r",
 )
 
+SETTINGS = ConversationSettings(
+    "Be brief.",
+    temperature=0.5,
+    max_tokens=64,
+    is_thinking=True,
+    top_p=0.9,
+    top_k=40,
+    min_p=0.05,
+    repetition_penalty=1.1,
+    seed=7,
+)
+"""Settings of which each is set."""
+
 
 def sentence_of_stop(value: str) -> str:
     """Return what the window says about an answer that a stop string ended."""
@@ -53,17 +66,7 @@ def conversation(question: str = "Count", answer: str = "1 2 3") -> Conversation
             ConversationMessage("user", question),
             ConversationMessage("assistant", answer, finished_run(answer)),
         ],
-        ConversationSettings(
-            "Be brief.",
-            temperature=0.5,
-            max_tokens=64,
-            is_thinking=True,
-            top_p=0.9,
-            top_k=40,
-            min_p=0.05,
-            repetition_penalty=1.1,
-            seed=7,
-        ),
+        SETTINGS,
         [StopEntry.of("END"), StopEntry.of("\n6 ", False)],
         draft="what was being wri",
     )

@@ -5,6 +5,7 @@ Each reader takes a file and the folder for what it writes. It returns "read" or
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 import json
 import random
@@ -25,7 +26,7 @@ from engine.recording.saved_run import DamagedRun, from_json, question_of, to_js
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import ToolCall
-from tests.support.answers.said import conversation, finished_run
+from tests.support.answers.said import SETTINGS, conversation, finished_run
 from tests.support.attacks.damage import damaged
 from ui.chat.storage.conversation_list import ConversationList, ConversationRole
 from ui.inspector.capture_window import read_capture
@@ -184,18 +185,7 @@ def _read_presets(path: Path) -> str:
 
 
 def _presets() -> tuple[str, ...]:
-    settings = ConversationSettings(
-        "Be brief.",
-        temperature=0.5,
-        max_tokens=64,
-        is_thinking=True,
-        top_p=0.9,
-        top_k=40,
-        min_p=0.05,
-        repetition_penalty=1.1,
-        seed=7,
-        stop_token_ids=(5,),
-    )
+    settings = dataclasses.replace(SETTINGS, stop_token_ids=(5,))
     stops = (StopEntry.of("END"), StopEntry.of("\n6 ", False, scope=StopScope.ALL))
     return (presets_json([Preset("One", settings, stops), Preset("Two", ConversationSettings())]),)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
@@ -16,15 +15,6 @@ from ui.models.find_view import FindView
 
 GIB = 1 << 30
 
-CONFIG: dict[str, Any] = {
-    "model_type": "qwen3",
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 4096,
-    "quantization": {"bits": 4},
-}
 
 SMALL = {"parameters": {"U32": 1_000_000}, "total": 1_000_000}
 

@@ -10,9 +10,9 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
-from tests.support.hub import Hub
+from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
-from tests.ui.models.finding.conftest import CONFIG, SMALL, spoken
+from tests.ui.models.finding.conftest import SMALL, spoken
 from tests.ui.models.opened import OpenedModels
 from ui.models.finder import fit_state
 

@@ -8,8 +8,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from tests.support.hub import CONFIG
 from tests.ui.driving import eventually
-from tests.ui.models.finding.conftest import CONFIG, SMALL, Hub
+from tests.ui.models.finding.conftest import SMALL, Hub
 from tests.ui.models.opened import OpenedModels
 from ui.kit import tasks
 

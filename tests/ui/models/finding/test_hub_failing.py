@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hub import Hub
+from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
-from tests.ui.models.finding.conftest import CONFIG, SMALL
+from tests.ui.models.finding.conftest import SMALL
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 

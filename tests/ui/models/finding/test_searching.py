@@ -6,9 +6,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from engine.library.hub_models import SUGGESTIONS
-from tests.support.hub import Hub
+from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
-from tests.ui.models.finding.conftest import CONFIG, LARGE, SMALL, spoken
+from tests.ui.models.finding.conftest import LARGE, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
 
 
