@@ -231,7 +231,7 @@ def offered_models(found: Iterable[FoundModel]) -> list[OfferedModel]:
     """
     offers: dict[str, OfferedModel] = {}
     for model in found:
-        if model.is_partial or model.problem:
+        if model.is_partial or model.problem or model.is_gguf:
             continue
         name = model.name
         if name in offers:

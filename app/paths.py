@@ -172,7 +172,7 @@ def local_models() -> list[FoundModel]:
 
 def model_names() -> list[str]:
     """Return the names of the complete models on this computer."""
-    return [model.name for model in local_models() if not model.is_partial]
+    return [model.name for model in local_models() if model.can_be_loaded]
 
 
 def model_folder(text: str) -> Path:

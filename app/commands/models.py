@@ -57,7 +57,9 @@ def show(options: ModelsOptions) -> int:
     """List the models on this computer; return the exit code."""
     models, now = paths.local_models(), memory()
     if isinstance(options, ListOptions) and options.names_only:
-        names = [on_one_line(model.name) for model in models if not model.is_partial]
+        names = [
+            on_one_line(model.name) for model in models if not (model.is_partial or model.is_gguf)
+        ]
         return _printed(
             {"models": names} if options.is_json else "".join(f"{name}\n" for name in names)
         )
@@ -68,10 +70,10 @@ def show(options: ModelsOptions) -> int:
             each.name,
             size_in_words(each.size_bytes) if each.size_bytes else "",
             _bits(each.bits),
-            "" if each.is_partial else _FITS[_fit(_need_of(each), now)],
+            _FITS[_fit(_need_of(each), now)] if each.can_be_loaded else "",
             f"{each.context_length:,}" if each.context_length else "",
             ORIGINS[each.origin],
-            f"partial download: {each.problem}" if each.is_partial else each.problem,
+            _note(each),
         )
         for each in models
     ]
@@ -83,7 +85,7 @@ def describe(options: ShowOptions) -> int:
     model, now = _model_named(options.name), memory()
     if options.is_json:
         return _printed(_local_values(model, now))
-    needed = None if model.is_partial else _need_of(model)
+    needed = _need_of(model) if model.can_be_loaded else None
     fit = _fit(needed, now)
     facts = (
         ("name", model.name),
@@ -93,9 +95,9 @@ def describe(options: ShowOptions) -> int:
         ("size", size_in_words(model.size_bytes) if model.size_bytes else ""),
         ("bits", _bits(model.bits)),
         ("context", counted(model.context_length, "token") if model.context_length else ""),
-        ("fits", "" if model.is_partial else _FITS[fit]),
+        ("fits", _FITS[fit] if model.can_be_loaded else ""),
         ("memory", fit_words(needed, fit, now) if needed and fit else ""),
-        ("problem", model.problem),
+        ("problem", model.problem or model.obstacle),
     )
     lines = (f"{name:<12}  {on_one_line(words)}\n" for name, words in facts if words)
     return _printed("".join(lines))
@@ -105,7 +107,7 @@ def search(options: SearchOptions) -> int:
     """Search the hub, or suggest models if there are no words; return the exit code."""
     words, is_json = " ".join(options.words), options.is_json
     printer, now = Printer(), memory()
-    here = {model.name for model in paths.local_models() if not model.is_partial}
+    here = {model.name for model in paths.local_models() if model.can_be_loaded}
     if not words.strip():
         return _suggest(printer, now, here, is_json=is_json)
     printer.status("searching …")
@@ -255,12 +257,18 @@ def _need_of(model: FoundModel) -> MemoryNeed | None:
         return None
 
 
+def _note(model: FoundModel) -> str:
+    if model.is_partial:
+        return f"partial download: {model.problem}"
+    return model.problem or model.obstacle
+
+
 def _fit(needed: MemoryNeed | None, now: Memory) -> Fit | None:
     return None if needed is None else needed.fit(now)
 
 
 def _local_values(model: FoundModel, now: Memory) -> dict[str, Any]:
-    needed = None if model.is_partial else _need_of(model)
+    needed = _need_of(model) if model.can_be_loaded else None
     return {**asdict(model), "needed_bytes": needed and needed.total, "fit": _fit(needed, now)}
 
 

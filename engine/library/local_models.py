@@ -50,6 +50,7 @@ class FoundModel:
         problem: Why it cannot be loaded, in words; empty if no reason is known.
         obstacle: Why the installed mlx-lm cannot load it, as a sentence; empty if none is known.
         is_partial: Whether files are missing that a download would add.
+        is_gguf: Whether it is in the format of other programs, which MLX cannot read.
     """
 
     name: str
@@ -62,6 +63,34 @@ class FoundModel:
     problem: str = ""
     obstacle: str = ""
     is_partial: bool = False
+    is_gguf: bool = False
+
+    @property
+    def can_be_loaded(self) -> bool:
+        """Whether nothing is known that keeps it from being loaded."""
+        return not (self.is_partial or self.problem or self.obstacle)
+
+    @property
+    def trouble(self) -> str:
+        """Why it cannot be loaded, as a sentence; empty if no reason is known."""
+        if not self.problem:
+            return self.obstacle
+        return f"{'Incomplete' if self.is_partial else 'Damaged'}: {self.problem}."
+
+
+GGUF_OBSTACLE = (
+    "It is a GGUF file, which llama.cpp reads and MLX does not. Look for the same model in MLX’s "
+    "format, such as those of mlx-community."
+)
+
+
+def gguf_models(folder: Path, origin: Origin) -> Iterator[FoundModel]:
+    """Yield what a folder has in the format of llama.cpp, under the folder's name."""
+    files = [path for path in _files(folder, ".gguf") if not path.name.startswith("mmproj")]
+    if files and not _files(folder, ".safetensors"):
+        size = sum(path.stat().st_size for path in files)
+        name = model_name(folder)
+        yield FoundModel(name, folder, origin, size, obstacle=GGUF_OBSTACLE, is_gguf=True)
 
 
 def look_into(folder: Path, origin: Origin) -> FoundModel:
@@ -206,6 +235,7 @@ def _inside(
         if is_named or not model.is_partial:
             yield model
         return
+    yield from gguf_models(folder, origin)
     if depth == 0:
         return
     for child in _children(folder):
@@ -221,6 +251,10 @@ def _cached(cache: Path) -> Iterator[FoundModel]:
         if snapshot is None:
             continue
         model = look_into(snapshot, Origin.HUGGING_FACE)
+        gguf = list(gguf_models(snapshot, Origin.HUGGING_FACE)) if model.is_partial else []
+        if gguf:
+            yield from gguf
+            continue
         if model.is_partial and not _has_begun(repository, snapshot):
             continue
         yield model
@@ -243,6 +277,18 @@ def _has_begun(repository: Path, snapshot: Path) -> bool:
     if (snapshot / "model.safetensors.index.json").exists():
         return True
     return any(repository.glob("blobs/*.incomplete")) or any(snapshot.glob("*.safetensors"))
+
+
+def _files(folder: Path, suffix: str) -> list[Path]:
+    """Return the files in a folder whose names end like this; none where it cannot be read."""
+    try:
+        return sorted(
+            path
+            for path in folder.iterdir()
+            if path.name.casefold().endswith(suffix) and path.is_file()
+        )
+    except (OSError, ValueError):
+        return []
 
 
 def _children(folder: Path) -> list[Path]:

@@ -158,6 +158,14 @@ class UnloadWhenIdle:
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """Keep a model in memory when another model needs room, or not any more."""
+
+    is_pinned: bool
+    model: OfferedModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shutdown:
     """Cancel everything and end the thread."""
 
@@ -174,6 +182,7 @@ Command = (
     | ForgetPrompts
     | UnloadAfter
     | UnloadWhenIdle
+    | Pin
     | Shutdown
 )
 

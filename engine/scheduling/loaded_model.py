@@ -31,6 +31,7 @@ from engine.scheduling.inbox import (
     Command,
     Embed,
     Load,
+    Pin,
     Rendered,
     Resume,
     Submit,
@@ -407,6 +408,9 @@ class LoadedModel:
                 self.tell(self._status)
             case UnloadWhenIdle():
                 self._unloads_once_idle = scheduler is not None
+            case Pin():
+                self.is_pinned = command.is_pinned
+                self.tell(self._status)
             case _:
                 raise AssertionError(f"not a command for one model: {type(command).__name__}")
 

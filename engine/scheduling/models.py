@@ -26,6 +26,7 @@ from engine.scheduling.inbox import (
     ForgetPrompts,
     Inbox,
     Load,
+    Pin,
     Rendered,
     Shutdown,
     Unload,
@@ -412,6 +413,8 @@ class Models:
                 none.tell(ModelStatus())
                 self._choose(none)
                 removed.do(command)
+            case Pin():
+                self._find(command.model).do(command)  # nobody has used the model by that
             case Shutdown():
                 raise AssertionError("served by the loop")
             case _:

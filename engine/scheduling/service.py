@@ -24,6 +24,7 @@ from engine.scheduling.inbox import (
     Embed,
     ForgetPrompts,
     Load,
+    Pin,
     Reply,
     Shutdown,
     Submit,
@@ -230,6 +231,14 @@ class Engine:
             UnknownModel: As ``model_status``.
         """
         self._tell(UnloadAfter(idle_s, self._models.find(name)))
+
+    def pin(self, name: str | None = None, *, is_pinned: bool = True) -> None:
+        """Keep a model in memory when another one needs room, or not any more.
+
+        Raises:
+            UnknownModel: As ``model_status``.
+        """
+        self._tell(Pin(is_pinned, self._models.find(name)))
 
     def unload_when_idle(self, name: str | None = None) -> None:
         """Free a model's memory once nothing runs, unless a request comes first.

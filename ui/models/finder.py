@@ -332,6 +332,7 @@ class Cards(QObject):
         """Stop reading; what arrives from now on is not shown."""
         self._hub.gives_up.set()
         self._hub = Hub()
+        self.blockSignals(True)  # the list chooses no model any more when it is deleted
         await finish_tasks(self)
 
     async def _read(self, name: str, hub: Hub) -> None:
@@ -425,7 +426,7 @@ class Possession(QObject):
         self._by_name = {
             model.found.name: model
             for model in reversed(self._library.models)
-            if not model.found.is_partial
+            if not (model.found.is_partial or model.found.is_gguf)
         }
         self.changed.emit()
 

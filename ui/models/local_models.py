@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QActionGroup, QFont
@@ -27,7 +28,7 @@ from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_text, literal
 from ui.models.downloads import DownloadRow
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words, removal_words
+from ui.models.model_words import RESTART, STUCK, facts, fit_words, newer_words
 from ui.models.upkeep import Upkeep
 from ui.words import Tone
 
@@ -48,7 +49,6 @@ class ModelCard(QFrame):
             the folder of the draft model, None for none.
         update_wanted: A person wants its newest revision; carries the ``FoundModel``.
         deletion_wanted: A person wants to delete it; carries the ``FoundModel``.
-        removal_wanted: A person wants to remove the added folder from the list.
     """
 
     load_wanted = Signal(object)
@@ -58,7 +58,6 @@ class ModelCard(QFrame):
     draft_wanted = Signal(object, object)
     update_wanted = Signal(object)
     deletion_wanted = Signal(object)
-    removal_wanted = Signal()
 
     def __init__(
         self,
@@ -68,7 +67,6 @@ class ModelCard(QFrame):
         is_loaded: bool,
         is_loading: bool = False,
         is_unloaded: bool,
-        removal: str,
         stuck_why: str = "",
         drafts: Sequence[FoundModel] = (),
         newer: HubModel | None = None,
@@ -80,7 +78,6 @@ class ModelCard(QFrame):
         self._stuck_why = stuck_why
         self._is_listed = is_listed
         found = model.found
-        self._removal = removal
         self._drafts = drafts
         name = ElidedLabel(found.name)
         name.setProperty("role", "title")
@@ -94,7 +91,7 @@ class ModelCard(QFrame):
         words = column(name, line, spacing=3)
         trouble = self._trouble(memory)
         if trouble:
-            is_fault = found.problem or stuck_why or found.obstacle
+            is_fault = found.trouble or stuck_why
             role = "fault" if is_fault else "muted"
             words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
         if newer is not None:
@@ -121,13 +118,10 @@ class ModelCard(QFrame):
 
     def _trouble(self, memory: Memory) -> str:
         found = self.model.found
-        if found.problem:
-            lead = "Incomplete: " if found.is_partial else "Damaged: "
-            return f"{lead}{found.problem}."
-        if self._stuck_why:
+        if self._stuck_why and not found.problem:
             return as_sentence(self._stuck_why)
-        if found.obstacle:
-            return found.obstacle
+        if found.trouble:
+            return found.trouble
         if not self._is_listed:
             return "Its folder was not found. It goes on answering until it is unloaded."
         return fit_words(self.model.need, self.model.fit, memory)
@@ -167,9 +161,6 @@ class ModelCard(QFrame):
         add_entry(menu, show_in_files_words(), lambda: show_in_files(self, found.folder))
         add_entry(menu, "Copy Path", lambda: copy_text(folder))
         self._add_drafts(menu)
-        if self._removal:
-            menu.addSeparator()
-            add_entry(menu, literal(self._removal), self.removal_wanted.emit)
         if found.origin in DELETED:
             menu.addSeparator()
             add_entry(menu, "Delete…", lambda: self.deletion_wanted.emit(found))
@@ -193,6 +184,28 @@ class ModelCard(QFrame):
             entry = add_entry(inner, literal(name), choose, is_checked=folder == present)
             entry.setToolTip("" if folder is None else str(folder))
             group.addAction(entry)
+
+
+class FolderRow(QFrame):
+    """A folder that a person added, with what was found in it."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self.folder, self.count = folder, count
+        name = ElidedLabel(str(folder))
+        name.setToolTip(str(folder))
+        found = counted(count, "model") if count else "No models were found in it."
+        self.remove = QPushButton("Remove…")
+        self.remove.setAccessibleName(f"Remove the folder {folder} from the list")
+        self.remove.setToolTip("Nothing is deleted")
+        row(
+            (column(name, label(found, "muted", 0.95), spacing=3), 1),
+            self.remove,
+            spacing=10,
+            margins=(14, 9, 8, 9),
+            on=self,
+        )
 
 
 class LocalModels(QWidget):
@@ -229,6 +242,10 @@ class LocalModels(QWidget):
         self.outcome = label("", "muted", 0.95, is_wrapped=True)
         self._downloads = QVBoxLayout()
         self._cards = QVBoxLayout()
+        self._folders_head = label("Your Folders", "heading", weight=QFont.Weight.DemiBold)
+        self._folders = QVBoxLayout()
+        self._folders.setSpacing(8)
+        self.folders: list[FolderRow] = []
         self._note = label("", "heading", weight=QFont.Weight.DemiBold)
         self._hint = label(
             "Models downloaded with Hugging Face’s tools or LM Studio are found where they are; "
@@ -258,6 +275,8 @@ class LocalModels(QWidget):
         column(
             self._downloads,
             self._cards,
+            self._folders_head,
+            self._folders,
             self._hint,
             STRETCH,
             spacing=12,
@@ -286,7 +305,6 @@ class LocalModels(QWidget):
         unlisted = library.unlisted()
         for model in [*library.models, *unlisted]:
             is_listed = model not in unlisted
-            added = library.added_folder_of(model.found) if is_listed else None
             card = ModelCard(
                 model,
                 library.memory,
@@ -294,8 +312,7 @@ class LocalModels(QWidget):
                 is_loading=library.is_loading(model.found),
                 is_unloaded=library.model.is_unloaded,
                 stuck_why=library.model.in_memory.stuck_at(model.found.folder),
-                removal="" if added is None else removal_words(added, library.only_in(added)),
-                drafts=library.drafts_for(model.found) if is_listed else (),
+                drafts=library.drafts_for(model) if is_listed else (),
                 newer=self._newer(model.found),
                 is_listed=is_listed,
             )
@@ -305,12 +322,12 @@ class LocalModels(QWidget):
             card.load_wanted.connect(self.load_wanted)
             card.restart_wanted.connect(lambda one: library.model.load_again(one.found.folder))
             card.unload_wanted.connect(self.unload_wanted)
-            card.removal_wanted.connect(partial(self.removal_wanted.emit, added))
             card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)
             self.cards.append(card)
             if focused is not None and model.found.name == focused.model.found.name:
                 _focus_again(card, kept)
+        self._fill_folders()
         upkeep = self._upkeep
         self.check.setVisible(upkeep.can_check)
         self.check.setText("Checking…" if upkeep.is_checking else "Check for Updates")
@@ -322,6 +339,20 @@ class LocalModels(QWidget):
             total = sum(model.found.size_bytes for model in library.models)
             there = counted(len(library.models), "model")
             self._note.setText(f"{there}, {size_in_words(total)}" if total else "")
+
+    def _fill_folders(self) -> None:
+        library = self._library
+        shown = {folder: len(library.in_folder(folder)) for folder in library.folders}
+        self._folders_head.setVisible(bool(shown))
+        if shown == {line.folder: line.count for line in self.folders}:
+            return
+        _clear(self._folders)
+        self.folders = []
+        for folder, count in shown.items():
+            line = FolderRow(folder, count)
+            line.remove.clicked.connect(partial(self.removal_wanted.emit, folder))
+            self._folders.addWidget(line)
+            self.folders.append(line)
 
     def _newer(self, found: FoundModel) -> HubModel | None:
         """Return the newer revision that the hub has; None while it is being downloaded."""

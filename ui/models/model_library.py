@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, Signal
 from engine import ModelLoadFailed
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
+from engine.library.vocabularies import vocabulary_key
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
 from ui.models.model_state import ModelState
@@ -30,6 +31,7 @@ class LibraryModel:
         fit: Whether it fits into the memory of this computer.
         used_at: When it was loaded last, as Unix time; 0 if never.
         draft: The folder of the draft model that is loaded beside it; None for none.
+        vocabulary: The same for models with the same vocabulary; empty where it cannot be read.
     """
 
     found: FoundModel
@@ -37,6 +39,7 @@ class LibraryModel:
     fit: Fit
     used_at: float
     draft: Path | None = None
+    vocabulary: str = ""
 
 
 class ModelLibrary(QObject):
@@ -98,6 +101,10 @@ class ModelLibrary(QObject):
         """Unload an idle model after so many minutes; 0 for never."""
         self._preferences.change_models(rests_after_min=minutes)
 
+    def pin(self, folder: Path, is_pinned: bool) -> None:
+        """Keep a model in memory, idle or not, or not any more."""
+        self.model.pin(folder, is_pinned, self._idle_s)
+
     def refresh(self) -> None:
         """Scan the disks again."""
         if self.is_looking:
@@ -126,22 +133,22 @@ class ModelLibrary(QObject):
         self._preferences.change_models(folders=tuple(f for f in known if Path(f) != folder))
         self.refresh()
 
-    def added_folder_of(self, found: FoundModel) -> Path | None:
-        """Return the added folder that contains a model; None if no added folder does."""
-        if found.origin is not Origin.FOLDER:
-            return None
-        return next(
-            (f for f in self.folders if f == found.folder or f in found.folder.parents), None
-        )
+    def in_folder(self, folder: Path) -> list[FoundModel]:
+        """Return the models that are in an added folder."""
+        return [
+            model.found
+            for model in self.models
+            if folder == model.found.folder or folder in model.found.folder.parents
+        ]
 
     def only_in(self, folder: Path) -> list[FoundModel]:
         """Return the models that are found in an added folder alone, and leave the list with it."""
         others = [one for one in self.folders if one != folder]
         return [
-            model.found
-            for model in self.models
-            if self.added_folder_of(model.found) is not None
-            and not any(f == model.found.folder or f in model.found.folder.parents for f in others)
+            found
+            for found in self.in_folder(folder)
+            if found.origin is Origin.FOLDER
+            and not any(f == found.folder or f in found.folder.parents for f in others)
         ]
 
     def unlisted(self) -> list[LibraryModel]:
@@ -230,13 +237,18 @@ class ModelLibrary(QObject):
         self._preferences.change_models(drafts=tuple(drafts.items()))
         self.refresh()
 
-    def drafts_for(self, found: FoundModel) -> list[FoundModel]:
-        """Return the models that can be the draft model of a model: complete and smaller ones."""
+    def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
+        """Return the models that can be the draft model of a model.
+
+        They are complete and smaller, and have the same vocabulary.
+        """
         return [
-            model.found
-            for model in self.models
-            if model.found.size_bytes < found.size_bytes
-            and not (model.found.is_partial or model.found.problem or model.found.obstacle)
+            other.found
+            for other in self.models
+            if other.found.size_bytes < model.found.size_bytes
+            and other.found.can_be_loaded
+            and model.vocabulary
+            and other.vocabulary == model.vocabulary
         ]
 
     async def memory_now(self) -> Memory:
@@ -252,7 +264,7 @@ class ModelLibrary(QObject):
             (
                 model.found.folder
                 for model in self.models
-                if model.found.name == name and not (model.found.is_partial or model.found.problem)
+                if model.found.name == name and model.found.can_be_loaded
             ),
             None,
         )
@@ -283,8 +295,9 @@ class ModelLibrary(QObject):
                 Fit.FITS if wanted is None else wanted.fit(self.memory),
                 used.get(str(one.folder), 0.0),
                 self.draft_of(one.folder),
+                vocabulary,
             )
-            for one, wanted in found
+            for one, wanted, vocabulary in found
         ]
         self.changed.emit()
 
@@ -299,8 +312,12 @@ class ModelLibrary(QObject):
         ]
 
     def _apply_idle_minutes(self) -> None:
+        self.model.unload_after(self._idle_s)
+
+    @property
+    def _idle_s(self) -> float | None:
         minutes = self.rests_after_min
-        self.model.unload_after(minutes * 60.0 if minutes else None)
+        return minutes * 60.0 if minutes else None
 
 
 _REMEMBERED = 50
@@ -308,14 +325,15 @@ _REMEMBERED = 50
 
 def _found(
     places: ModelFolders, draft_of: Callable[[Path], Path | None]
-) -> list[tuple[FoundModel, MemoryNeed | None]]:
-    found: list[tuple[FoundModel, MemoryNeed | None]] = []
+) -> list[tuple[FoundModel, MemoryNeed | None, str]]:
+    found: list[tuple[FoundModel, MemoryNeed | None, str]] = []
     for one in discover(places):
+        vocabulary = vocabulary_key(one.folder) if one.can_be_loaded else ""
         try:
             draft = draft_of(one.folder)
             # If a draft model is gone, loading the model reports that.
             there = draft if draft is not None and draft.is_dir() else None
-            found.append((one, need(one.folder, there)))
+            found.append((one, need(one.folder, there), vocabulary))
         except (ModelLoadFailed, OSError):
-            found.append((one, None))
+            found.append((one, None, vocabulary))
     return found

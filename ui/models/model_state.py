@@ -56,6 +56,11 @@ class ModelsInMemory:
         """Those of several models that are in memory; empty if the engine holds only one."""
         return [model for model in self._engine.models if model.is_loaded and self.may_be_several]
 
+    @property
+    def every(self) -> list[ModelStatus]:
+        """All models that are in memory, one or several."""
+        return [model for model in self._engine.models if model.is_loaded]
+
     def name_of(self, info: ModelInfo, asked: Path | None) -> str:
         """Return the name of the default model, which may be the name of a link to its folder.
 
@@ -316,6 +321,19 @@ class ModelState(QObject):
             self.unload(cancels_running=cancels_running)
         else:
             start_task(self, self._unload_other(status.id, cancels_running), "unload")
+
+    def pin(self, folder: Path, is_pinned: bool, idle_s: float | None) -> None:
+        """Keep a model in memory, idle or not, until the program ends; or not any more.
+
+        Args:
+            folder: Where it is.
+            is_pinned: Whether it stays.
+            idle_s: Seconds after which a model that is not pinned is unloaded; None for never.
+        """
+        status = self.in_memory.status_of(folder)
+        name = None if status is None else status.id
+        self._engine.pin(name, is_pinned=is_pinned)
+        self._engine.unload_after(None if is_pinned else idle_s, name)
 
     def unload_after(self, idle_s: float | None) -> None:
         """Unload a model that was idle for this many seconds; None never unloads it."""

@@ -80,19 +80,13 @@ def deletion_question(name: str, freed_bytes: int) -> str:
     )
 
 
-def removal_words(folder: Path, models: Sequence[FoundModel]) -> str:
-    """Return the words of a menu that remove an added folder from the list."""
-    if len(models) < 2:
-        return f"Remove the Folder “{folder.name}” from the List"
-    return f"Remove the Folder “{folder.name}” and Its {len(models)} Models from the List…"
-
-
 def removal_question(folder: Path, models: Sequence[FoundModel]) -> str:
-    """Return the question that a person is asked before a folder of several models is removed."""
+    """Return the question that a person is asked before a folder with models is removed."""
     names = [model.name for model in models]
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    what = "the model" if len(names) == 1 else f"all {counted(len(names), 'model')}"
     return (
-        f"Remove {folder} from the list, with all {counted(len(names), 'model')} in it "
+        f"Remove {folder} from the list, with {what} in it "
         f"({', '.join(names[:_NAMED])}{more})? Nothing is deleted."
     )
 

@@ -29,6 +29,7 @@ from ui.kit.windows import OwnWindow
 from ui.models.find_view import FindView
 from ui.models.finder import Offer, fit_sentence
 from ui.models.local_models import LocalModels
+from ui.models.memory_panel import MemoryPanel
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
     RESTART,
@@ -95,12 +96,11 @@ def _nothing() -> None:
     pass
 
 
-class LoadedModel(QFrame):
-    """The top of the models window."""
+class LoadedModel(QWidget):
+    """The top of the models window: the model that answers where none is chosen."""
 
     def __init__(self, library: ModelLibrary) -> None:
         super().__init__()
-        self.setObjectName("chat_header")
         self._library = library
         self.pill = StatusPill("Model")
         self.name = ElidedLabel()
@@ -115,8 +115,6 @@ class LoadedModel(QFrame):
         self.cancel = QPushButton("Cancel")
         self.cancel.setAccessibleName("Cancel loading")
         self.again = QPushButton("Try Again")
-        self.unload = QPushButton("Unload")
-        self.unload.setAccessibleName("Unload the model")
         idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
         offered = {minutes: f"Unload After {minutes} min"} | dict(idle.choices)
         choices = [(str(after), offered[after]) for after in sorted(offered)]
@@ -141,7 +139,6 @@ class LoadedModel(QFrame):
                 self.idle_unload,
                 self.cancel,
                 self.again,
-                self.unload,
                 spacing=10,
             ),
             self.words,
@@ -175,7 +172,6 @@ class LoadedModel(QFrame):
         self.cancel.setVisible(stage == "loading")
         self.again.setText(RESTART if model.is_stuck else "Try Again")
         self.again.setVisible(stage == "failed" and model.path is not None)
-        self.unload.setVisible(stage == "ready")
 
     def _words(self) -> str:
         model = self._library.model
@@ -289,6 +285,7 @@ class ModelsWindow(OwnWindow):
 
     Attributes:
         loaded: The model that answers.
+        memory: The models in memory.
         question: The bar above the views that asks or tells something.
         local: The models on this computer.
         finding: The models on the hub.
@@ -301,6 +298,7 @@ class ModelsWindow(OwnWindow):
         super().__init__("Models", (980, 800), parent)
         self._library = library
         self.loaded = LoadedModel(library)
+        self.memory = MemoryPanel(library)
         self.question = QuestionBar()
         self._upkeep = Upkeep(library, self)
         self.local = LocalModels(library, self._upkeep)
@@ -334,7 +332,7 @@ class ModelsWindow(OwnWindow):
     def _lay_out(self) -> None:
         self.tabs.setDocumentMode(True)
         column(
-            self.loaded,
+            self._top(),
             column(self.question, margins=(20, 6, 20, 0)),
             (self.tabs, 1),
             spacing=0,
@@ -344,12 +342,18 @@ class ModelsWindow(OwnWindow):
         self.tabs.addTab(self.local, "On This Computer")
         self.tabs.addTab(self.finding, "Find Models")
 
+    def _top(self) -> QFrame:
+        top = QFrame()
+        top.setObjectName("chat_header")
+        column(self.loaded, self.memory, spacing=0, on=top)
+        return top
+
     def _connect_signals(self) -> None:
-        self.loaded.unload.clicked.connect(self._unload)
+        self.memory.unload_wanted.connect(self._unload_at)
         details = self.finding.details
         for loads in (self.local.load_wanted, details.load_wanted):
             loads.connect(self._load)
-        self.local.unload_wanted.connect(self._unload_at)
+        self.local.unload_wanted.connect(lambda model: self._unload_at(model.found.folder))
         self.local.draft_wanted.connect(self._choose_draft)
         self.local.find_wanted.connect(self.show_finding)
         self.local.deletion_wanted.connect(self._ask_deletion)
@@ -414,9 +418,9 @@ class ModelsWindow(OwnWindow):
     # -- removing a folder -----------------------------------------------------------------
 
     def _ask_removal(self, folder: Path) -> None:
-        """Remove an added folder from the list; ask first if more than one model leaves with it."""
+        """Remove an added folder from the list; say first which models leave with it."""
         models = self._library.only_in(folder)
-        if len(models) < 2:
+        if not models:
             self._remove(folder)
         else:
             remove = ("Remove", partial(self._remove, folder))
@@ -460,13 +464,9 @@ class ModelsWindow(OwnWindow):
             load, partial(load, cancels_running=True), "Load", state.in_memory.answers_at(folder)
         )
 
-    def _unload(self) -> None:
+    def _unload_at(self, folder: Path) -> None:
+        """Unload a model, even if another one answers in this window."""
         state = self._library.model
-        self._wait_or_end(state.unload, lambda: state.unload(cancels_running=True), "Unload")
-
-    def _unload_at(self, model: LibraryModel) -> None:
-        """Unload a model of the list, even if another one answers in this window."""
-        folder, state = model.found.folder, self._library.model
         self._wait_or_end(
             lambda: state.unload_at(folder),
             lambda: state.unload_at(folder, cancels_running=True),

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtGui import QAction, QKeySequence, QUndoGroup
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -40,7 +40,14 @@ from ui.kit.flow_text import (
     selected_text,
     text_widget_of,
 )
-from ui.kit.menus import add_entry, copied_text, copy_text, literal
+from ui.kit.menus import (
+    add_entry,
+    copied_text,
+    copy_text,
+    empty_menu,
+    literal,
+    passing_menu,
+)
 from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward
 from ui.models.model_library import ModelLibrary
@@ -85,6 +92,7 @@ class ChoosingModel(QObject):
         self._card = Card(self._make_switcher, self)
         library.changed.connect(answering.look_again)
         chat.switch_wanted.connect(self.pop_up)
+        chat.header.badge.menu_wanted.connect(self._show_menu)
         chat.welcome.find_wanted.connect(others.find_models)
         first = chat.welcome.recommend_from(library)
         first.ready.connect(self._use_first)
@@ -111,6 +119,24 @@ class ChoosingModel(QObject):
         info = workspace.model.info
         if info is not None and not workspace.current.conversation.has_messages:
             workspace.answering.choose(info.path)
+
+    def _show_menu(self, place: QPoint) -> None:
+        """Offer what can be done with the model of the open chat, by its name."""
+        answering = self._workspace.answering
+        info, state, name = answering.info, answering.loaded, answering.name
+        menu = passing_menu(self._parent, "The model of this chat")
+        empty_menu(menu)
+        models = state.in_memory.every
+        path = None if info is None else info.path
+        if (status := next((one for one in models if one.folder == path), None)) is not None:
+            folder, is_pinned = status.folder, status.is_pinned
+            add_entry(menu, literal(f"Unload {name}"), partial(state.unload_at, folder))
+            pin = partial(self._library.pin, folder, not is_pinned)
+            add_entry(menu, literal(f"Pin {name}"), pin, is_checked=is_pinned)
+            menu.addSeparator()
+        add_entry(menu, "Switch Models…", self.pop_up)
+        add_entry(menu, "Models…", self._others.show_models)
+        menu.popup(place)
 
     def choose_folder(self) -> None:
         """Ask for a folder and load the model in it."""
@@ -177,7 +203,7 @@ class AnsweringTwice(QObject):
         found = [
             (model.found.name, model.found.folder.resolve())
             for model in self._library.models
-            if not (model.found.is_partial or model.found.problem)
+            if model.found.can_be_loaded
         ]
         others = [(name, folder) for name, folder in found if folder != own]
         return [(answering.name, own), *others]

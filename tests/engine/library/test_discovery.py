@@ -116,14 +116,32 @@ def test_other_things_in_the_cache_are_not_models(tmp_path: Path) -> None:
     assert discover(ModelFolders(hub_cache=tmp_path)) == []
 
 
-def test_lm_studios_models_are_found_and_those_for_other_programs_are_not(tmp_path: Path) -> None:
+def test_lm_studios_models_are_found_and_those_for_other_programs_say_why_they_cannot_be_used(
+    tmp_path: Path,
+) -> None:
     [folder, _] = lm_studio_folders(tmp_path)
     made(folder / "makers" / "for-mlx")
     (folder / "makers" / "for-others").mkdir()
-    (folder / "makers" / "for-others" / "model.gguf").write_bytes(b"x")
+    (folder / "makers" / "for-others" / "model.GGUF").write_bytes(b"xy")
+    (folder / "makers" / "for-others" / "mmproj.gguf").write_bytes(b"x")
+    mixed = made(folder / "makers" / "mixed")
+    (mixed / "model.gguf").write_bytes(b"x")
 
-    model = only(ModelFolders(lm_studio=lm_studio_folders(tmp_path)))
-    assert (model.name, model.origin) == ("for-mlx", Origin.LM_STUDIO)
+    ours, others, both = discover(ModelFolders(lm_studio=lm_studio_folders(tmp_path)))
+    assert (ours.name, ours.origin, ours.can_be_loaded) == ("for-mlx", Origin.LM_STUDIO, True)
+    assert (both.name, both.can_be_loaded) == ("mixed", True)
+    assert (others.name, others.size_bytes) == ("for-others", 2)
+    assert (others.is_gguf, others.can_be_loaded) == (True, False)
+    assert others.trouble.startswith("It is a GGUF file")
+
+
+def test_a_gguf_file_of_the_hubs_cache_is_named(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "makers/some-GGUF")
+    for file in ("config.json", "model.safetensors"):
+        (folder / file).unlink()
+    (folder / "some-Q4.gguf").write_bytes(b"x")
+    model = only(ModelFolders(hub_cache=tmp_path))
+    assert (model.name, model.is_gguf, model.is_partial) == ("makers/some-GGUF", True, False)
 
 
 def test_a_model_in_two_places_is_found_once(tmp_path: Path) -> None:

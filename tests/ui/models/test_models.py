@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLabel, QPushButton, QToolButton
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, MemoryNeed
@@ -19,7 +18,6 @@ from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
-from ui.models.local_models import ModelCard
 from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
     facts,
@@ -32,7 +30,7 @@ async def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(opened: Opene
     assert opened.card("demo-model").button is None
     assert opened.models.loaded.pill.word == "Ready"
     assert "used today" in facts(opened.models.local.cards[0].model.found, 1e12)
-    opened.models.loaded.unload.click()
+    unload(opened, "demo-model")
     await eventually(lambda: opened.state.stage == "none")
     assert opened.engine.model is None
     assert opened.card("demo-model").button is not None
@@ -93,43 +91,57 @@ async def test_a_model_here_that_cannot_be_loaded_says_why_and_is_not_offered_to
         )
 
 
-def entry(card: ModelCard, beginning: str) -> QAction:
-    """Return the entry of a card's menu that begins like this."""
-    [more] = card.findChildren(QToolButton)
-    return next(one for one in more.menu().actions() if one.text().startswith(beginning))
-
-
-async def test_a_folder_of_several_models_leaves_the_list_after_a_question_and_comes_back_by_undo(
+async def test_a_folder_leaves_the_list_after_what_goes_was_said_and_comes_back_by_undo(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
     for name in ("many/one", "many/two", "alone/three"):
         shutil.copytree(demo_model_path, tmp_path / name)
-    many, alone = tmp_path / "many", tmp_path / "alone" / "three"
+    (tmp_path / "empty").mkdir()
+    many, alone, empty = tmp_path / "many", tmp_path / "alone" / "three", tmp_path / "empty"
     async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
-        library, question = opened.window.model_library, opened.models.question
-        library.add_folder(many)
-        library.add_folder(alone)
+        library, question, local = (
+            opened.window.model_library,
+            opened.models.question,
+            opened.models.local,
+        )
+        assert local.folders == []
+        for folder in (many, alone, empty):
+            library.add_folder(folder)
         await eventually(lambda: opened.has("two") and opened.has("three"))
-        remove = entry(opened.card("one"), "Remove")
-        assert remove.text() == "Remove the Folder “many” and Its 2 Models from the List…"
-        remove.trigger()
-        assert "with all 2 models in it (one, two)" in question.words.text()
+        assert [(line.folder, line.count) for line in local.folders] == [
+            (many, 2),
+            (alone, 1),
+            (empty, 0),
+        ]
+
+        def remove(folder: Path) -> None:
+            next(line for line in local.folders if line.folder == folder).remove.click()
+
+        remove(many)
+        assert "with all 2 models in it (one, two)? Nothing is deleted." in question.words.text()
         opened.answer("Cancel")
-        assert library.folders == (many, alone)
-        entry(opened.card("one"), "Remove").trigger()
+        assert library.folders == (many, alone, empty)
+        remove(many)
         opened.answer("Remove")
         await eventually(lambda: not opened.has("one") and not opened.has("two"))
         assert opened.has("three")
         opened.answer("Undo")
         await eventually(lambda: opened.has("one") and opened.has("two"))
-        assert library.folders == (many, alone)
-        remove = entry(opened.card("three"), "Remove")
-        assert remove.text() == "Remove the Folder “three” from the List"
-        remove.trigger()
+        assert library.folders == (many, alone, empty)
+        remove(alone)
+        assert "with the model in it (three)" in question.words.text()
+        opened.answer("Remove")
         await eventually(lambda: not opened.has("three"))
-        assert opened.has("one")
         opened.answer("Undo")
         await eventually(lambda: opened.has("three"))
+        remove(empty)
+        assert library.folders == (many, alone)
+
+
+def unload(opened: OpenedModels, name: str) -> None:
+    """Unload a model by its line in the panel of what is in memory."""
+    panel = opened.models.memory
+    next(line for line in panel.lines.values() if line.name.text() == name).unload.click()
 
 
 class Slow:

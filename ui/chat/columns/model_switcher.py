@@ -13,7 +13,16 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QHideEvent, QKeyEvent, QPainter, QPaintEvent
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFont,
+    QFontMetrics,
+    QHideEvent,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+)
 from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
@@ -118,9 +127,11 @@ class ModelBadge(QWidget):
 
     Signals:
         switch_wanted: A person wants to choose another model.
+        menu_wanted: A person wants to see what can be done with the model; carries the place.
     """
 
     switch_wanted = Signal()
+    menu_wanted = Signal(QPoint)
 
     def __init__(self, model: AnsweringModel) -> None:
         super().__init__()
@@ -149,6 +160,11 @@ class ModelBadge(QWidget):
         model.changed.connect(self._refresh)
         model.loaded.progressed.connect(self._refresh)
         self._refresh()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Ask for the menu of the model."""
+        self.menu_wanted.emit(event.globalPos())
+        event.accept()
 
     def _refresh(self) -> None:
         model = self._model
@@ -236,16 +252,13 @@ class ModelRow:
     needs_person: bool = False
 
     @property
-    def can_be_loaded(self) -> bool:
-        """Whether its files are complete."""
-        return not (self.model.found.is_partial or self.model.found.problem)
-
-    @property
     def facts(self) -> str:
         """Its facts, in a few words."""
         found = self.model.found
-        if not self.can_be_loaded:
+        if found.problem:
             return "Incomplete" if found.is_partial else "Damaged"
+        if found.obstacle:
+            return "GGUF, not for MLX" if found.is_gguf else f"{found.architecture}, not supported"
         words = [found.architecture] if found.architecture else []
         if found.bits is not None:
             words.append(f"{found.bits} bit")
@@ -268,7 +281,7 @@ class ModelRow:
             return "Loading", Tone.LIMIT
         if self.is_loaded:
             return "Loaded", Tone.DONE
-        if not self.can_be_loaded or self.model.need is None:
+        if not self.model.found.can_be_loaded or self.model.need is None:
             return "", Tone.QUIET
         return _FITS[self.model.fit]
 
@@ -332,11 +345,11 @@ class ModelRows(QAbstractListModel):
             return row.spoken
         if role == Qt.ItemDataRole.ToolTipRole:
             found = row.model.found
-            return f"{found.problem}\n{found.folder}" if found.problem else str(found.folder)
+            return f"{found.trouble}\n{found.folder}" if found.trouble else str(found.folder)
         return None
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        if index.isValid() and not self._shown[index.row()].can_be_loaded:
+        if index.isValid() and not self._shown[index.row()].model.found.can_be_loaded:
             return Qt.ItemFlag.ItemIsSelectable
         return super().flags(index)
 
@@ -385,7 +398,7 @@ def _order(row: ModelRow) -> tuple[bool, bool, bool, float, str]:
     return (
         not row.is_chosen,
         not in_use,
-        not row.can_be_loaded,
+        not row.model.found.can_be_loaded,
         -row.model.used_at,
         found.name.casefold(),
     )
@@ -426,7 +439,7 @@ class ModelDelegate(QStyledItemDelegate):
             painter.drawPixmap(area.left() + 9, area.center().y() - mark // 2, image)
         inner = area.adjusted(mark + 18, 7, -11, -7)
         half = inner.height() // 2
-        name_color = colors.text if row.can_be_loaded else colors.muted
+        name_color = colors.text if row.model.found.can_be_loaded else colors.muted
         medium, small = QFont(self._view.font()), QFont(self._view.font())
         medium.setWeight(QFont.Weight.Medium)
         small.setPointSizeF(small.pointSizeF() * 0.9)
@@ -628,9 +641,9 @@ class ModelSwitcher(QFrame):
         if not index.isValid():
             return
         row = self.rows.at(index.row())
-        if not row.can_be_loaded:
+        if not row.model.found.can_be_loaded:
             self._ask(None)
-            self.note.setText(f"{row.model.found.problem or 'It is damaged'}.")
+            self.note.setText(row.model.found.trouble)
         elif row.model.fit is Fit.TOO_LARGE and not (row.is_loaded or row.is_loading):
             self._ask(row)
         else:

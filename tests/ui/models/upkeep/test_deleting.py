@@ -58,7 +58,8 @@ async def test_a_model_in_use_is_never_deleted(
         await asked(opened, "is in use. Unload it")
         assert is_there(repository_folder)
 
-        opened.models.loaded.unload.click()
+        [line] = opened.models.memory.lines.values()
+        line.unload.click()
         await eventually(lambda: opened.state.stage == "none")
         choose(opened, "Delete…")
         await asked(opened, "This frees")

@@ -1,0 +1,92 @@
+"""The models in memory: what each takes, and what can be done with each by its name."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import QApplication, QMenu
+
+from engine import ModelStatus
+from tests.ui.chat.switching.several import SeveralModels
+from tests.ui.driving import eventually
+from ui.kit.theme import Theme
+from ui.models.memory_panel import MemoryPanel, memory_words
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (ModelStatus(used_at=940.0), "idle for 1 min"),
+        (ModelStatus(used_at=940.0, unloads_at=1_300.0), "idle for 1 min  ·  unloaded in 5 min"),
+        (ModelStatus(used_at=940.0, running=1, unloads_at=1_300.0), "answering"),
+        (ModelStatus(used_at=940.0, running=2, waiting=1), "3 answers under way"),
+        (ModelStatus(), ""),
+    ],
+)
+def test_what_a_model_is_doing_is_said_in_one_line(status: ModelStatus, words: str) -> None:
+    assert memory_words(status, 1_000.0) == words
+
+
+def panel_of(several: SeveralModels) -> MemoryPanel:
+    several.window.others.show_models()
+    models = several.window.others.models
+    assert models is not None
+    return models.memory
+
+
+def lines(panel: MemoryPanel) -> dict[str, str]:
+    return {line.name.text(): line.words.text() for line in panel.lines.values()}
+
+
+async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        panel = panel_of(several)
+        assert panel.isHidden()
+        several.window.model_library.change_idle_minutes(5)
+        await several.load("alpha")
+        await several.ask("Count from 1 to 3")
+        await several.load("beta")
+        await eventually(lambda: set(lines(panel)) == {"alpha", "beta"})
+        assert all("of weights" in words for words in lines(panel).values())
+        assert "that models may take" in panel.total.text()
+        by_name = {line.name.text(): line for line in panel.lines.values()}
+        by_name["alpha"].pin.click()
+        engine = several.engine
+        await eventually(lambda: engine.model_status("alpha").is_pinned)
+        await eventually(lambda: engine.model_status("alpha").unloads_at is None)
+        by_name["alpha"].pin.click()
+        await eventually(lambda: not engine.model_status("alpha").is_pinned)
+        await eventually(lambda: engine.model_status("alpha").unloads_at is not None)
+        by_name["alpha"].unload.click()
+        await eventually(lambda: set(lines(panel)) == {"beta"})
+        assert engine.model_status("beta").is_loaded
+
+
+async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        await several.load("alpha")
+        await several.ask("Count from 1 to 3")
+        first = several.workspace.current.conversation
+        several.workspace.new_conversation()
+        await several.load("beta")
+        several.workspace.open(first)
+        await eventually(lambda: several.answering.name == "alpha")
+        badge = several.header
+        reason = QContextMenuEvent.Reason.Keyboard
+        QApplication.sendEvent(badge, QContextMenuEvent(reason, QPoint(), QPoint(5, 5)))
+        [menu] = [
+            one
+            for one in several.window.findChildren(QMenu)
+            if one.isVisible() and one.accessibleName() == "The model of this chat"
+        ]
+        entries = {action.text(): action for action in menu.actions() if action.text()}
+        assert list(entries) == ["Unload alpha", "Pin alpha", "Switch Models…", "Models…"]
+        entries["Unload alpha"].trigger()
+        menu.close()
+        await eventually(lambda: not several.engine.model_status("alpha").is_loaded)
+        assert several.engine.model_status("beta").is_loaded
