@@ -496,6 +496,7 @@ def server_window(
         agents=CopiedLines(),
         kept_traces=traces,
     )
+    window.workspace.titles.without = paths.demo_model()  # it knows a few subjects only
     keep_offered(engine, window.model_library)
     return window
 

@@ -66,7 +66,9 @@ def main_window(
     tool_host: ToolHost | None = None,
 ) -> MainWindow:
     """Return a window; parts that a test does not give keep everything in memory."""
-    chosen = preferences or preferences_state(Preferences(theme=theme.mode))
+    chosen = preferences or preferences_state(
+        Preferences(theme=theme.mode, names_conversations=False)
+    )
 
     def panel(switch: ServerSwitch) -> ServerPanel:
         return ServerPanel(switch, chosen, ApiKeyState(NoKey()), RequestLog(), SilentServer())

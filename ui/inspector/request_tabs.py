@@ -54,6 +54,16 @@ def _reused(usage: Usage | None) -> str:
     return words
 
 
+def _left_out(shown: ShownRun | None) -> str:
+    """Return what was left out of a run's prompt, as a sentence."""
+    left_out = None if shown is None else shown.run.left_out
+    if left_out is None:
+        return ""
+    messages = counted(left_out.messages, "earlier message")
+    what = "went as a summary" if left_out.is_summarized else "did not go"
+    return f" {messages} {what}: the context holds {counted(left_out.context, 'token')}."
+
+
 class PromptTab(InspectorTab):
     """The rendered template: special tokens marked, what came from the cache in gray."""
 
@@ -106,7 +116,7 @@ class PromptTab(InspectorTab):
             return
         usage = shown.run.finished.usage if shown and shown.run.finished else None
         cached = usage.cached_tokens if usage is not None else 0
-        self.note.setText(f"{counted(len(pieces), 'token')}{_reused(usage)}")
+        self.note.setText(f"{counted(len(pieces), 'token')}{_reused(usage)}{_left_out(shown)}")
         vocabulary = shown.trace.vocabulary if shown and shown.trace else None
         special = vocabulary.special if vocabulary is not None else {}
         colors = current_theme().colors

@@ -33,6 +33,7 @@ _SHEET = """
 QWidget { color: $text; }
 QMainWindow, #canvas { background: $canvas; }
 QMainWindow::separator { background: $line; width: 1px; height: 1px; }
+#prompt_rule { background: $strong_line; border: none; }
 QToolTip {
     background: $raised; color: $text; border: 1px solid $strong_line; padding: 5px 7px;
 }

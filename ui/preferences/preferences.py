@@ -397,6 +397,14 @@ class Preferences:
             "ask": "Send All, or Ask",
         },
     )
+    names_conversations: bool = declare(
+        True,
+        help="whether the model writes the titles of new conversations, once it has nothing else "
+        "to do",
+        place=GENERAL,
+        label="Titles",
+        says="Let the model name new conversations",
+    )
     list_order: ListOrderName = declare(
         "recent",
         help="what the list of conversations is sorted by",

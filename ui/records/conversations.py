@@ -3,6 +3,7 @@
 Plain records without Qt; changed on the main thread only.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Iterable
@@ -95,7 +96,6 @@ def typed_tags(text: str) -> tuple[str, ...]:
 
 
 UNTITLED = "New conversation"
-_TITLE_CHARS = 48
 _PREVIEW_CHARS = 200
 _MOST_TITLE_CHARS = 1_000
 _STEERING = dict.fromkeys(
@@ -359,15 +359,37 @@ def rules_of(entries: Iterable[StopEntry]) -> StopRules:
     return StopRules(tuple(counting.values()))
 
 
+# The marks of Markdown, HTML and LaTeX, and what is left of a text without them.
+_MARKS = (
+    (re.compile(r"^\s*(?:```|~~~).*$", re.M), " "),
+    (re.compile(r"^\s*(?:[-*_]\s*){3,}$", re.M), " "),
+    (re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?)?\s*$", re.M), " "),
+    (re.compile(r"^\s*(?:#{1,6}|>|[-*+])\s+", re.M), ""),
+    (re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)?"), r"\1"),
+    (re.compile(r"</?[a-zA-Z][^<>\n]*>?"), " "),
+    (re.compile(r"(?<!\w)([*_~]{1,3})(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
+    (re.compile(r"(?<!\w)(?:\*\*|__|~~)(?=\w)"), ""),  # the text ends before the other mark
+    (re.compile(r"`+([^`]*)`*"), r"\1"),
+    (re.compile(r"\$\$|\\[()\[\]]"), ""),
+    (re.compile(r"\s\|\s|^\||\|$", re.M), " "),
+)
+
+
+def plain_words(text: str) -> str:
+    """Return a text as one line without the marks of Markdown, HTML and LaTeX."""
+    for pattern, left in _MARKS:
+        text = pattern.sub(left, text)
+    return " ".join(text.split())
+
+
 def preview_of(text: str) -> str:
-    """Return the first words of a text, as one line."""
-    return " ".join(text[:_PREVIEW_CHARS].split())
+    """Return the first words of a text, as one plain line."""
+    return plain_words(text[:_PREVIEW_CHARS])
 
 
 def title_of(question: str) -> str:
-    """Return the title for a conversation that begins with this question."""
-    line = " ".join(question.split())
-    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1].rstrip() + "…"
+    """Return the title for a conversation that begins with this question: its words."""
+    return " ".join(question[:_MOST_TITLE_CHARS].split())
 
 
 def title_from_file(text: str) -> str:

@@ -267,6 +267,7 @@ class AppliedPreferences(QObject):
             self._columns.forget_opened()
             self._columns.fit_soon()
         self._workspace.conversations.sort_by(ListOrder(now.list_order))
+        self._workspace.titles.is_on = now.names_conversations
         self._workspace.in_memory.when_full = WhenFull(now.when_full)
         self._workspace.conversations.new_settings = now.new_conversation.settings()
         self._workspace.conversations.new_tools = ToolsInUse(now.tools.in_new_conversations)

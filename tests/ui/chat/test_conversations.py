@@ -61,8 +61,7 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
     fresh = conversations.create()
     assert fresh.title == UNTITLED
     conversations.name_after(fresh, "why\n does it   stop?" + "x" * 90)
-    assert fresh.title.startswith("why does it stop?x")
-    assert len(fresh.title) == 48
+    assert fresh.title == "why does it stop?" + "x" * 90
     conversations.name_after(fresh, "another question")
     assert fresh.title.startswith("why")
 

@@ -398,6 +398,7 @@ class ChatPanel(QWidget):
         workspace.selection_changed.connect(self._refresh)
         workspace.run_shown.connect(self.column.show_run)
         workspace.settings.changed.connect(self._refresh)
+        workspace.settings.changed.connect(self.column.show_prompt_begin)
         workspace.answering.changed.connect(self._refresh)
         workspace.model.changed.connect(self._tell_of_model)
         workspace.conversations.renamed.connect(self._refresh)

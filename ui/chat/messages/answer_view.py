@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from engine import StopKind, figures, quoted, seconds, visible
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
-from ui.chat.messages.message_foot import MessageActions, ReasonLine, below
+from ui.chat.messages.message_foot import PINNED, MessageActions, ReasonLine, below
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit import icons
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
@@ -194,8 +194,10 @@ class AnswerView(QWidget):
         left: A person cancelled the editing.
         menu_wanted: A person wants its menu; carries the place on the screen.
         picture_wanted: A person wants to see a picture; carries the ``Attachment``.
+        unpin_wanted: A person does not want it to be sent with every question any more.
     """
 
+    unpin_wanted = Signal()
     regenerate_wanted = Signal()
     rewritten = Signal(str)
     left = Signal()
@@ -227,6 +229,8 @@ class AnswerView(QWidget):
         self.raw = add("report", "Show the raw text of this answer")
         self.raw.setCheckable(True)
         self.more = add("more", "More actions for this answer")
+        self.pinned = add("pin", PINNED, is_always_drawn=True)
+        self.pinned.clicked.connect(self.unpin_wanted)
         self.proceed = add("continue", "Continue this answer", _CONTINUE, is_always_drawn=True)
         foot = QHBoxLayout()
         foot.setSpacing(8)
@@ -359,6 +363,7 @@ class AnswerView(QWidget):
         self.raw.setVisible(run.is_over and bool(run.text))
         self._regenerate.setVisible(run.is_over)
         self.more.setVisible(run.is_over)
+        self.pinned.setVisible(self.message.is_pinned)
         self.proceed.setVisible(run.is_over and run.can_be_continued)
         if run.is_over and run.can_be_continued:
             self.proceed.show_icon("continue", continue_words(run), _CONTINUE)

@@ -17,8 +17,10 @@ from ui.kit.buttons import with_keys
 from ui.kit.colors import Colors
 from ui.kit.flow_text import Highlight, words_pattern
 from ui.kit.theme import current_theme, restyle
+from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
-from ui.records.runs import Run
+from ui.records.prompt_fit import last_left_out
+from ui.records.runs import LeftOut, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,7 @@ class MessageColumn(QScrollArea):
         theme = current_theme()
         self._opened: OpenConversation | None = None
         self._shown_run: Run | None = None
+        self._shown_left_out: LeftOut | None = None
         self._reasons = QButtonGroup(self)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -332,6 +335,7 @@ class MessageColumn(QScrollArea):
         view: QuestionView | AnswerView
         if message.run is None:
             view = QuestionView(message, self._stack)
+            view.show_prompt_line(self._left_out_before(message))
         else:
             view = AnswerView(message, self._reasons, self._stack)
             view.mark_shown(message.run is self._shown_run)
@@ -361,6 +365,31 @@ class MessageColumn(QScrollArea):
         yield session.run_changed, self._refresh
         yield session.run_finished, self._refresh
         yield session.is_running_changed, self._show_busy
+        yield session.message_changed, self._show_again
+
+    def show_prompt_begin(self) -> None:
+        """Show above which message others are not sent, as the last answer's prompt was."""
+        for view in self.views:
+            if isinstance(view, QuestionView):
+                view.show_prompt_line(self._left_out_before(view.message))
+
+    def _left_out_before(self, message: ConversationMessage) -> LeftOut | None:
+        if self._opened is None:
+            return None
+        conversation = self._opened.conversation
+        shown = conversation.messages
+        left_out = last_left_out(shown)
+        if left_out is None or conversation.when_full is WhenFull.ASK:
+            return None
+        return left_out if shown[left_out.until] is message else None
+
+    def _show_again(self, message: ConversationMessage) -> None:
+        """Show a message that was pinned, or whose files were cut, in a new view."""
+        slot = self._stack.slot_of(message)
+        if slot is not None and slot.view is not None and slot.view.editor is None:
+            self._stack.empty(slot)
+            self._near.fill(slot)
+            self._stack.lay_out()
 
     def _append(self, message: ConversationMessage) -> None:
         if message.role == "user":
@@ -390,6 +419,9 @@ class MessageColumn(QScrollArea):
             view.append_thinking(text)
 
     def _refresh(self, run: Run) -> None:
+        if run.left_out != self._shown_left_out:
+            self._shown_left_out = run.left_out
+            self.show_prompt_begin()
         if (view := self.answer_view(run)) is not None:
             view.refresh()
 

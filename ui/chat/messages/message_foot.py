@@ -158,6 +158,9 @@ _SIZE = 16
 _STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
 
 
+PINNED = "Pinned: sent with every question. Unpin"
+
+
 class MessageActions(QWidget):
     """A row of buttons.
 

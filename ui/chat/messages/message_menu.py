@@ -27,7 +27,7 @@ from ui.kit.menus import add_entry, copy_text, passing_menu
 from ui.kit.speech import Speech
 from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, WhenFull
 from ui.records.messages import ConversationMessage, copied, question, runs_of
 from ui.records.runs import Run, RunState
 from ui.words import lines_of
@@ -140,6 +140,24 @@ class MessageChanges(QObject):
         self._workspace.show_run(run)
         self._workspace.conversations.touch(current.conversation)
         return True
+
+    def pin(self, message: ConversationMessage, is_pinned: bool) -> None:
+        """Send a message with every question, however long the conversation is, or no longer."""
+        current = self._workspace.current
+        if message.is_pinned != is_pinned:
+            message.is_pinned = is_pinned
+            self._workspace.store.save_messages(current.conversation, [message])
+            current.session.message_changed.emit(message)
+            self._workspace.meter.recount()
+
+    def summarize(self, message: ConversationMessage, summary: str) -> None:
+        """Change the summary of the messages before a question; without one they are left out."""
+        message.summary = summary.strip()
+        self._workspace.store.save_messages(self._workspace.current.conversation, [message])
+        if not message.summary:
+            self._workspace.choose_when_full(WhenFull.LEAVE_OUT)
+        self._workspace.current.session.message_changed.emit(message)
+        self._workspace.meter.recount()
 
     def delete(self, message: ConversationMessage) -> bool:
         """Delete a message with the messages after it; return whether it was deleted.
@@ -296,6 +314,8 @@ class MessageMenu(QObject):
             can_answer = is_free and self._workspace.answering.can_answer
             add("Generate an Answer", lambda: self.answer_wanted.emit(message), can_answer)
         add("Edit…", view.begin_editing, is_free and is_over)
+        is_pinned = message.is_pinned
+        add("Unpin" if is_pinned else "Pin", lambda: self._changes.pin(message, not is_pinned))
         add("Branch to a New Conversation", lambda: self._changes.branch(message), is_over)
         if self.speech.is_speaking:
             add("Stop Speaking", self.speech.stop)
@@ -407,6 +427,16 @@ class MessageHandling(QObject):
         )
         return next(filter(None, map(selection_of, views)), "")
 
+    def pin_message(self) -> None:
+        """Pin or unpin the message that has the keyboard, or else the last question."""
+        focused = QApplication.focusWidget()
+        views = self._column.views
+        within = [view.message for view in views if focused and view.isAncestorOf(focused)]
+        shown = self._workspace.current.conversation.messages
+        asked = [message for message in reversed(shown) if message.role == "user"]
+        for message in [*within, *asked][:1]:
+            self.changes.pin(message, not message.is_pinned)
+
     def add_written(self) -> None:
         """Add the text in the composer as a message, without generating an answer."""
         composer = self._composer
@@ -423,6 +453,14 @@ class MessageHandling(QObject):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
         view.picture_wanted.connect(partial(self.show_picture, view))
+        view.unpin_wanted.connect(lambda: self.changes.pin(view.message, False))
+        if isinstance(view, QuestionView):
+            view.send_all_wanted.connect(self._send_all)
+            view.summary_edited.connect(partial(self.changes.summarize, view.message))
+
+    def _send_all(self) -> None:
+        self._workspace.choose_when_full(WhenFull.ASK)
+        self._composer.input.setFocus()
 
     def _show_menu(self, view: MessageView, place: QPoint) -> None:
         self.menu.show_at(view, place)

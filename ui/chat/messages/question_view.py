@@ -9,13 +9,15 @@ from PySide6.QtWidgets import QFrame, QWidget
 
 from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.composer import MessageEditor
-from ui.chat.messages.message_foot import MessageActions, below
+from ui.chat.messages.message_foot import PINNED, MessageActions, below
+from ui.chat.messages.prompt_line import PromptLine
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
+from ui.records.runs import LeftOut
 
 _PAD_X, _PAD_Y = 15, 10
 _GAP_PX = 8
@@ -87,10 +89,16 @@ class QuestionView(QWidget):
         left: A person cancelled the editing.
         menu_wanted: A person wants its menu; carries the place on the screen.
         picture_wanted: A person wants to see a picture; carries the ``Attachment``.
+        unpin_wanted: A person does not want it to be sent with every question any more.
+        send_all_wanted: A person wants all messages above it to be sent again.
+        summary_edited: A person changed the summary of the messages above; carries its text.
     """
 
     edited = Signal(str, object)
     left = Signal()
+    unpin_wanted = Signal()
+    send_all_wanted = Signal()
+    summary_edited = Signal(str)
     menu_wanted = Signal(QPoint)
     picture_wanted = Signal(object)
 
@@ -98,10 +106,15 @@ class QuestionView(QWidget):
         super().__init__(parent)
         self.message = message
         self.editor: MessageEditor | None = None
+        self.prompt_line: PromptLine | None = None
+        self._line_shows: object = None
         self.action_row = MessageActions(self)
         self.edit = self.action_row.add("pencil", "Edit this question", "Ctrl+E")
         self._copy = self.action_row.add("copy", "Copy this question")
         self.more = self.action_row.add("more", "More actions for this question")
+        self.pinned = self.action_row.add("pin", PINNED, is_always_drawn=True)
+        self.pinned.setVisible(message.is_pinned)
+        self.pinned.clicked.connect(self.unpin_wanted)
         self.bubble = PlainBubble(message.typed, message.files, self.action_row)
         for file in self.bubble.files:
             file.picture_wanted.connect(self.picture_wanted)
@@ -132,13 +145,30 @@ class QuestionView(QWidget):
         if self.editor is not None:
             self.editor.show_busy(is_busy)
 
+    def show_prompt_line(self, left_out: LeftOut | None) -> None:
+        """Say above the question that the prompt begins with it; None for nothing."""
+        shows = None if left_out is None else (left_out, self.message.summary)
+        if shows == self._line_shows:
+            return
+        self._line_shows = shows
+        line, self.prompt_line = self.prompt_line, None
+        if line is not None:
+            line.hide()
+            line.deleteLater()
+        if left_out is not None:
+            line = self.prompt_line = PromptLine(left_out, self.message.summary)
+            line.send_all_wanted.connect(self.send_all_wanted)
+            line.summary_edited.connect(self.summary_edited)
+            line.left.connect(self.left)
+            self._layout.insertWidget(0, line)
+
     def begin_editing(self) -> None:
         """Replace the bubble by an editor."""
         if self.editor is None:
             self.editor = MessageEditor(self.message.typed, self.message.files)
             self.editor.submitted.connect(self._submit)
             self.editor.left.connect(self.end_editing)
-            self._layout.insertWidget(0, self.editor)
+            self._layout.insertWidget(self._layout.indexOf(self.bubble), self.editor)
         self.bubble.hide()
         self.editor.input.setFocus()
 

@@ -104,7 +104,7 @@ async def summary_of(
 
         chars = await fitting_chars(rest, room, count)
         part, rest = rest[: max(chars, 1)], rest[max(chars, 1) :]
-        request = _background_request(_summary_question(summary, part, most), model, most)
+        request = background_request(_summary_question(summary, part, most), model, most)
 
         def tell(tokens: int) -> None:
             advance(f"{words}: {counted(tokens, 'token')}")
@@ -135,7 +135,8 @@ def _summary_question(before: str, part: str, most_tokens: int) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _background_request(question: str, model: ModelInfo, most_tokens: int) -> GenerationRequest:
+def background_request(question: str, model: ModelInfo, most_tokens: int) -> GenerationRequest:
+    """Return the request for an answer that is no part of a conversation."""
     # Nothing of it is kept on disk, and nothing of it is recorded.
     return GenerationRequest(
         messages=(Message("user", question),),

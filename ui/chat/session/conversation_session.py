@@ -325,6 +325,8 @@ class ConversationSession(QObject):
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
         request = self._traces.traced(request_for(conversation, model, asked, begun, change))
         run = new_run(request, model, continued, change, begun)
+        if continued is None:
+            run.left_out = last_left_out(conversation.tree.path_to(asked))
         if model is None and conversation.model is not None:
             run.model_id, run.is_loading = conversation.model.name, True
         is_first = not any(m.parent is asked for m in conversation.tree)
@@ -428,7 +430,7 @@ class ConversationSession(QObject):
             make,
             Counts(model.context_length, self._engine.count_tokens, count_tokens),
             when_full,
-            run.left_out or last_left_out(path),
+            run.left_out,
         )
         self._note_cuts(fit.cuts)
         run.left_out = fit.left_out

@@ -193,11 +193,13 @@ class OpenConversations(QObject):
     """Opens conversations, and unloads those that were not shown for a while.
 
     Signals:
+        answer_began: An answer began in one of them.
         answer_ended: An answer ended; carries its ``Conversation`` and its ``Run``.
         need_changed: An answer began or ceased to wait for a person; carries its ``Conversation``
             and its ``Run``.
     """
 
+    answer_began = Signal()
     answer_ended = Signal(object, object)
     need_changed = Signal(object, object)
 
@@ -243,12 +245,22 @@ class OpenConversations(QObject):
             self._offer(opened)
             opened.is_running_changed.connect(lambda: self._keep(conversation))
             opened.is_running_changed.connect(self.release_unseen)
+            opened.is_running_changed.connect(self._note_begin)
             opened.session.run_finished.connect(partial(self.answer_ended.emit, conversation))
             opened.stops.edited.connect(lambda: self._keep(conversation))
             opened.session.run_changed.connect(partial(self._note_need, conversation))
             opened.session.run_finished.connect(partial(self._note_need, conversation))
         self._open[conversation.id] = opened
         return opened
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an answer is running in one of them."""
+        return any(opened.is_running for opened in self._open.values())
+
+    def _note_begin(self, is_running: bool) -> None:
+        if is_running:
+            self.answer_began.emit()
 
     def cancel(self, conversation: Conversation) -> None:
         """Stop the running answer of a conversation, if it has one."""

@@ -13,6 +13,7 @@ from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.context_meter import ContextMeter
 from ui.chat.session.open_conversations import OpenConversation, OpenConversations
 from ui.chat.session.side_by_side import Side
+from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces
 from ui.chat.storage.conversation_files import ConversationFiles, Recovery
 from ui.chat.storage.conversation_list import ConversationList
@@ -148,6 +149,7 @@ class Workspace(QObject):
     Attributes:
         in_memory: The open conversation, and others that were open or have running answers.
         settings: Changes the settings of the open conversation.
+        titles: Lets the model name conversations.
         drafts: Saves the text and the files of the composer.
     """
 
@@ -194,6 +196,7 @@ class Workspace(QObject):
             self,
         )
         self.meter.when_full = lambda: self.in_memory.when_full
+        self.titles = Titles(engine, self.in_memory, self.conversations, self.model, self)
         store.on_found(self._take_found)
         self.conversations.restored.connect(self.open)
         self.files.added.connect(self.open)
@@ -310,6 +313,7 @@ class Workspace(QObject):
     async def finish(self) -> None:
         """Stop answers, loading and the server, and wait for their end."""
         self.drafts.keep()
+        await self.titles.finish()
         await self.in_memory.finish()
         await finish_tasks(self)
         await self.search.finish()

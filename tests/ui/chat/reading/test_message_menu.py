@@ -224,8 +224,8 @@ async def test_the_button_below_a_message_opens_the_same_menu(window: MainWindow
     assert isinstance(menu, QMenu)
     words = [one.text() for one in menu.actions() if one.text()]
     assert words == [
-        "Copy", "Copy as Markdown", "Quote", "Edit…", "Branch to a New Conversation", "Speak",
-        "Delete",
+        "Copy", "Copy as Markdown", "Quote", "Edit…", "Pin", "Branch to a New Conversation",
+        "Speak", "Delete",
     ]  # fmt: skip
     menu.close()
 

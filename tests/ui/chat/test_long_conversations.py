@@ -1,0 +1,299 @@
+"""A conversation that is longer than the model's context goes on, and says what is not sent."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QMenu
+
+from app.store.conversation_store import open_store
+from engine import PromptTooLong
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, TextDelta, Timing, Usage
+from tests.support.asking import loaded_engine
+from tests.support.scripted import Stage
+from tests.support.shown import main_window
+from tests.ui.driving import (
+    END,
+    Enter,
+    Living,
+    OneModel,
+    ScriptedEngine,
+    eventually,
+    opened,
+    session,
+)
+from ui.chat.messages.question_view import QuestionView
+from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.traces import Traces
+from ui.kit.theme import Theme
+from ui.records.attachments import Attachment
+from ui.records.conversations import Conversation, ConversationSettings, WhenFull
+from ui.records.exchange.archive import conversations_from_json, conversations_json
+from ui.records.messages import ConversationMessage, question
+from ui.records.runs import Run, RunState
+from ui.records.store import MemoryConversationStore
+from ui.window.main_window import MainWindow
+from ui.words import failure_words
+
+CONTEXT = 2_048
+
+
+def asked(number: int) -> str:
+    return f"What is the number of question {number}?"
+
+
+def chat_of(engine: Engine, conversation: Conversation, when_full: WhenFull) -> ConversationSession:
+    return ConversationSession(
+        engine,
+        conversation,
+        MemoryConversationStore(),
+        Traces(),
+        OneModel(engine),  # type: ignore[arg-type]
+        when_full=lambda: when_full,
+    )
+
+
+async def test_a_hundred_turns_in_a_context_of_2048_tokens_are_all_answered(
+    tmp_path: Path,
+) -> None:
+    scripts = {asked(n): [f"It is {n}.", " That was easy."] for n in range(100)}
+    stage = Stage(tmp_path, scripts, context=CONTEXT)
+    conversation = Conversation(settings=ConversationSettings("Be brief."))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        chat = chat_of(engine, conversation, WhenFull.LEAVE_OUT)
+        for number in range(100):
+            run = chat.send(asked(number))
+            assert run is not None
+            if number == 0:
+                conversation.messages[0].is_pinned = True
+            await eventually(lambda: not chat.is_running)
+            assert (run.state, run.text) == (RunState.FINISHED, f"It is {number}. That was easy.")
+            assert run.prompt_total < CONTEXT * 0.9
+        runs = [message.run for message in conversation.messages if message.run is not None]
+        cached = [run.prompt_cached / run.prompt_total for run in runs[60:]]
+        left_out = runs[-1].left_out
+        assert left_out is not None
+        assert left_out.sentence == f"{left_out.messages} earlier messages are not sent"
+        assert runs[0].left_out is None
+        begins = sum(run.left_out != before.left_out for before, run in pairwise(runs))
+        assert begins < 20, "the prompt begins with the same messages for several questions"
+        assert sum(share > 0.5 for share in cached) > len(cached) * 0.6
+        request = chat._traces.get(runs[-1].id)
+        assert request is not None
+        assert request.request is not None
+        told = [message.content for message in request.request.messages]
+        assert told[:3] == ["Be brief.", asked(0), "It is 0. That was easy."]
+        assert told[-1] == asked(99)
+
+
+def long_talk(turns: int = 10, size: int = 400) -> Conversation:
+    """Return a conversation of so many turns; the scripted model's context holds 4,096 letters."""
+    conversation = Conversation("Talk")
+    for number in range(turns):
+        conversation.add(ConversationMessage("user", f"{number} {'q' * size}"))
+        run = Run(text=f"{number} {'a' * size}", state=RunState.FINISHED, finished=DONE)
+        conversation.add(ConversationMessage("assistant", run.text, run))
+    return conversation
+
+
+DONE = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
+
+
+async def begun(scripted: ScriptedEngine, chat: ConversationSession, text: str = "Go") -> Run:
+    count = len(scripted.generations)
+    run = chat.send(text)
+    assert run is not None
+    await eventually(lambda: len(scripted.generations) > count)
+    return run
+
+
+async def ended(scripted: ScriptedEngine, chat: ConversationSession, text: str = "1") -> None:
+    scripted.say(TextDelta(text), DONE)
+    await eventually(lambda: not chat.is_running)
+
+
+async def summarized(scripted: ScriptedEngine, summary: str) -> None:
+    """Answer all requests for summaries, up to the one for the answer itself."""
+    while "Summarize the conversation" in scripted.requests[-1].messages[0].content:
+        count = len(scripted.generations)
+        scripted.say(TextDelta(summary), DONE)
+        await eventually(lambda count=count: len(scripted.generations) > count)
+
+
+async def test_a_summary_is_made_before_the_answer_and_goes_with_later_ones(
+    scripted: ScriptedEngine, tmp_path: Path
+) -> None:
+    store = await open_store(tmp_path / "conversations.db")
+    conversation = long_talk()
+    conversation.when_full = WhenFull.SUMMARIZE
+    store.save(conversation)
+    store.save_messages(conversation, list(conversation.tree))
+    chat = session(scripted, conversation, store)
+    run = await begun(scripted, chat)
+    assert run.summarizing.startswith("Summarizing ")
+    assert "Summarize the conversation below" in scripted.requests[0].messages[0].content
+    await summarized(scripted, "They counted.")
+    assert run.left_out is not None
+    assert run.left_out.is_summarized
+    parts = len(scripted.requests) - 1
+    assert parts > 1, "what is left out is longer than a prompt may be"
+    assert "What came before:\nThey counted." in scripted.requests[1].messages[0].content
+    first = scripted.requests[-1].messages[0].content
+    assert first.startswith("(Summary of our conversation before this message:\nThey counted.)")
+    await ended(scripted, chat)
+    await begun(scripted, chat, "And now?")
+    assert len(scripted.requests) == parts + 2, "the summary is not made again"
+    assert "They counted." in scripted.requests[-1].messages[0].content
+    await ended(scripted, chat)
+    await store.close()
+    store = await open_store(tmp_path / "conversations.db")
+    [again] = store.load_all()
+    await store.fill(again)
+    await store.close()
+    boundary = again.messages[run.left_out.until]
+    assert (boundary.summary, again.when_full) == ("They counted.", WhenFull.SUMMARIZE)
+    last = again.messages[-1].run
+    assert last is not None
+    assert last.left_out == run.left_out
+
+
+async def test_without_a_summary_the_oldest_messages_are_left_out_in_words(
+    scripted: ScriptedEngine,
+) -> None:
+    conversation = long_talk()
+    conversation.when_full = WhenFull.SUMMARIZE
+    chat = session(scripted, conversation)
+    run = await begun(scripted, chat)
+    scripted.say(DONE)
+    await eventually(lambda: len(scripted.generations) == 2)
+    await ended(scripted, chat)
+    assert run.left_out is not None
+    assert run.left_out.sentence.endswith(
+        "are not sent; no summary could be made: The model wrote nothing"
+    )
+    assert "Summary" not in scripted.requests[1].messages[0].content
+
+
+async def test_stop_ends_an_answer_whose_summary_is_being_made(scripted: ScriptedEngine) -> None:
+    conversation = long_talk()
+    conversation.when_full = WhenFull.SUMMARIZE
+    chat = session(scripted, conversation)
+    run = await begun(scripted, chat)
+    chat.cancel()
+    await eventually(lambda: not chat.is_running)
+    assert scripted.cancelled == scripted.generations[:1]
+    assert run.finished is not None
+    assert run.finished.stop.kind is StopKind.CANCELLED
+    assert not any(message.summary for message in conversation.tree)
+
+
+async def test_a_question_that_is_too_long_by_itself_says_by_how_much(
+    scripted: ScriptedEngine,
+) -> None:
+    chat = session(scripted, long_talk())
+    run = chat.send("q" * 5_000)
+    assert run is not None
+    await eventually(lambda: bool(scripted.generations))
+    assert [len(one.content) for one in scripted.requests[0].messages] == [5_000]
+    await ended(scripted, chat)
+    refusal = failure_words(PromptTooLong("messages", 5_000, 4_096))
+    assert "905 tokens too many" in refusal
+
+
+@pytest.fixture
+def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        return main_window(scripted, theme)  # type: ignore[arg-type]
+
+    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
+
+
+def line_views(window: MainWindow) -> list[QuestionView]:
+    views = window.chat.column.views
+    return [view for view in views if isinstance(view, QuestionView) and view.prompt_line]
+
+
+async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    workspace, bar = window.workspace, window.chat.context_bar
+    conversation = long_talk()
+    workspace.take_in(conversation)
+    window.chat.composer.set_text("Go")
+    await eventually(bar.isVisible)
+    assert "too long for this model:" in bar.words.text()
+    assert not bar.buttons[WhenFull.LEAVE_OUT].isVisibleTo(bar)
+    assert workspace.send("Go")
+    await eventually(lambda: bool(scripted.generations))
+    scripted.say(TextDelta("1"), DONE)
+    await eventually(lambda: not workspace.current.session.is_running)
+    left_out = conversation.messages[-1].run.left_out  # type: ignore[union-attr]
+    assert left_out is not None
+    boundary = conversation.messages[left_out.until]
+    window.chat.column.go_to_message(boundary)
+    [view] = line_views(window)
+    assert view.message is boundary
+    assert view.prompt_line is not None
+    assert view.prompt_line.words.text() == left_out.sentence
+    view.prompt_line.send_all.click()
+    assert conversation.when_full is WhenFull.ASK
+    assert line_views(window) == []
+    window.chat.composer.set_text("And now?")
+    await eventually(lambda: not window.chat.composer.action.isEnabled())
+    assert bar.words.text().endswith("tokens too long for this model.")
+    bar.buttons[WhenFull.LEAVE_OUT].click()
+    await eventually(window.chat.composer.action.isEnabled)
+
+
+async def test_a_pinned_message_goes_with_every_question_and_says_so(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    workspace = window.workspace
+    conversation = long_talk()
+    workspace.take_in(conversation)
+    pinned = conversation.messages[2]
+    window.chat.column.go_to_message(pinned)
+    view = window.chat.column.question_view(pinned)
+    assert view is not None
+    menu = QMenu()
+    window.chat.handling.menu.fill(menu, view)
+    next(action for action in menu.actions() if action.text() == "Pin").trigger()
+    assert pinned.is_pinned
+    view = window.chat.column.question_view(pinned)
+    assert view is not None
+    assert view.pinned.isVisibleTo(view)
+    assert workspace.send("Go")
+    await eventually(lambda: bool(scripted.generations))
+    assert pinned.text in [message.content for message in scripted.requests[-1].messages]
+    scripted.say(TextDelta("1"), END)
+    await eventually(lambda: not workspace.current.session.is_running)
+    view = window.chat.column.question_view(pinned)
+    assert view is not None
+    view.pinned.click()
+    assert not pinned.is_pinned
+
+
+async def test_pins_and_cut_files_are_kept(tmp_path: Path) -> None:
+    conversation = long_talk(1)
+    asked_with = question("Look", [Attachment("notes.txt", "one\ntwo\n", sent_chars=4)])
+    conversation.add(asked_with)
+    for message in conversation.messages:
+        message.is_pinned = True
+    store = await open_store(tmp_path / "conversations.db")
+    store.save(conversation)
+    store.save_messages(conversation, list(conversation.tree))
+    await store.close()
+    store = await open_store(tmp_path / "conversations.db")
+    [again] = store.load_all()
+    assert again.preview == "Look"
+    await store.fill(again)
+    await store.close()
+    [copy] = conversations_from_json(conversations_json([again]))
+    for kept in (again, copy):
+        assert all(message.is_pinned for message in kept.messages)
+        last = kept.messages[-1]
+        assert (last.files[0].sent_chars, last.typed) == (4, "Look")
+        assert "[Cut: the first 4 of 8 characters.]" in last.sent
+        assert last.text == asked_with.text

@@ -1,0 +1,144 @@
+"""The model names a conversation in the background; until then it has the question's words."""
+
+import asyncio
+
+import pytest
+from PySide6.QtCore import Qt
+
+from engine import Message
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, TextDelta, Timing, Usage
+from tests.support.kept import preferences_state
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from ui.chat.session.titles import written_title
+from ui.kit.theme import Theme
+from ui.preferences.preferences import Preferences
+from ui.records.conversations import preview_of, title_of
+from ui.window.main_window import MainWindow
+
+DONE = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
+LONG = "Tell me how a very long question keeps all of its words, however narrow its column is"
+
+
+@pytest.fixture
+def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
+    def make() -> MainWindow:
+        preferences = preferences_state(Preferences(theme=theme.mode, names_conversations=True))
+        return main_window(scripted, theme, preferences=preferences)  # type: ignore[arg-type]
+
+    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
+
+
+async def answered(window: MainWindow, scripted: ScriptedEngine, question: str) -> None:
+    count = len(scripted.generations)
+    assert window.workspace.send(question)
+    await eventually(lambda: len(scripted.generations) > count)
+    scripted.say(TextDelta("It does."), DONE)
+    await eventually(lambda: not window.workspace.current.session.is_running)
+
+
+def is_for_title(message: Message) -> bool:
+    return message.content.startswith("Write a title of at most six words")
+
+
+async def test_the_model_names_a_conversation_after_its_first_answer(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await answered(window, scripted, LONG)
+    conversation = window.workspace.current.conversation
+    assert conversation.title == LONG, "whole until then"
+    await eventually(lambda: len(scripted.generations) == 2)
+    request = scripted.requests[-1]
+    assert is_for_title(request.messages[0])
+    assert "User: Tell me how" in request.messages[0].content
+    assert request.cache_owner.kept_with is None
+    scripted.say(TextDelta('**Title:** "Long questions"\n'), DONE)
+    await eventually(lambda: conversation.title == "Long questions")
+    assert len(conversation.messages) == 2
+    await answered(window, scripted, "And now?")
+    await asyncio.sleep(0.1)
+    assert conversation.title == "Long questions"
+    assert len(scripted.requests) == 3, "only the first answer leads to a title"
+
+
+async def test_a_title_gives_way_to_a_question_and_is_written_afterwards(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await answered(window, scripted, LONG)
+    await eventually(lambda: len(scripted.generations) == 2)
+    title = scripted.generations[-1]
+    assert window.workspace.send("And now?")
+    await eventually(lambda: title in scripted.cancelled)
+    await eventually(lambda: len(scripted.generations) == 3)
+    assert not is_for_title(scripted.requests[-1].messages[0])
+    scripted.say(TextDelta("Now."), DONE)
+    await eventually(lambda: len(scripted.generations) == 4)
+    assert is_for_title(scripted.requests[-1].messages[0])
+    scripted.say(TextDelta("Long questions"), DONE)
+    await eventually(lambda: window.workspace.current.conversation.title == "Long questions")
+
+
+async def test_a_conversation_that_a_person_has_named_keeps_its_name(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await answered(window, scripted, LONG)
+    conversation = window.workspace.current.conversation
+    await eventually(lambda: len(scripted.generations) == 2)
+    window.workspace.conversations.rename(conversation, "Mine")
+    scripted.say(TextDelta("Long questions"), DONE)
+    await asyncio.sleep(0.1)
+    assert conversation.title == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("Long questions", "Long questions"),
+        ('\n  "Titel: Lange Fragen."\nMore', "Lange Fragen"),
+        ("# **Bread** at `home`", "Bread at home"),
+        ("", ""),
+        ("Sure, here is a title for you", ""),
+        ("I'm sorry, I cannot do that", ""),
+        ("one two three four five six seven eight nine", ""),
+        ("the the the the", ""),
+        ("1234 5678", ""),
+        ("x" * 80, ""),
+    ],
+)
+def test_what_is_no_title_is_not_taken_for_one(written: str, title: str) -> None:
+    assert written_title(written) == title
+
+
+def test_titles_keep_the_whole_question_as_one_line() -> None:
+    assert title_of(f"{LONG}\n  {LONG}") == f"{LONG} {LONG}"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("# Title\n\nSome **bold** and *slanted* words", "Title Some bold and slanted words"),
+        ("```python\nprint(1)\n```\nDone", "print(1) Done"),
+        ("- one\n- two\n* three", "one two three"),
+        ("See [the page](https://example.org/a_b) or ![a dog](dog.png)", "See the page or a dog"),
+        ("<details><summary>More</summary>text<br>on", "More text on"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", "a b 1 2"),
+        (
+            "> quoted\n\n---\n\n`code` and **cut off in the mid",
+            "quoted code and cut off in the mid",
+        ),
+        ("2*3*4 < 5 and snake_case_name stay", "2*3*4 < 5 and snake_case_name stay"),
+        ("It is \\(x^2\\).", "It is x^2."),
+    ],
+)
+def test_previews_are_plain_text(said: str, shown: str) -> None:
+    assert preview_of(said) == shown
+
+
+async def test_the_list_and_the_header_cut_a_long_title_only_on_the_screen(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    await answered(window, scripted, LONG)
+    index = window.workspace.conversations.index(0)
+    assert index.data(Qt.ItemDataRole.DisplayRole) == LONG
+    assert window.chat.header.title.text() == LONG

@@ -1,0 +1,164 @@
+"""Titles of conversations, which the model writes in the background. Main thread."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Protocol
+
+from PySide6.QtCore import QObject
+
+from engine import EngineError, Generation, GenerationRequest, ModelStatus, StopKind
+from ui.chat.session.background_answers import answer_text, background_request
+from ui.chat.session.open_conversations import OpenConversations
+from ui.chat.storage.conversation_list import ConversationList
+from ui.kit.tasks import finish_tasks, start_task
+from ui.models.model_state import ModelState
+from ui.records.conversations import Conversation, plain_words, title_of
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
+
+# A title is never worth a wait: it is made while no answer runs or waits, and given up otherwise.
+
+_LOOKED_EVERY_S = 0.5
+_MOST_TRIES = 4
+_MOST_TOKENS = 24
+_MOST_WORDS, _MOST_CHARS = 8, 60
+_READ_CHARS = 1_200
+_LABEL = re.compile(r"^(?:title|titel|titre|título)\s*[:：]\s*", re.IGNORECASE)
+_QUOTES = "\"'“”„‘’«»`*_ "
+# What a model says that writes to the person instead of a title.
+_SAID = re.compile(r"^(?:sure|certainly|of course|here (?:is|are)|i('m| am| can)|sorry)\b", re.I)
+
+
+class TitleEngine(Protocol):
+    """The part of the engine that titles need."""
+
+    @property
+    def models(self) -> tuple[ModelStatus, ...]:
+        """The offered models, with what runs and waits."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Accept a request and return its running answer."""
+
+    async def tokenize(self, text: str, name: str | None = None) -> tuple[tuple[int, str], ...]:
+        """Return the (id, text) pairs of plain text."""
+
+
+class Titles(QObject):
+    """Names a conversation once its first answer is there, unless a person has named it.
+
+    Attributes:
+        is_on: Whether conversations are named.
+        without: The folder of a model that cannot write titles; None for none.
+    """
+
+    def __init__(
+        self,
+        engine: TitleEngine,
+        in_memory: OpenConversations,
+        conversations: ConversationList,
+        model: ModelState,
+        parent: QObject,
+    ) -> None:
+        super().__init__(parent)
+        self.is_on = True
+        self.without: Path | None = None
+        self._engine = engine
+        self._in_memory = in_memory
+        self._conversations = conversations
+        self._model = model
+        self._writing: asyncio.Task[str] | None = None
+        in_memory.answer_ended.connect(self._consider)
+        in_memory.answer_began.connect(self._give_way)
+
+    async def finish(self) -> None:
+        """Cancel the background work and wait for its end."""
+        self.is_on = False
+        self._give_way()
+        await finish_tasks(self)
+
+    def _consider(self, conversation: Conversation, run: Run) -> None:
+        asked = [message for message in conversation.messages if message.run is None]
+        is_answer = run.finished is not None and run.finished.stop.kind is not StopKind.TOOL_CALL
+        if not self.is_on or len(asked) != 1 or not (is_answer and run.text.strip()):
+            return
+        if conversation.title == first_title(asked[0]):
+            start_task(self, self._name(conversation, asked[0], run), "name a conversation")
+
+    def _give_way(self) -> None:
+        """Stop writing a title, because something else is to be answered."""
+        if self._writing is not None:
+            self._writing.cancel()
+
+    @property
+    def _others(self) -> int:
+        """How many answers run or wait, of any program, apart from a title."""
+        own = 0 if self._writing is None else 1
+        return sum(model.running + model.waiting for model in self._engine.models) - own
+
+    async def _name(self, conversation: Conversation, asked: ConversationMessage, run: Run) -> None:
+        title = ""
+        for _ in range(_MOST_TRIES):
+            await self._quiet()
+            if not self.is_on:
+                return
+            self._writing = asyncio.ensure_future(self._written(conversation, asked, run))
+            try:
+                title = await self._writing
+                break
+            except EngineError:
+                return
+            except asyncio.CancelledError:
+                current = asyncio.current_task()
+                if current is not None and current.cancelling():
+                    self._give_way()
+                    raise
+            finally:
+                self._writing = None
+        if title and conversation.title == first_title(asked):
+            self._conversations.rename(conversation, title)
+
+    async def _quiet(self) -> None:
+        """Wait until no answer runs or waits, here and for other programs."""
+        while self._others > 0 or self._in_memory.is_running or self._writing is not None:  # noqa: ASYNC110 - what others ask has no event
+            await asyncio.sleep(_LOOKED_EVERY_S)
+
+    async def _written(
+        self, conversation: Conversation, asked: ConversationMessage, run: Run
+    ) -> str:
+        """Return a title; empty if the model writes none, or is not in memory any more."""
+        choice = conversation.model
+        info = self._model.info_of(None if choice is None else choice.folder)
+        if info is None or (self.without is not None and info.path == self.without):
+            return ""
+        question = (
+            "Write a title of at most six words for the conversation below, in its language. "
+            "Write the title only.\n\n"
+            f"User: {asked.typed[:_READ_CHARS].strip() or first_title(asked)}\n\n"
+            f"Assistant: {run.text[:_READ_CHARS].strip()}"
+        )
+
+        def look(_tokens: int) -> None:
+            if self._others > 0:
+                self._give_way()
+
+        request = background_request(question, info, _MOST_TOKENS)
+        text, finished = await answer_text(self._engine, request, look)
+        return "" if finished.stop.kind is not StopKind.EOS else written_title(text)
+
+
+def first_title(asked: ConversationMessage) -> str:
+    """Return the title that a conversation has from its first question, until it is named."""
+    return title_of(asked.typed if asked.typed.strip() else ", ".join(f.name for f in asked.files))
+
+
+def written_title(text: str) -> str:
+    """Return the title in what a model wrote; empty if that is no title."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    title = _LABEL.sub("", plain_words(line).strip(_QUOTES)).strip(_QUOTES).rstrip(".:;,")
+    words = title.split()
+    repeats = max((words.count(word) for word in words), default=0)
+    is_title = 0 < len(words) <= _MOST_WORDS and len(title) <= _MOST_CHARS and repeats < 3
+    if not is_title or _SAID.match(title) or not any(char.isalpha() for char in title):
+        return ""
+    return title
