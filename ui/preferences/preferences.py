@@ -392,7 +392,7 @@ class Preferences:
         label="Long conversations",
         says="What becomes of the oldest messages of a long conversation",
         choices={
-            "leave_out": "Leave Out the Oldest Messages",
+            "leave_out": "Omit the Oldest Messages",
             "summarize": "Summarize the Oldest Messages",
             "ask": "Send All, or Ask",
         },

@@ -297,7 +297,7 @@ class ConversationMenu(QObject):
         chat.composer.action.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         chat.composer.action.addAction(self._add)
         self._quote = add_entry(menu, "&Quote the Selection", handling.quote_selection, "Ctrl+'")
-        add_entry(menu, "Pin or U&npin the Message", handling.pin_message, "Ctrl+Alt+P")
+        add_entry(menu, "Pin or Unpin the Message", handling.pin_message, "Ctrl+Alt+P")
         self._edit = add_entry(menu, "&Edit the Last Question", chat.edit_last_question, "Ctrl+E")
         self._again = add_entry(
             menu,

@@ -87,7 +87,7 @@ def _remedy(count: Count) -> str:
         shorten = "shorten the file" if len(count.files) == 1 else "shorten the files"
         return f"{shorten}, choose fewer pages, or remove files"
     if count.when_full is WhenFull.ASK:
-        return "leave out the oldest messages, or shorten the message"
+        return "omit the oldest messages, or shorten the message"
     return "shorten the message, unpin messages, or choose a model with a longer context"
 
 

@@ -11,7 +11,7 @@ from ui.records.conversations import WhenFull
 from ui.records.runs import LeftOut
 
 _BUTTONS = {
-    WhenFull.LEAVE_OUT: ("Leave Out the Oldest", "Leave out the oldest messages when this is sent"),
+    WhenFull.LEAVE_OUT: ("Omit the Oldest", "Leave out the oldest messages when this is sent"),
     WhenFull.SUMMARIZE: ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
     WhenFull.ASK: ("Send All", "Send all messages, or none if they do not fit"),
 }
