@@ -17,6 +17,7 @@ from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Le
 _LEAST_CUT = 0.35
 _LEAST_TOKENS = 8
 _LEAST_S = 1.0
+STOP_ONLY_HIDDEN = "stop_only_hidden"
 _ANSWER = "an answer"
 _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
 
@@ -212,7 +213,7 @@ def _cost(case: StopCase, run: Exchange) -> Judgement | None:
     full_tokens = full.tokens_in(is_streamed=run.is_streamed)
     if tokens is not None and full_tokens is not None and tokens >= full_tokens >= _LEAST_TOKENS:
         return Judgement(
-            "stop_only_hidden",
+            STOP_ONLY_HIDDEN,
             "The text is cut, but as many tokens were generated as without the stop.",
             f"fewer than {full_tokens} tokens",
             f"{tokens} tokens",
@@ -221,7 +222,7 @@ def _cost(case: StopCase, run: Exchange) -> Judgement | None:
     full_s, own_s = full.total_s - full.wait_s, run.total_s - full.wait_s
     if full_s >= _LEAST_S and own_s >= full_s * 0.9:
         return Judgement(
-            "stop_only_hidden",
+            STOP_ONLY_HIDDEN,
             "The text is cut, but the answer took as long as without the stop.",
             f"much less than {full.total_s:.1f} s",
             f"{run.total_s:.1f} s",

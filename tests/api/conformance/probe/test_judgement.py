@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
+from api.conformance.probe.checks.check import Findings
 from api.conformance.probe.dialects import DRIVERS, Ask
 from api.conformance.probe.judgement import invariants, judge, no_answer
 from api.conformance.probe.plan import Baseline, StopCase
@@ -112,6 +114,27 @@ def test_without_counted_tokens_the_time_shows_it() -> None:
     del body["usage"]
     assert codes(case(), exchange(body, total_s=1.9)) == ["stop_only_hidden"]
     assert codes(case(), exchange(body, total_s=0.5)) == []
+
+
+@pytest.mark.parametrize(("plain_s", "faults"), [(2.0, ["stop_only_hidden"]), (9.0, [])])
+async def test_a_machine_that_has_become_slower_is_no_server_that_hides_text(
+    plain_s: float, faults: list[str]
+) -> None:
+    body = answer("one ")
+    del body["usage"]
+
+    async def send(ask: Ask) -> Exchange:
+        if ask.stops:
+            return exchange(body, total_s=6.0)
+        return exchange(answer(FULL, "end_turn", None), total_s=plain_s)
+
+    client = SimpleNamespace(
+        send=send, driver=DRIVERS[WireDialect.MESSAGES], curl=str, exchanges=[]
+    )
+    setting: Any = SimpleNamespace(client=client, body=lambda ask: ask)
+    findings = Findings(setting)
+    await findings.judge(case(), is_streamed=False)
+    assert [fault.code for fault in findings.faults] == faults
 
 
 def test_a_stop_near_the_end_proves_nothing_about_hidden_text() -> None:
