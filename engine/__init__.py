@@ -62,20 +62,6 @@ if TYPE_CHECKING:
         stop_options_from_fields,
         stop_options_to_fields,
     )
-    from engine.stopping.verdict import (
-        UNEXPECTED,
-        UNRECORDED,
-        WRITTEN,
-        AnswerContext,
-        VerdictWords,
-        headline,
-        interrupted,
-        plain_cause,
-        sentence,
-        shortest,
-        steps,
-        verdict_words,
-    )
     from engine.values.chat import Message, Tool, ToolCall
     from engine.values.events import (
         CacheMiss,
@@ -126,6 +112,20 @@ if TYPE_CHECKING:
         PromptToken,
         TokenOrigin,
         TokenSpan,
+    )
+    from engine.values.verdict import (
+        UNEXPECTED,
+        UNRECORDED,
+        WRITTEN,
+        AnswerContext,
+        VerdictWords,
+        headline,
+        interrupted,
+        plain_cause,
+        sentence,
+        shortest,
+        steps,
+        verdict_words,
     )
     from engine.wording import (
         as_sentence,
@@ -182,7 +182,7 @@ _NAMES_BY_MODULE = {
         "stop_options_from_fields",
         "stop_options_to_fields",
     ),
-    "engine.stopping.verdict": (
+    "engine.values.verdict": (
         "UNEXPECTED",
         "UNRECORDED",
         "WRITTEN",

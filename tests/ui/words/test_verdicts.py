@@ -2,8 +2,8 @@ import pytest
 
 from engine import AnswerContext, figures
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.verdict import position, verdict_words
 from engine.values.events import Finished, Timing, Usage
+from engine.values.verdict import position, verdict_words
 from ui.kit import icons
 from ui.words import Tone, verdict
 

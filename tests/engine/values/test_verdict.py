@@ -3,8 +3,8 @@ import ast
 import pytest
 
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.verdict import headline, sentence
 from engine.values.events import Finished, Timing, Usage
+from engine.values.verdict import headline, sentence
 from tests.support.sources import modules, nodes
 
 
@@ -82,7 +82,7 @@ def said_in(source: str) -> set[str]:
 
 def test_no_other_module_has_words_of_its_own_about_an_end() -> None:
     texts = dict(modules())
-    source = texts.pop("engine/stopping/verdict.py")
+    source = texts.pop("engine/values/verdict.py")
     phrases = {text for text in said_in(source) if text[:1].isupper() and len(text) > 12}
     assert "Ended by itself" in phrases
     elsewhere = [

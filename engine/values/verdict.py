@@ -6,9 +6,10 @@ Any thread.
 
 import re
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from engine.stopping.record import Channel, StopInfo, StopKind
+from engine.values.events import Finished
 from engine.wording import as_sentence, counted, quoted
 
 _WHERE = {Channel.TEXT: "", Channel.THINKING: " of its thinking", Channel.TOOL: " of a tool call"}
@@ -20,57 +21,6 @@ _CELL_CHARS = 24
 
 UNEXPECTED = "Something unexpected went wrong inside Fullstop. The log has the details."
 """The words for a failure without a known cause."""
-
-
-class TokenCounts(Protocol):
-    """How many tokens a generation took, as ``engine.values.events.Usage`` has it."""
-
-    @property
-    def prompt_tokens(self) -> int: ...
-
-    @property
-    def output_tokens(self) -> int:
-        """All sampled tokens."""
-        ...
-
-
-class Durations(Protocol):
-    """How long a generation took, as ``engine.values.events.Timing`` has it."""
-
-    @property
-    def prefill_s(self) -> float:
-        """Seconds of reading the prompt; 0 if that had not begun."""
-        ...
-
-
-class Ended(Protocol):
-    """What is known of an end, as ``engine.values.events.Finished`` has it."""
-
-    @property
-    def stop(self) -> StopInfo:
-        """Why it ended."""
-        ...
-
-    @property
-    def usage(self) -> TokenCounts: ...
-
-    @property
-    def timing(self) -> Durations: ...
-
-    @property
-    def error(self) -> str | None:
-        """The cause of a failure."""
-        ...
-
-    @property
-    def context_length(self) -> int:
-        """Tokens that the model's context holds; 0 where no model was reached."""
-        ...
-
-    @property
-    def unfinished_tool_call(self) -> str:
-        """The text of a tool call that was cut short."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +142,7 @@ def shortest(stop: StopInfo) -> str:
             assert_never(stop.kind)
 
 
-def sentence(end: Ended) -> str:
+def sentence(end: Finished) -> str:
     """Return why and where a generation ended, as one sentence without a full stop.
 
     For example ``Stopped by "6" after 10 characters`` or ``Reached the limit of 5 tokens``.
@@ -200,7 +150,7 @@ def sentence(end: Ended) -> str:
     return verdict_words(end).line
 
 
-def verdict_words(end: Ended, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictWords:
+def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> VerdictWords:
     """Return all words about an end.
 
     Args:
@@ -307,7 +257,7 @@ def verdict_words(end: Ended, context: AnswerContext = UNKNOWN_CONTEXT) -> Verdi
             assert_never(stop.kind)
 
 
-def _kept_when_cancelled(end: Ended, context: AnswerContext) -> str:
+def _kept_when_cancelled(end: Finished, context: AnswerContext) -> str:
     if end.usage.output_tokens or end.stop.text_offset:
         if context.has_text:
             return "The text up to that point is kept."
@@ -319,7 +269,7 @@ def _kept_when_cancelled(end: Ended, context: AnswerContext) -> str:
 
 
 def steps(
-    end: Ended,
+    end: Finished,
     context: AnswerContext = UNKNOWN_CONTEXT,
     *,
     began: tuple[int, str] | None = None,
@@ -379,7 +329,7 @@ def steps(
     return [step for step in told if step]
 
 
-def position(end: Ended, context: AnswerContext = UNKNOWN_CONTEXT) -> str:
+def position(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> str:
     """Return where an answer ended: ``token 11 of at most 512, after 26 characters of the answer``.
 
     Tokens are numbered from 1; characters are counted, never numbered.
