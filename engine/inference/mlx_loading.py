@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from engine.inference.mlx_lm_internals import (
     has_template_in_code,
     inner_tokenizer,
 )
+from engine.inference.sampling import sampling_defaults
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
 from engine.inference.speculation.head_drafts import attach, memory_of
@@ -287,6 +288,11 @@ def load(
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
         cache=measured(model, config),
+        own_settings=tuple(
+            (name, value)
+            for name, value in asdict(sampling_defaults(folder)).items()
+            if value is not None
+        ),
     )
     if limits.guesses and shard is None:
         in_pass = CacheSize(fixed_bytes=Rollback(model).pass_bytes(WIDTHS[-1]))

@@ -89,6 +89,7 @@ class ModelInfo:
         takes_tools: Whether its chat template tells it of tools.
         own_head: The draft head of its own checkpoint; None where there is none, or nothing is
             drafted.
+        own_settings: Its own numbers for sampling, by their names, where its folder has any.
     """
 
     id: str
@@ -106,6 +107,7 @@ class ModelInfo:
     draft: DraftInfo | None = None
     takes_tools: bool = True
     own_head: HeadInfo | None = None
+    own_settings: tuple[tuple[str, float], ...] = ()
 
     @property
     def weights_bytes(self) -> int:

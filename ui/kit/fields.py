@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QKeyEvent,
     QKeySequence,
     QResizeEvent,
+    QWheelEvent,
 )
 from PySide6.QtWidgets import (
     QDoubleSpinBox,
@@ -21,12 +22,13 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QPlainTextEdit,
     QSizePolicy,
+    QSlider,
     QToolButton,
     QWidget,
 )
 
 from ui.kit import icons
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, restyle
 
 _HARMLESS = (
     Qt.KeyboardModifier.ShiftModifier
@@ -258,6 +260,7 @@ class NumberField(QDoubleSpinBox):
         is_whole: bool = False,
     ) -> None:
         super().__init__()
+        self.unset_words = unset
         self._is_whole = is_whole
         self._least, self._most = least, most
         self._number: float | int | None = None
@@ -296,6 +299,41 @@ class NumberField(QDoubleSpinBox):
         number: float | int | None = round(value) if self._is_whole else round(value, _DECIMALS)
         self._number = None if value < self._least else number
         self.number_edited.emit(self._number)
+
+
+_STEPS = 200
+
+
+class Slider(QSlider):
+    """Slides a number that a field beside it shows; the keyboard changes it in the field.
+
+    Signals:
+        moved: A person moved it; carries its place, from 0 to 1.
+    """
+
+    moved = Signal(float)
+
+    def __init__(self, says: str) -> None:
+        super().__init__(Qt.Orientation.Horizontal)
+        self.setAccessibleName(says)
+        self.setRange(0, _STEPS)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.valueChanged.connect(lambda value: self.moved.emit(value / _STEPS))
+
+    def show_share(self, share: float, *, is_set: bool) -> None:
+        """Show a place from 0 to 1 without emitting ``moved``.
+
+        Args:
+            share: The place.
+            is_set: Whether a person chose the number; otherwise it looks like a default.
+        """
+        with QSignalBlocker(self):
+            self.setValue(round(min(1.0, max(0.0, share)) * _STEPS))
+        restyle(self, "is_set", is_set)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Leave the wheel to what is around: a number must not change by scrolling past it."""
+        event.ignore()
 
 
 # Qt's own icons in fields have a fixed size, and its clear button has a fixed color.

@@ -158,6 +158,16 @@ QDoubleSpinBox::down-button { width: 0; border: none; }
 QInputDialog QAbstractSpinBox QLineEdit { padding: 0 8px; }
 QAbstractSpinBox QLineEdit { background: transparent; border: none; padding: 0; }
 
+QSlider { background: transparent; min-height: 18px; }
+QSlider::groove:horizontal { background: $strong_line; height: 4px; border-radius: 2px; }
+QSlider::sub-page:horizontal { background: $control; height: 4px; border-radius: 2px; }
+QSlider[is_set="true"]::sub-page:horizontal { background: $accent; }
+QSlider::handle:horizontal {
+    background: $raised; border: 1px solid $control; width: 14px; height: 14px;
+    margin: -6px 0; border-radius: 8px;
+}
+QSlider::handle:horizontal:hover { border: 1px solid $text; }
+
 QCheckBox, QRadioButton { spacing: 8px; background: transparent; }
 QCheckBox:focus, QRadioButton:focus { color: $link; }
 QCheckBox:disabled, QRadioButton:disabled { color: $hint; }

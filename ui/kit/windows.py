@@ -186,6 +186,7 @@ _GAP_PX = 8
 
 def pop_up_above(card: QWidget, anchor: QWidget) -> None:
     """Show a card above a widget, as large as its content."""
+    lay_out_hidden(card)
     card.adjustSize()
     size: QSize = card.sizeHint()
     move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)

@@ -4,6 +4,7 @@ Main thread; disks are scanned on others.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine import ModelLoadFailed
+from engine.files.json_fields import DamagedFile, Fields
 from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
 from engine.library.vocabularies import vocabulary_key
@@ -19,6 +21,8 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
 from ui.models.model_state import ModelState
 from ui.preferences.preferences_state import PreferencesState
+from ui.records.codec import settings_from, settings_values
+from ui.records.conversations import ConversationSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,7 @@ class ModelLibrary(QObject):
                 (places.get(model, model), places.get(draft, draft)) for model, draft in now.drafts
             ),
             last_used=tuple((places.get(folder, folder), at) for folder, at in now.last_used),
+            settings=tuple((places.get(folder, folder), said) for folder, said in now.settings),
         )
 
     def draft_of(self, folder: Path) -> Path | None:
@@ -236,6 +241,22 @@ class ModelLibrary(QObject):
             drafts[str(folder.resolve())] = str(draft.resolve())
         self._preferences.change_models(drafts=tuple(drafts.items()))
         self.refresh()
+
+    def settings_of(self, folder: Path) -> ConversationSettings | None:
+        """Return the settings that new conversations with a model begin with; None for none."""
+        said = dict(self._preferences.now.models.settings).get(str(folder.resolve()))
+        try:
+            return None if said is None else settings_from(Fields(json.loads(said)))
+        except (ValueError, DamagedFile):
+            return None  # written by hand, or by another version
+
+    def keep_settings(self, folder: Path, settings: ConversationSettings | None) -> None:
+        """Let new conversations with a model begin with these settings; None for no own ones."""
+        kept = dict(self._preferences.now.models.settings)
+        kept.pop(str(folder.resolve()), None)
+        if settings is not None:
+            kept[str(folder.resolve())] = json.dumps(settings_values(settings))
+        self._preferences.change_models(settings=tuple(kept.items()))
 
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
         """Return the models that can be the draft model of a model.

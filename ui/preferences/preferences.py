@@ -205,6 +205,11 @@ class ModelPreferences:
         place=MODELS_WINDOW,
         label="Draft Model",
     )
+    settings: tuple[tuple[str, str], ...] = declare(
+        (),
+        help="folder of a model, and the settings that new conversations with it begin with, as "
+        "JSON; changed in the settings of a conversation",
+    )
     last_used: tuple[tuple[str, float], ...] = declare(
         (), help="folder and Unix time of the models that were loaded, oldest first"
     )

@@ -94,6 +94,7 @@ class ChoosingModel(QObject):
         chat.switch_wanted.connect(self.pop_up)
         chat.header.badge.menu_wanted.connect(self._show_menu)
         chat.welcome.find_wanted.connect(others.find_models)
+        chat.library = library
         first = chat.welcome.recommend_from(library)
         first.ready.connect(self._use_first)
 

@@ -242,9 +242,11 @@ class AppliedPreferences(QObject):
         workspace: Workspace,
         panel: StopPanel,
         columns: SideColumns,
+        library: ModelLibrary,
     ) -> None:
         super().__init__(window)
         self._window = window
+        self._library = library
         self._theme = current_theme()
         self._preferences = preferences
         self._workspace = workspace
@@ -252,6 +254,7 @@ class AppliedPreferences(QObject):
         self._columns = columns
         preferences.changed.connect(self._apply)
         self._theme.code_look_chosen.connect(self._remember)
+        workspace.answering.changed.connect(self._begin_as_the_model_wants)
         self._apply()
 
     def _apply(self) -> None:
@@ -269,8 +272,20 @@ class AppliedPreferences(QObject):
         self._workspace.conversations.sort_by(ListOrder(now.list_order))
         self._workspace.titles.is_on = now.names_conversations
         self._workspace.in_memory.when_full = WhenFull(now.when_full)
-        self._workspace.conversations.new_settings = now.new_conversation.settings()
+        self._workspace.conversations.usual_settings = now.new_conversation.settings()
+        self._begin_as_the_model_wants()
         self._workspace.conversations.new_tools = ToolsInUse(now.tools.in_new_conversations)
+
+    def _begin_as_the_model_wants(self) -> None:
+        """Let new conversations, and an empty one that is open, begin with the model's settings."""
+        listed, answering = self._workspace.conversations, self._workspace.answering
+        folder = answering.folder
+        saved = None if folder is None else self._library.settings_of(folder)
+        before = listed.new_settings
+        listed.new_settings = listed.usual_settings if saved is None else saved
+        current = self._workspace.current.conversation
+        if not current.has_messages and current.settings == before:
+            self._workspace.settings.change(listed.new_settings)
 
     def _remember(self, look: CodeLook) -> None:
         self._preferences.change(code_wraps=look.wraps, code_has_numbers=look.has_numbers)
@@ -463,7 +478,7 @@ class MainWindow(QMainWindow):
             self, self._splitter, self.columns, self.sidebar, self.stop_panel
         )
         self._applied = AppliedPreferences(
-            self, preferences, self.workspace, self.stop_panel, self.columns
+            self, preferences, self.workspace, self.stop_panel, self.columns, self.model_library
         )
         self.notices = AnswerNotices(self.workspace, preferences, self)
         self._menus = MainMenus(self, self)

@@ -9,9 +9,12 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from engine import STOP_OPTIONS, StopScope
+from engine.scheduling.service import Engine
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
-from ui.chat.composer.settings_popover import SettingsPopover, settings_words
+from tests.support.shown import main_window, shown
+from tests.ui.driving import RunOnLoop, eventually
+from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_words
 from ui.chat.storage.presets import PresetList
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
@@ -160,3 +163,87 @@ def test_steps_lead_from_unset_to_the_least_number_and_back(parent: QWidget) -> 
     for key in (Qt.Key.Key_Up, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Down):
         QTest.keyClick(field, key)
     assert seen == [0, 0.05, 0, None]
+
+
+BASIS = SettingsBasis(
+    "m", {"temperature": 0.7}, 4096, ConversationSettings(top_p=0.5), ConversationSettings(top_k=9)
+)
+
+
+def test_the_models_own_numbers_and_its_context_are_shown(parent: QWidget, theme: Theme) -> None:
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
+    popover.show_basis(BASIS)
+    popover.show_settings(ConversationSettings())
+    assert popover.about.text() == "m · context of 4,096 tokens"
+    assert popover.sampling["temperature"].text() == "0.7 (model)"
+    assert popover.sampling["top_p"].text() == "1 (model)"
+    assert popover.max_tokens.text() == "No limit (4,096)"
+    assert popover.sampling["seed"].text() == "Random"
+    share = popover.sliders["temperature"].value() / popover.sliders["temperature"].maximum()
+    assert share == pytest.approx(0.35)
+
+
+def test_a_slider_changes_its_number_and_the_number_its_slider(
+    parent: QWidget, theme: Theme
+) -> None:
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
+    edited: list[ConversationSettings] = []
+    popover.edited.connect(edited.append)
+    popover.show_basis(BASIS)
+    popover.show_settings(ConversationSettings())
+    slider = popover.sliders["temperature"]
+    slider.setValue(slider.maximum() // 2)
+    assert edited[-1].temperature == popover.sampling["temperature"].number == 1
+    popover.sampling["temperature"].setValue(2)
+    assert slider.value() == slider.maximum()
+    length = popover.sliders["max_tokens"]
+    length.setValue(length.minimum())
+    assert edited[-1].max_tokens == 16
+    length.setValue(length.maximum())
+    assert edited[-1].max_tokens is None
+
+
+def test_each_number_says_where_it_comes_from_and_goes_back_there(
+    parent: QWidget, theme: Theme
+) -> None:
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
+    edited: list[ConversationSettings] = []
+    popover.edited.connect(edited.append)
+    popover.show_basis(BASIS)
+    popover.show_settings(ConversationSettings(temperature=1.5, top_p=0.5, top_k=9))
+    said = {name: source.text() for name, source in popover._sources.items()}
+    assert said["temperature"] == "set in this chat"
+    assert said["top_p"] == "for new chats with m"
+    assert said["top_k"] == "from Preferences"
+    assert said["min_p"] == ""
+    assert not popover._resets["top_p"].isEnabled()
+    popover._resets["temperature"].click()
+    assert edited[-1] == ConversationSettings(top_p=0.5, top_k=9)
+    popover.reset.click()
+    assert edited[-1] == BASIS.saved
+    assert not popover.reset.isEnabled()
+
+
+def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
+    run: RunOnLoop, engine: Engine, theme: Theme
+) -> None:
+    async def steps() -> None:
+        async with shown(main_window(engine, theme)) as window:
+            window.start()
+            workspace = window.workspace
+            await eventually(lambda: workspace.answering.info is not None)
+            window.chat.show_settings()
+            card = window.chat.settings
+            card.sampling["temperature"].setValue(0.4)
+            card.keep.click()
+            assert not card.keep.isEnabled()
+            card.hide()
+            workspace.send("Count from 1 to 3")
+            window.new_conversation()
+            assert workspace.current.conversation.settings.temperature == 0.4
+            window.chat.show_settings()
+            card.forget.click()
+            assert workspace.current.conversation.settings.temperature is None
+            card.hide()
+
+    run(steps())

@@ -22,7 +22,12 @@ from ui.chat.composer.composer import Composer
 from ui.chat.composer.context_bar import ContextBar
 from ui.chat.composer.preset_menus import PresetOffers
 from ui.chat.composer.queue_cards import QueueCards
-from ui.chat.composer.settings_popover import Card, SettingsPopover, settings_words
+from ui.chat.composer.settings_popover import (
+    Card,
+    SettingsBasis,
+    SettingsPopover,
+    settings_words,
+)
 from ui.chat.composer.tools_popover import ToolsPopover
 from ui.chat.composer.writing import Writing
 from ui.chat.messages.answer_view import AnswerView
@@ -43,6 +48,7 @@ from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import in_reading_order
+from ui.models.model_library import ModelLibrary
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
@@ -254,6 +260,7 @@ class ChatPanel(QWidget):
         self.setObjectName("canvas")
         self._workspace = workspace
         self._opened: OpenConversation | None = None
+        self.library: ModelLibrary | None = None
         self.header = ChatHeader(workspace.answering)
         self.problem = ProblemBar()
         self.problem.tell(workspace.store.problem)
@@ -346,6 +353,7 @@ class ChatPanel(QWidget):
 
     def show_settings(self) -> None:
         """Show the conversation's settings above the composer."""
+        self.settings.show_basis(self._settings_basis())
         self.settings.show_settings(self._workspace.current.conversation.settings)
         self.settings.pop_up(self.composer.settings)
 
@@ -359,9 +367,30 @@ class ChatPanel(QWidget):
         card = SettingsPopover(self, workspace.presets)
         card.show_settings(workspace.current.conversation.settings)
         card.edited.connect(workspace.settings.change)
+        card.kept.connect(self._keep_for_model)
         card.presets.chosen.connect(self._use_preset)
         card.presets.save_wanted.connect(workspace.settings.save_preset)
         return card
+
+    def _settings_basis(self) -> SettingsBasis:
+        """Return what the settings of the open conversation stand on."""
+        model, listed = self._workspace.answering, self._workspace.conversations
+        info, folder = model.info, model.folder
+        saved = None
+        if folder is not None and self.library is not None:
+            saved = self.library.settings_of(folder)
+        if info is None:
+            return SettingsBasis(model.name, saved=saved, usual=listed.usual_settings)
+        length = info.context_length
+        return SettingsBasis(
+            model.name, dict(info.own_settings), length, saved, listed.usual_settings
+        )
+
+    def _keep_for_model(self, settings: ConversationSettings | None) -> None:
+        folder = self._workspace.answering.folder
+        if folder is not None and self.library is not None:
+            self.library.keep_settings(folder, settings)
+            self.settings.show_basis(self._settings_basis())
 
     def _lay_out(self) -> None:
         middle = QWidget()

@@ -1,7 +1,8 @@
 """The settings of a conversation, in a small card. Main thread."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
+    QLabel,
     QPlainTextEdit,
     QPushButton,
     QWidget,
@@ -19,10 +21,10 @@ from PySide6.QtWidgets import (
 from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
 from ui.chat.composer.preset_menus import PresetButton
 from ui.chat.storage.presets import PresetList
-from ui.kit.buttons import CheckBox
-from ui.kit.fields import NumberField, never_sideways
-from ui.kit.labels import label
-from ui.kit.layouts import column, row
+from ui.kit.buttons import CheckBox, IconButton
+from ui.kit.fields import NumberField, Slider, never_sideways
+from ui.kit.labels import ElidedLabel, label, rescale
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus, pop_up_above
 from ui.records.conversations import ConversationSettings
@@ -73,6 +75,58 @@ def sampling_field(name: str) -> NumberField:
 _MOST_TOKENS = 1_000_000
 # The settings that most people use; the others are folded away.
 _COMMON = ("temperature", "max_tokens")
+# What a model does where neither a person nor the model's own files say anything.
+_OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
+# Where a slider ends; the field beside it takes greater numbers.
+_SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}
+_NOT_SLID = ("seed", "thinking_budget")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsBasis:
+    """What the settings of a conversation stand on.
+
+    Attributes:
+        model: The name of the model that answers; empty if there is none.
+        own: The model's own numbers, by the names of the settings.
+        context_length: The most tokens of its context; 0 if that is not known.
+        saved: The settings that new conversations with the model begin with, if a person chose any.
+        usual: The settings of every other new conversation, from the preferences.
+    """
+
+    model: str = ""
+    own: Mapping[str, float] = field(default_factory=dict)
+    context_length: int = 0
+    saved: ConversationSettings | None = None
+    usual: ConversationSettings = field(default_factory=ConversationSettings)
+
+    @property
+    def beginning(self) -> ConversationSettings:
+        """The settings of a new conversation with the model."""
+        return self.usual if self.saved is None else self.saved
+
+    def own_number(self, name: str) -> float | int | None:
+        """Return what the model does by itself; None if there is no such number."""
+        return self.own.get(name, _OFF.get(name))
+
+    def unset_words(self, name: str, usual: str) -> str:
+        """Return the words for a setting that nobody chose."""
+        if name == "max_tokens" and self.context_length:
+            return f"No limit ({self.context_length:,})"
+        number = self.own_number(name)
+        if number is None or not self.model:
+            return usual
+        return f"{number:g} (model)"
+
+    def source(self, name: str, value: Any) -> str:
+        """Return where a value comes from, in a few words; empty for the model's own."""
+        if value is None:
+            return ""
+        if self.saved is not None and value == getattr(self.saved, name):
+            return f"for new chats with {self.model}"
+        if value == getattr(self.usual, name):
+            return "from Preferences"
+        return "set in this chat"
 
 
 class SettingsPopover(QFrame):
@@ -80,14 +134,33 @@ class SettingsPopover(QFrame):
 
     Signals:
         edited: A person changed the settings; carries the ``ConversationSettings``.
+        kept: A person wants new conversations with the model to begin with these settings; carries
+            the ``ConversationSettings``, or None for no own ones.
     """
 
     edited = Signal(object)
+    kept = Signal(object)
 
     def __init__(self, parent: QWidget, presets: PresetList) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
         self._settings = ConversationSettings()
+        self._basis = SettingsBasis()
+        self.about = ElidedLabel()
+        self.about.setProperty("role", "muted")
+        rescale(self.about, 0.95)
+        self.sliders: dict[str, Slider] = {}
+        self._sources: dict[str, QLabel] = {}
+        self._resets: dict[str, IconButton] = {}
+        self.keep = QPushButton()
+        self.keep.clicked.connect(lambda: self.kept.emit(self._settings))
+        self.forget = QPushButton("Forget These")
+        self.forget.setAccessibleName("Begin new chats with this model as all others")
+        self.forget.setProperty("kind", "link")
+        self.forget.clicked.connect(lambda: self.kept.emit(None))
+        self.reset = QPushButton("Reset")
+        self.reset.setAccessibleName("Reset the settings of this conversation")
+        self.reset.clicked.connect(self._reset)
         self.presets = PresetButton(presets, parent)
         self.system_prompt = QPlainTextEdit()
         self._shown_prompt = ""
@@ -116,28 +189,41 @@ class SettingsPopover(QFrame):
         self._lay_out()
         current_theme().follow(self, self._fit)
         self._more.toggled.connect(self._show_rare)
-        for name, field in self._fields().items():
-            field.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
+        for name, control in self._fields().items():
+            control.number_edited.connect(lambda value, name=name: self._edit(**{name: value}))
         for option in _STOP_OPTIONS:
             changed = partial(self._edit_stop_option, option)
-            control = self.stop_options[option.name]
-            if isinstance(control, CheckBox):
-                control.toggled.connect(changed)
+            stop_control = self.stop_options[option.name]
+            if isinstance(stop_control, CheckBox):
+                stop_control.toggled.connect(changed)
             else:
-                control.number_edited.connect(changed)
+                stop_control.number_edited.connect(changed)
+
+    def show_basis(self, basis: SettingsBasis) -> None:
+        """Show what the settings stand on: the model, its own numbers and its context."""
+        self._basis = basis
+        context = counted(basis.context_length, "token")
+        words = f"{basis.model} · context of {context}" if basis.context_length else basis.model
+        self.about.setText(words)
+        self.about.setVisible(bool(words))
+        for name, control in self._fields().items():
+            usual = control.unset_words
+            control.setSpecialValueText(basis.unset_words(name, usual))
+        self._show_sources()
 
     def show_settings(self, settings: ConversationSettings) -> None:
         """Show settings without emitting ``edited``."""
         self._settings = settings
-        for name, field in self._fields().items():
-            field.show_number(getattr(settings, name))
-        for name, control in self.stop_options.items():
+        for name, control in self._fields().items():
+            control.show_number(getattr(settings, name))
+        self._show_sources()
+        for name, stop_control in self.stop_options.items():
             value = getattr(settings.stop_options, name)
-            if isinstance(control, CheckBox):
-                with QSignalBlocker(control):
-                    control.setChecked(value)
+            if isinstance(stop_control, CheckBox):
+                with QSignalBlocker(stop_control):
+                    stop_control.setChecked(value)
             else:
-                control.show_number(value or None)
+                stop_control.show_number(value or None)
         self.system_prompt.setPlainText(settings.system_prompt)
         self._shown_prompt = self.system_prompt.toPlainText()
 
@@ -172,34 +258,108 @@ class SettingsPopover(QFrame):
         form, rare = _grid(), _grid()
         titles = {one.name: one.title for one in SAMPLING_OPTIONS}
         titles |= {"max_tokens": "Longest answer", "thinking_budget": "Thinking budget"}
-        for name, field in self._fields().items():
-            grid = form if name in _COMMON else rare
-            line = grid.count() // 2
-            grid.addWidget(label(titles[name]), line, 0)
-            grid.addWidget(field, line, 1)
+        for name, control in self._fields().items():
+            self._add_number(form if name in _COMMON else rare, name, titles[name], control)
         for option in _STOP_OPTIONS:
-            control, line = self.stop_options[option.name], rare.rowCount()
-            if isinstance(control, CheckBox):
-                rare.addWidget(control, line, 0, 1, 2)
+            stop_control, line = self.stop_options[option.name], rare.rowCount()
+            if isinstance(stop_control, CheckBox):
+                rare.addWidget(stop_control, line, 0, 1, 2)
             else:
                 rare.addWidget(label(option.title), line, 0)
-                rare.addWidget(control, line, 1)
+                rare.addWidget(stop_control, line, 1)
         rare.setContentsMargins(0, 0, 0, 0)
         self._grids = (form, rare)
         self._rare.setLayout(rare)
         hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
         column(
             row((label("This conversation", "title"), 1), self.presets),
+            self.about,
             label("System prompt", "muted", 0.95),
             self.system_prompt,
             form,
             (self._more, 0, Qt.AlignmentFlag.AlignLeft),
             self._rare,
             label(hint, "faint", 0.9, is_wrapped=True),
+            row(self.keep, self.forget, STRETCH, self.reset, spacing=6),
             spacing=9,
             margins=(16, 14, 16, 14),
             on=self,
         )
+
+    def _add_number(self, grid: QGridLayout, name: str, title: str, control: NumberField) -> None:
+        """Add a setting: title, field, a button that resets it, slider, and where it comes from."""
+        line = grid.rowCount()
+        reset = IconButton("undo", f"Reset {title.lower()}", size=14)
+        reset.clicked.connect(lambda: self._reset_number(name))
+        source = label("", "faint", 0.86)
+        self._resets[name], self._sources[name] = reset, source
+        grid.addWidget(label(title), line, 0)
+        grid.addLayout(row((control, 1), reset, spacing=2), line, 1)
+        if name not in _NOT_SLID:
+            slider = self.sliders[name] = Slider(f"{title}, slider")
+            slider.moved.connect(lambda share: self._slide(name, share))
+            grid.addWidget(slider, line + 1, 1)
+        grid.addWidget(source, line + 1, 0)
+
+    def _ends(self, name: str) -> tuple[float, float]:
+        """Return the least and the greatest number of a slider."""
+        if name == "max_tokens":
+            return 1, float(self._basis.context_length or 32_768)
+        option = _OPTIONS[name]
+        return option.least, _SLIDER_ENDS.get(name, option.most)
+
+    def _slide(self, name: str, share: float) -> None:
+        least, most = self._ends(name)
+        control = self._fields()[name]
+        if name == "max_tokens" and share == 1.0:
+            value: float = control.minimum()  # no limit
+        elif name == "max_tokens":  # as many steps from 64 to 128 as from 4,096 to 8,192
+            value = round(16 * (most / 16) ** share)
+        else:
+            step = control.singleStep()
+            value = round(round((least + share * (most - least)) / step) * step, 6)
+        control.setValue(value)
+
+    def _share(self, name: str, value: float) -> float:
+        """Return the place of a number on its slider, from 0 to 1."""
+        least, most = self._ends(name)
+        if name == "max_tokens":
+            return math.log(max(value, 16) / 16) / math.log(most / 16) if most > 16 else 1.0
+        return (value - least) / (most - least)
+
+    def _show_sources(self) -> None:
+        basis, settings = self._basis, self._settings
+        for name, source in self._sources.items():
+            value = getattr(settings, name)
+            source.setText(basis.source(name, value))
+            source.setVisible(bool(source.text()) or name in self.sliders)
+            self._resets[name].setEnabled(value != getattr(basis.beginning, name))
+            if name in self.sliders:
+                shown = basis.own_number(name) if value is None else value
+                # No limit is as much as there is.
+                share = 1.0 if shown is None else self._share(name, float(shown))
+                self.sliders[name].show_share(share, is_set=value is not None)
+        is_kept = settings == basis.beginning
+        self.keep.setVisible(bool(basis.model))
+        self.keep.setText("Use for New Chats")
+        self.keep.setAccessibleName(f"Begin new chats with {basis.model} with these settings")
+        self.keep.setToolTip(self.keep.accessibleName())
+        self.keep.setEnabled(not is_kept)
+        self.forget.setVisible(basis.saved is not None)
+        self.reset.setEnabled(not is_kept)
+
+    def _reset_number(self, name: str) -> None:
+        self._fields()[name].show_number(getattr(self._basis.beginning, name))
+        self._edit(**{name: getattr(self._basis.beginning, name)})
+
+    def _reset(self) -> None:
+        self._edit(
+            **{
+                each.name: getattr(self._basis.beginning, each.name)
+                for each in fields(ConversationSettings)
+            }
+        )
+        self.show_settings(self._settings)
 
     def _fit(self) -> None:
         # All fields have one left edge, including those that are folded away.
@@ -229,6 +389,7 @@ class SettingsPopover(QFrame):
         settings = replace(self._settings, **fields)
         if settings != self._settings:
             self._settings = settings
+            self._show_sources()
             self.edited.emit(settings)
 
 
@@ -242,15 +403,15 @@ def _stop_field(option: StopOption) -> CheckBox | NumberField:
         box = CheckBox(option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
-    field = NumberField(option.title, "No tokens", 1, _MOST_TOKENS, 1, is_whole=True)
-    field.setSuffix(" tokens")
-    return field
+    control = NumberField(option.title, "No tokens", 1, _MOST_TOKENS, 1, is_whole=True)
+    control.setSuffix(" tokens")
+    return control
 
 
 def _grid() -> QGridLayout:
     grid = QGridLayout()
     grid.setHorizontalSpacing(14)
-    grid.setVerticalSpacing(9)
+    grid.setVerticalSpacing(4)
     grid.setColumnStretch(1, 1)
     return grid
 

@@ -179,7 +179,8 @@ class ConversationList(QAbstractListModel):
         self._items = sorted(store.load_all(), key=self._key)
         self._undos: list[Callable[[], None]] = []
         self.folders = FolderList(store, self)
-        self.new_settings = ConversationSettings()  # the settings of a new conversation
+        # The settings of a new conversation: those of its model, or else the usual ones.
+        self.new_settings = self.usual_settings = ConversationSettings()
         self.new_tools = ToolsInUse()  # and its tools
 
     # -- reading ---------------------------------------------------------------------------
