@@ -218,6 +218,11 @@ def _cost(case: StopCase, run: Exchange) -> Judgement | None:
             f"fewer than {full_tokens} tokens",
             f"{tokens} tokens",
         )
+    # Who counts the tokens of the stop, which nobody sees, and no more, has generated no more.
+    if tokens is not None and full_tokens is not None:
+        seen_tokens = full_tokens * len(case.text) / len(full.text)
+        if tokens > max(1.2 * seen_tokens, seen_tokens + 4):
+            return None
     # A queue before the first token says nothing about the generation.
     full_s, own_s = full.total_s - full.wait_s, run.total_s - full.wait_s
     if full_s >= _LEAST_S and own_s >= full_s * 0.9:

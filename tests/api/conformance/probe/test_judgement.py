@@ -116,6 +116,13 @@ def test_without_counted_tokens_the_time_shows_it() -> None:
     assert codes(case(), exchange(body, total_s=0.5)) == []
 
 
+def test_who_counts_the_tokens_of_a_long_stop_has_ended_there_however_long_it_took() -> None:
+    body = answer("one ", matched="two three four")
+    body["usage"]["output_tokens"] = 12
+    long_stop = replace(case("two three four"), baseline=case().baseline)
+    assert codes(long_stop, exchange(body, total_s=1.9)) == []
+
+
 @pytest.mark.parametrize(("plain_s", "faults"), [(2.0, ["stop_only_hidden"]), (9.0, [])])
 async def test_a_machine_that_has_become_slower_is_no_server_that_hides_text(
     plain_s: float, faults: list[str]
