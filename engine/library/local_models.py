@@ -148,7 +148,8 @@ def _missing(folder: Path) -> list[str]:
     except ModelLoadFailed:
         return [INDEX]
     missing = sorted(wanted - there)
-    if not there and not missing:
+    # Files of other names, such as that of a draft head, are no weights to mlx-lm.
+    if not missing and not any(name.startswith("model") for name in there):
         missing = ["weights (*.safetensors)"]
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
         missing.append("tokenizer.json")

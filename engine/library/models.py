@@ -209,8 +209,8 @@ def check_folder(folder: Path) -> dict[str, Any]:
     missing = sorted(indexed_weights(folder) - {path.name for path in weights})
     if missing:
         raise ModelLoadFailed(f"{name} is incomplete: {listed(missing)} missing")
-    if not weights:
-        raise ModelLoadFailed(f"{name} contains no weights (*.safetensors)")
+    if not any(path.name.startswith("model") for path in weights):
+        raise ModelLoadFailed(f"{name} contains no weights (model*.safetensors)")
     for path in weights:
         _check_weights(path)
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):

@@ -12,18 +12,19 @@ MODEL_FILES = (
     "config.json",
     "generation_config.json",
     "model.safetensors",
+    "mtp.safetensors",
     "tokenizer.json",
     "tokenizer_config.json",
     "chat_template.jinja",
 )
 
 
-def test_the_model_files_fit_in_four_megabytes(folder: Path) -> None:
+def test_the_model_files_fit_in_five_megabytes(folder: Path) -> None:
     files = {
         path.name: path for path in folder.iterdir() if path.is_file() and path.suffix != ".py"
     }
     assert set(MODEL_FILES) <= set(files)
-    assert sum(path.stat().st_size for path in files.values()) <= 4_000_000
+    assert sum(path.stat().st_size for path in files.values()) <= 5_000_000
 
 
 def test_every_module_stays_below_three_hundred_lines(folder: Path) -> None:

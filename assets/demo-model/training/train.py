@@ -159,14 +159,19 @@ def new_optimizer() -> tuple[optim.MultiOptimizer, Callable[[float], None]]:
 
 
 def save(model: nn.Module, folder: Path) -> None:
-    """Write the whole model directory; the weights appear at once, never half a file."""
+    """Write the whole model directory."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in SHIPPED:
         if folder != MODEL_FOLDER:
             shutil.copyfile(MODEL_FOLDER / name, folder / name)
-    unfinished = folder / "unfinished.safetensors"
-    mx.save_safetensors(str(unfinished), dict(tree_flatten(model.parameters())), {"format": "mlx"})
-    os.replace(unfinished, folder / "model.safetensors")
+    save_weights(model.parameters(), folder / "model.safetensors")
+
+
+def save_weights(weights: dict[str, Any], file: Path) -> None:
+    """Write weights to a file, which appears at once."""
+    unfinished = file.with_name("unfinished.safetensors")
+    mx.save_safetensors(str(unfinished), dict(tree_flatten(weights)), {"format": "mlx"})
+    os.replace(unfinished, file)
 
 
 def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
@@ -192,28 +197,34 @@ def lessons(rendering: Rendering, seed: int) -> list[Lesson]:
     ]
 
 
-def learn(model: Model, lesson: Lesson, done: int, snapshots: Path | None) -> None:
+def learn(
+    model: nn.Module,
+    lesson: Lesson,
+    done: int,
+    snapshots: Path | None,
+    loss: Callable[..., mx.array] = loss_of,
+) -> None:
     """Train through one lesson with an optimizer of its own, printing the loss every 20 steps."""
     optimizer, set_share = new_optimizer()
-    value_and_grad = nn.value_and_grad(model, loss_of)
+    value_and_grad = nn.value_and_grad(model, loss)
     optimizer.init(model.trainable_parameters())
     state: list[Any] = [model.state, optimizer.state]
 
     @partial(mx.compile, inputs=state, outputs=state)
     def stepped(ids: mx.array, weights: mx.array) -> mx.array:
-        loss: mx.array
-        loss, gradients = value_and_grad(model, ids, weights)
+        lost: mx.array
+        lost, gradients = value_and_grad(model, ids, weights)
         gradients, _ = optim.clip_grad_norm(gradients, 1.0)
         optimizer.update(model, gradients)
-        return loss
+        return lost
 
     started = time.monotonic()
     recent: list[mx.array] = []
     for step, (ids, weights) in zip(range(lesson.steps), lesson.batches, strict=False):
         set_share(lesson.rate_share(step))
-        loss = stepped(ids, weights)
-        mx.eval(loss, state)
-        recent.append(loss)
+        lost = stepped(ids, weights)
+        mx.eval(lost, state)
+        recent.append(lost)
         if step % 20 == 19:
             mean, seconds = mx.stack(recent).mean().tolist(), time.monotonic() - started
             print(f"step {done + step + 1:5d}  loss {mean:.4f}  {seconds:6.0f} s", flush=True)

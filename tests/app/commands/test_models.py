@@ -79,7 +79,8 @@ def test_a_downloaded_model_is_listed_answers_by_its_name_and_is_removed(
     listed = json.loads(run("--json")[1])["models"]
     [found] = [one for one in listed if one["name"] == NAME]
     assert (found["origin"], found["is_partial"], found["problem"]) == ("hugging_face", False, "")
-    assert found["size_bytes"] == len(site.files[NAME]["model.safetensors"])
+    weights = ("model.safetensors", "mtp.safetensors")
+    assert found["size_bytes"] == sum(len(site.files[NAME][file]) for file in weights)
     assert found["fit"] in {"fits", "tight"}
 
     said = main(["ask", "Count from 1 to 3", "--model", NAME, "--json"])
@@ -256,7 +257,7 @@ def test_a_person_is_asked_before_a_model_is_removed(
 ) -> None:
     run("download", NAME)
     asking = spawn("remove", NAME)
-    asking.expect(r"and free 3\.\d MB\? \[y/N\] ")
+    asking.expect(r"and free 4\.\d MB\? \[y/N\] ")
     asking.sendline(answer)
     asking.expect(pexpect.EOF)
     asking.close()

@@ -48,7 +48,8 @@ def test_the_bundled_model_comes_first_with_what_its_folder_says(
         "demo-model",
         "qwen3",
     )
-    assert first.size_bytes == (demo_model_path / "model.safetensors").stat().st_size
+    weights = (demo_model_path / name for name in ("model.safetensors", "mtp.safetensors"))
+    assert first.size_bytes == sum(file.stat().st_size for file in weights)
     assert (first.problem, first.is_partial) == ("", False)
     assert second.name == "a-model"
 

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ModelLoadFailed, NoModel
 from engine.inference.backend import BatchLimits
 from engine.library.loading import LoadCancelled, LoadProgress
-from engine.library.models import check_folder
+from engine.library.models import check_folder, weights_size
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import Failing, SlowLoading, die_once, stage_of, until
@@ -22,7 +22,7 @@ def test_loading_reports_its_phases_and_all_bytes_of_the_weights(demo_model_path
     seen: list[LoadProgress] = []
     load(demo_model_path, limits=BatchLimits(512, 1 << 20, 2), on_progress=seen.append).close()
 
-    size = (demo_model_path / "model.safetensors").stat().st_size
+    size = weights_size(demo_model_path)
     assert [progress.phase for progress in seen][:2] == ["checking", "tokenizer"]
     assert seen[-1] == LoadProgress("weights", size, size)
 

@@ -18,7 +18,7 @@ async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
 ) -> None:
     async with opened:
         choose(opened, "Delete…")
-        await asked(opened, f"Delete {REPOSITORY}? This frees 3.")
+        await asked(opened, f"Delete {REPOSITORY}? This frees 4.")
         question = opened.models.question
         assert "cannot be undone" in question.words.text()
         assert [button.text() for button in question.buttons] == ["Delete", "Cancel"]
@@ -28,7 +28,7 @@ async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
         choose(opened, "Delete…")
         await asked(opened, "This frees")
         opened.answer("Delete")
-        await asked(opened, f"{REPOSITORY} was deleted. This freed 3.")
+        await asked(opened, f"{REPOSITORY} was deleted. This freed 4.")
         assert not is_there(repository_folder)
         await eventually(lambda: not opened.has(REPOSITORY))
 
