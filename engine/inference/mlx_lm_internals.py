@@ -283,8 +283,8 @@ def straighten(part: Any) -> None:
         part._temporal_order()
 
 
-def cut_windows(part: Any, min_size: int, more: Sequence[int]) -> None:
-    """Remove the newest ``least`` tokens of all rows of a window, then ``more[row]`` of each.
+def cut_windows(part: Any, shared: int, more: Sequence[int]) -> None:
+    """Remove the newest ``shared`` tokens of all rows of a window, then ``more[row]`` of each.
 
     After a pass over several tokens a window still holds all that the next token sees, whatever is
     removed: mlx-lm cuts its beginning only before a pass, down to what the first token sees.
@@ -294,9 +294,9 @@ def cut_windows(part: Any, min_size: int, more: Sequence[int]) -> None:
     from mlx_lm.models.cache import dynamic_roll
 
     straighten(part)
-    end = part._idx - min_size
+    end = part._idx - shared
     keys, values = part.keys[..., :end, :], part.values[..., :end, :]
-    part.offset = part.offset - min_size
+    part.offset = part.offset - shared
     if any(more):
         moved = mx.array(list(more))
         keys = dynamic_roll(keys, moved[:, None], axis=2)
@@ -305,7 +305,7 @@ def cut_windows(part: Any, min_size: int, more: Sequence[int]) -> None:
         part.left_padding = mx.maximum(part.left_padding, 0) + moved
         part.offset = part.offset - moved
     part.keys, part.values, part._idx = keys, values, end
-    part._offset = end if end < part.max_size else part._offset - min_size
+    part._offset = end if end < part.max_size else part._offset - shared
 
 
 def cut_window(part: Any, tokens: int) -> bool:
