@@ -160,6 +160,15 @@ def demo_model() -> Path:
     return PACKAGED_DEMO_MODEL if PACKAGED_DEMO_MODEL.is_dir() else CLONED_DEMO_MODEL
 
 
+def page(name: str) -> Path | None:
+    """Return a page of documentation by its file name; None if it is not here."""
+    packaged, cloned = (
+        Path(__file__).parent / "pages" / name,
+        Path(__file__).parents[1] / ".github" / name,
+    )
+    return next((path for path in (packaged, cloned) if path.is_file()), None)
+
+
 def library_folders(folders: tuple[Path, ...]) -> ModelFolders:
     """Return the folders that are searched for models, including those that a person added."""
     return ModelFolders(demo_model(), folders, hub_cache(), lm_studio_folders())

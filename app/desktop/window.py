@@ -50,6 +50,7 @@ from ui.records.exchange.archive import conversations_json
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
+from ui.window.guide import HelpFiles
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray, has_tray
 
@@ -495,6 +496,9 @@ def server_window(
         model_folders=paths.library_folders,
         agents=CopiedLines(),
         kept_traces=traces,
+        help_files=HelpFiles(
+            paths.page("WINDOW.md"), paths.page("CHANGELOG.md"), paths.log_folder()
+        ),
     )
     window.workspace.titles.without = paths.demo_model()  # it knows a few subjects only
     keep_offered(engine, window.model_library)

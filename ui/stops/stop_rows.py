@@ -300,11 +300,29 @@ SCOPE_WORDS = {
 }
 
 
-def spoken(entry: StopEntry) -> str:
-    """Return what a screen reader says about a row."""
-    state = "enabled" if entry.is_enabled else "disabled"
-    where = SCOPE_WORDS[entry.scope].lower()
-    return f"Stop sequence {quoted(entry.stop.text, 40)}, {state}, applies {where}"
+def spoken(column: StopColumn, shown: Any, entry: StopEntry) -> str:
+    """Return what a screen reader says of a cell: its own content, in words.
+
+    Args:
+        column: The cell's column.
+        shown: What the cell shows.
+        entry: The row.
+    """
+    match column:
+        case StopColumn.ENABLED:
+            return "On" if entry.is_enabled else "Off"
+        case StopColumn.SEQUENCE:
+            return f"Stop sequence {quoted(entry.stop.text, 40)}"
+        case StopColumn.SCOPE:
+            return SCOPE_WORDS[entry.scope]
+        case StopColumn.TOKENS:
+            is_known = str(shown).isdecimal()
+            return counted(int(shown), "token") if is_known else "Tokens not known yet"
+        case StopColumn.FIRED:
+            fired = str(shown).removesuffix("×")
+            return f"Fired {counted(int(fired), 'time')}" if fired else "Has not fired"
+        case StopColumn.REMARK:
+            return str(shown) if shown else "No remark"
 
 
 def enabled_cell(entry: StopEntry, role: int) -> Any:
@@ -402,9 +420,10 @@ class StopRows(QAbstractTableModel):
             return None
         row = index.row()
         entry = self._entries[row]
+        column = StopColumn(index.column())
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return spoken(entry)
-        match StopColumn(index.column()):
+            return spoken(column, self.data(index), entry)
+        match column:
             case StopColumn.ENABLED:
                 return enabled_cell(entry, role)
             case StopColumn.SEQUENCE:

@@ -661,6 +661,12 @@ class MainMenus(QObject):
 
     def _fill_help(self, menu: QMenu) -> None:
         others = self._window.others
+        files = others.help_files
+        add_entry(menu, "Fullstop &Guide", others.show_guide).setVisible(files.guide is not None)
+        add_entry(menu, "What Is &New", others.show_changes).setVisible(files.changes is not None)
         _add_everywhere(menu, "&Keyboard Shortcuts", others.show_shortcuts, "Ctrl+/")
+        menu.addSeparator()
+        add_entry(menu, "&Report a Problem…", others.report_problem)
+        menu.addSeparator()
         action = add_entry(menu, "&About Fullstop", others.show_about)
         action.setMenuRole(QAction.MenuRole.AboutRole)

@@ -43,8 +43,9 @@ from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import ToolHost
 from ui.tools.toolbox import Toolbox
+from ui.window.guide import HelpFiles
 from ui.window.main_menus import AnsweringTwice, ChoosingModel, MainMenus
-from ui.window.other_windows import OtherWindows
+from ui.window.other_windows import NO_HELP_FILES, OtherWindows
 
 # A column that a person opened is wanted until that person closes it. It is shown while there is
 # room for it beside a readable chat; the conversations come before the stop panel. A column that a
@@ -407,6 +408,7 @@ class MainWindow(QMainWindow):
         agents: The lines that make coding agents use the server.
         tool_host: Runs tool servers.
         kept_traces: Keeps the recorded tokens of answers; None keeps them in memory alone.
+        help_files: The pages of the Help menu.
 
     Attributes:
         goes_on_when_closed: Whether closing only hides the window. The application sets it.
@@ -431,6 +433,7 @@ class MainWindow(QMainWindow):
         agents: AgentLines,
         tool_host: ToolHost,
         kept_traces: TraceKeeper | None = None,
+        help_files: HelpFiles = NO_HELP_FILES,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -458,6 +461,7 @@ class MainWindow(QMainWindow):
             kept_prompts=engine.disk,
             toolbox=self.toolbox,
             kept_traces=None if kept_traces is None else self.workspace.traces,
+            help_files=help_files,
         )
         # In its place before it holds anything: a part that moves is styled again with all that it
         # holds. And before the stop panel: what the window shows last has precedence.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -34,6 +35,7 @@ from ui.server.requests import RequestEntry
 from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
+from ui.window.guide import HelpFiles, PageWindow, ask_what_to_report, report_details
 
 _PURPOSE = (
     "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
@@ -122,6 +124,8 @@ def plain(text: str) -> str:
     return text.replace("&", "").removesuffix("…")
 
 
+NO_HELP_FILES = HelpFiles()
+
 if TYPE_CHECKING:
     from ui.inspector.capture_window import CaptureWindow
     from ui.inspector.inspector_window import InspectorWindow
@@ -151,8 +155,11 @@ class OtherWindows(QObject):
         kept_prompts: KeptPrompts | None,
         toolbox: Toolbox,
         kept_traces: KeptPrompts | None = None,
+        help_files: HelpFiles = NO_HELP_FILES,
     ) -> None:
         super().__init__(main)
+        self.help_files = help_files
+        self.pages: dict[str, PageWindow] = {}
         self._main = main
         self._preferences = preferences
         self._inspected = inspector
@@ -246,6 +253,29 @@ class OtherWindows(QObject):
         """Show the list of keyboard shortcuts."""
         ShortcutsDialog(self._main.menuBar(), self._main).open()
 
+    def show_guide(self) -> None:
+        """Show the guide to the window."""
+        self._show_page("Fullstop Guide", self.help_files.guide)
+
+    def show_changes(self) -> None:
+        """Show what is new."""
+        self._show_page("What Is New", self.help_files.changes)
+
+    def _show_page(self, title: str, path: Path | None) -> None:
+        if path is None:
+            return
+        if title not in self.pages:
+            self.pages[title] = PageWindow(title, path, self._main)
+        bring_forward(self.pages[title])
+
+    def report_problem(self) -> None:
+        """Say how to report a problem, with what belongs into a report."""
+        workspace = self._inspected.workspace
+        run = workspace.current.shown_run
+        verdict = "" if run is None or run.verdict is None else run.verdict.words.label
+        details = report_details(_version(), workspace.answering.name, verdict)
+        ask_what_to_report(self._main, details, self.help_files.log_folder)
+
     def show_about(self) -> None:
         """Show the About box."""
         show_about(self._main)
@@ -253,7 +283,7 @@ class OtherWindows(QObject):
     def close_all(self) -> None:
         """Close the windows that were shown."""
         windows = (self.server, self.models, self.inspector, self.capture, self.probe)
-        for window in (*windows, self.tool_servers):
+        for window in (*windows, self.tool_servers, *self.pages.values()):
             if window is not None:
                 window.close()
 
