@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -318,8 +319,14 @@ def body_of(
 
 def request_of(shown: ShownRun) -> GenerationRequest:
     """Return the request of a run, as far as it is known."""
-    if shown.request is not None:
-        return shown.request
+    request = shown.request
+    if request is not None and request.begun:
+        # No API takes the tokens of an answer's beginning; all of them take its text.
+        begun = Message("assistant", shown.run.text[: shown.run.continued_chars])
+        messages = request.messages[:-1] if request.continues_message else request.messages
+        return replace(request, messages=(*messages, begun), begun=())
+    if request is not None:
+        return request
     return GenerationRequest(
         messages=(Message("user", shown.question or "…"),),
         stops=shown.run.rules,

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 import qasync
-from PySide6.QtCore import QObject, QProcess
+from PySide6.QtCore import QObject, QProcess, Qt
 
 from app import exits, paths
 from app.agents import CopiedLines
@@ -228,6 +228,14 @@ def command_notifications(parent: QObject) -> CommandNotifications | None:
 def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]:
     """Show an icon in the tray, if there is one, so that the program runs on without its window."""
     switch = window.workspace.server
+    is_mac = sys.platform == "darwin"
+
+    def goes_on() -> bool:
+        # On a Mac a program outlives its windows: the Dock brings them back.
+        return preferences.now.stays_in_tray and (is_mac or switch.is_wanted)
+
+    if is_mac:
+        window.goes_on_when_closed = goes_on
     if not has_tray():
         with _told_by_command(window):
             yield
@@ -239,7 +247,7 @@ def in_tray(window: MainWindow, preferences: PreferencesState) -> Iterator[None]
         show_server=window.others.show_server,
         quit=window.quit,
     )
-    window.goes_on_when_closed = lambda: preferences.now.stays_in_tray and switch.is_wanted
+    window.goes_on_when_closed = goes_on
     tray.show()
     window.notices.deliver = tray.notify
 
@@ -398,6 +406,7 @@ async def _until_closed(
             window.show()
             window.start(chosen_model(options, stored), options.draft)
             application.serve(lambda path: open_saved_run(window, path), window.quit)
+            application.applicationStateChanged.connect(lambda state: _reopen(window, state))
             if options.opened is not None:
                 open_saved_run(window, options.opened)
             tell(window, stored.notice)
@@ -427,6 +436,13 @@ def _leave_out_what_is_loaded(window: MainWindow) -> None:
     """Once a model is loaded, exclude all present objects from garbage collection."""
     if window.workspace.model.stage == "ready":
         leave_out_what_is_loaded()
+
+
+def _reopen(window: MainWindow, state: Qt.ApplicationState) -> None:
+    """Show the hidden window when a click in the Dock makes the program active."""
+    is_hidden = sys.platform == "darwin" and not window.isVisible()
+    if is_hidden and state is Qt.ApplicationState.ApplicationActive:
+        window.come_forward()
 
 
 def _quit_for(has_signal: asyncio.Event, window: MainWindow) -> None:

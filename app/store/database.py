@@ -492,6 +492,6 @@ class Database:
         self.presets = statements.presets(connection)
         self.folders = statements.folders(connection)
         # The window first shows the conversation that was used last.
-        last = max(self.conversations, key=lambda c: c.updated_at, default=None)
+        last = max(self.conversations, key=lambda c: c.used_at, default=None)
         if last is not None and not last.is_loaded:
             last.fill(statements.messages(connection, last.id))

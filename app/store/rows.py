@@ -200,6 +200,7 @@ def _settings(conversation: Conversation) -> dict[str, Any]:
         "model": model_values(conversation.model),
         "tools": choice_values(conversation.tools),
         "when_full": conversation.when_full,
+        "shown_at": conversation.shown_at,
         "place": None if conversation.place is None else asdict(conversation.place),
     }
     return {**values, **{name: value for name, value in beside.items() if value}}
@@ -209,13 +210,14 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     """Return a conversation; with a preview, its messages are still to be loaded."""
     # Settings can be set again; for their sake no conversation is withheld, nor its stops.
     settings, stops, model, tools = None, [], None, ToolsInUse()
-    when_full, place = None, None
+    when_full, place, shown_at = None, None, 0.0
     with contextlib.suppress(DamagedFile):
         kept = Fields(parsed_json(stored.settings))
         settings = settings_from(kept)
         model = model_from(kept.inner("model")) if kept.has("model") else None
         tools = choice_from(kept.inner("tools")) if kept.has("tools") else tools
         when_full = when_full_from(kept)
+        shown_at = moment(kept.maybe("shown_at", float))
         place = place_from(kept.inner("place")) if kept.has("place") else None
     with contextlib.suppress(DamagedFile):
         stops = stops_from(Fields({"stops": parsed_json(stored.stops)}))
@@ -236,6 +238,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
     conversation.origin, conversation.stops_from = stored.origin, stored.stops_from
     conversation.model, conversation.tools = model, tools
     conversation.when_full, conversation.place = when_full, place
+    conversation.shown_at = shown_at
     if preview is not None:
         conversation.unload(preview_of(preview))
     return conversation

@@ -437,7 +437,7 @@ class Constraints:
         if request.prompt is not None:
             if self._family.has_headers:
                 raise InvalidRequest(field, "this model needs messages for it, not a raw prompt")
-        elif request.continues_message:
+        elif request.continues_answer:
             raise InvalidRequest(
                 field,
                 "the last message is the assistant's, and the answer that it began cannot be "

@@ -138,7 +138,7 @@ class MlxBackend:
         form.
         """
         family = self._constraints.family_of(request, prompt.tokens, thinks=prompt.thinks)
-        if family.needs_tools and (request.continues_message or not may_call(request)):
+        if family.needs_tools and (request.continues_answer or not may_call(request)):
             family = family.narrowed(thinks=True, calls=False)
         # The answer to a raw prompt is the text that was generated, its tags included.
         return family if request.prompt is None else PLAIN

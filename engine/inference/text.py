@@ -48,6 +48,9 @@ def render(
         earlier = earlier or EarlierCalls(tokenizer)
         text = _templated(tokenizer, request, model.id, earlier)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
+    if request.begun:
+        check_ids(request.begun, "begun", model.vocabulary_size)
+        tokens += request.begun
     if not tokens:
         raise InvalidRequest("messages", "the prompt is empty")
     return tokens

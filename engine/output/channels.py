@@ -105,7 +105,7 @@ class Beginning:
 
 def continues_text(request: GenerationRequest, beginning: Beginning) -> bool:
     """Return whether an answer continues text of its prompt, so that its first space counts."""
-    return request.prompt is not None or request.continues_message or beginning.header is not None
+    return request.prompt is not None or request.continues_answer or beginning.header is not None
 
 
 def end_of_last(tokens: Sequence[int], wanted: Collection[int]) -> int:

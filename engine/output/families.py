@@ -276,7 +276,7 @@ class TagFamily:
             opening = [tag for tag in (self.think_start, self.tool_start) if tag]
             turn = unquoted(request, turn, opening, vocabulary)
         beginning = read_turn(turn, splitter, vocabulary)
-        if beginning.channel is Channel.TOOL and not request.continues_message:
+        if beginning.channel is Channel.TOOL and not request.continues_answer:
             # No template opens a call, so this is an example in the instructions.
             return Beginning()
         return beginning

@@ -232,6 +232,7 @@ def _reads_as(request: GenerationRequest, other: GenerationRequest) -> bool:
         and request.prediction is other.prediction
         and request.opens_answer == other.opens_answer
         and request.continues_last == other.continues_last
+        and request.begun == other.begun
     )
 
 

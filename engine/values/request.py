@@ -225,6 +225,8 @@ class GenerationRequest:
             that are counted or shown may be without them.
         continues_last: Whether a last message of the assistant is the beginning of the answer; if
             not, it is complete, and a new turn follows it.
+        begun: Token ids with which the answer begins, after the messages: it goes on from exactly
+            these tokens, and they are no part of what is generated.
         prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
         model: The name of the model that should answer, if several are offered; None for the
             default one. If only one model is served, it answers whatever the name is.
@@ -250,6 +252,7 @@ class GenerationRequest:
     drafts: frozenset[TokenOrigin] | None = None
     opens_answer: bool = True
     continues_last: bool = True
+    begun: tuple[int, ...] = ()
     prompt_scoring: PromptScoring | None = None
     model: str | None = None
 
@@ -258,6 +261,11 @@ class GenerationRequest:
         """Whether the answer continues the last message."""
         is_last = bool(self.messages) and self.messages[-1].role == "assistant"
         return self.continues_last and is_last
+
+    @property
+    def continues_answer(self) -> bool:
+        """Whether the answer goes on from a beginning that is given as text or as tokens."""
+        return self.continues_message or bool(self.begun)
 
     @property
     def least_answer_tokens(self) -> int:

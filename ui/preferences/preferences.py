@@ -426,7 +426,7 @@ class Preferences:
     server: ServerPreferences = field(default_factory=ServerPreferences)
     stays_in_tray: bool = declare(
         True,
-        help="whether the server goes on when the window is closed",
+        help="whether the server goes on when the window is closed; on a Mac, the whole program",
         place=SERVER,
         label="When the window closes",
         says="Keep serving in the background",

@@ -200,6 +200,7 @@ class Conversation:
         when_full: What becomes of its oldest messages when the context is full; None for what the
             preferences say.
         place: Where it was read; None for its end.
+        shown_at: Unix time at which it was shown last, in seconds.
         model: The model that answers it; None until one was chosen or has answered.
         tools: The tools that the model may call.
         is_pinned: Whether it stays at the top of the list.
@@ -236,6 +237,7 @@ class Conversation:
         self.queue: tuple[QueuedMessage, ...] = ()
         self.when_full: WhenFull | None = None
         self.place: ReadingPlace | None = None
+        self.shown_at = 0.0
         self.model: ChosenModel | None = None
         self.tools = ToolsInUse()
         self.is_pinned = is_pinned
@@ -271,6 +273,11 @@ class Conversation:
         return any(not message.is_settled for message in self.tree)
 
     @property
+    def used_at(self) -> float:
+        """Unix time at which it was shown last, or had its last message."""
+        return max(self.shown_at, self.updated_at)
+
+    @property
     def preview(self) -> str:
         """The first words of the last message."""
         if not self.is_loaded:
@@ -299,7 +306,8 @@ class Conversation:
             self.updated_at, self.id, self.is_pinned,
         )  # fmt: skip
         twin.attachments, twin.model = self.attachments, self.model
-        twin.queue, twin.when_full, twin.place = self.queue, self.when_full, self.place
+        twin.queue, twin.when_full = self.queue, self.when_full
+        twin.place, twin.shown_at = self.place, self.shown_at
         twin.placement, twin.origin = self.placement, self.origin
         twin.stops_from = self.stops_from
         twin.tools = self.tools

@@ -335,12 +335,21 @@ class Run:
             structure: Texts of special tokens and tags, which are no part of an answer.
         """
         finished = self.finished
-        if finished is None or self.stopped_by is None:
+        if finished is None or not self.is_past_text(structure):
             return self.text
-        stop = finished.stop
+        return self.text + finished.stop.dropped
+
+    def is_past_text(self, structure: Collection[str] = ()) -> bool:
+        """Return whether a stop ended the answer that is itself a part of its text.
+
+        Args:
+            structure: Texts of special tokens and tags, which are no part of an answer.
+        """
+        if self.finished is None or self.stopped_by is None:
+            return False
+        stop = self.finished.stop
         named = stop.value if isinstance(stop.value, str) else stop.token_text
-        is_text = stop.channel is Channel.TEXT and named not in structure
-        return self.text + stop.dropped if is_text else self.text
+        return stop.channel is Channel.TEXT and named not in structure
 
     @property
     def change_past_stop(self) -> StopChange:

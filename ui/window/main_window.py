@@ -576,11 +576,12 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Hide the window; or ask running answers to end, and emit ``closed``."""
+        self.chat.column.keep_place()
+        self.workspace.drafts.keep()
         if not self._is_quitting and self.goes_on_when_closed():
             event.ignore()
             self.hide()
             return
-        self.workspace.drafts.keep()
         if not self._may_lose and self._unsaved.holds_window():
             event.ignore()
             self._is_quitting = False

@@ -444,6 +444,7 @@ class ChatPanel(QWidget):
         self.welcome.suggestion_chosen.connect(self._try)
         self.column.jump.clicked.connect(self.focus_composer)
         self.column.view_made.connect(self._follow_view)
+        self.column.place_changed.connect(workspace.conversations.changed)
         self.sides.view_made.connect(self._follow_side)
         workspace.message_wanted.connect(self._show_found)
         workspace.search.changed.connect(self._forget_found)

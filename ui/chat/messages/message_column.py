@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QSize, Qt, Signal, SignalInstance
+from PySide6.QtCore import QSize, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QResizeEvent, QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QButtonGroup, QFrame, QPushButton, QScrollArea, QWidget
 
@@ -104,6 +104,8 @@ class FoundMarks:
 
 
 _ICON_PX = 15
+# A place is noted once a person stays there.
+_READ_MS = 600
 _ABOVE_FOOT_PX = 12
 _LATEST, _NEW_TEXT = "Jump to Latest", "New Text Below"
 
@@ -178,9 +180,11 @@ class MessageColumn(QScrollArea):
     Signals:
         view_made: A message near the screen got a view; carries the ``QuestionView`` or
             ``AnswerView``, whose signals say what a person wants.
+        place_changed: A person reads another part; carries the ``Conversation``.
     """
 
     view_made = Signal(object)
+    place_changed = Signal(object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,6 +192,7 @@ class MessageColumn(QScrollArea):
         self._opened: OpenConversation | None = None
         self._shown_run: Run | None = None
         self._shown_left_out: LeftOut | None = None
+        self._has_moved = False
         self._reasons = QButtonGroup(self)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -202,6 +207,9 @@ class MessageColumn(QScrollArea):
         self.jump.clicked.connect(self.jump_to_latest)
         self._place.moved.connect(self._near.fill_near)
         self._place.moved.connect(self._show_place)
+        self._reading = QTimer(self, singleShot=True, interval=_READ_MS)
+        self._reading.timeout.connect(self.keep_place)
+        self._place.moved.connect(self._note_move)
         self._place.grown.connect(self._show_place)
         theme.changing.connect(self._place.hold)
         theme.changing.connect(self._near.drop_unseen)
@@ -211,7 +219,8 @@ class MessageColumn(QScrollArea):
     # -- what is shown ---------------------------------------------------------------------
 
     def show_conversation(self, opened: OpenConversation) -> None:
-        """Show another conversation's messages, beginning at its end."""
+        """Show another conversation's messages, where they were read last, or their end."""
+        self.keep_place()
         if self._opened is not None:
             for signal, slot in self._connections(self._opened):
                 signal.disconnect(slot)
@@ -222,6 +231,32 @@ class MessageColumn(QScrollArea):
         self._add_all(opened.conversation.messages)
         for signal, slot in self._connections(opened):
             signal.connect(slot)
+        self._return_to_place()
+        self._has_moved = False
+
+    def keep_place(self) -> None:
+        """Note where the conversation is read."""
+        opened = self._opened
+        if opened is None or not self.isVisible() or not self._has_moved:
+            return
+        self._has_moved = False
+        place = self._place.place_now()
+        if opened.conversation.place != place:
+            opened.conversation.place = place
+            self.place_changed.emit(opened.conversation)
+
+    def _note_move(self) -> None:
+        self._has_moved = True
+        self._reading.start()
+
+    def _return_to_place(self) -> None:
+        place = None if self._opened is None else self._opened.conversation.place
+        if place is None:
+            return
+        slot = next((s for s in self._stack.slots if s.message.id == place.message_id), None)
+        if slot is not None:
+            self._near.fill(slot)
+            self._place.return_to(slot, place.share)
 
     def show_run(self, run: Run | None) -> None:
         """Mark the answer that the stop panel shows."""
@@ -318,6 +353,8 @@ class MessageColumn(QScrollArea):
         """Create the views that are seen now."""
         super().showEvent(event)
         self._fit()
+        self._return_to_place()
+        self._has_moved = False
 
     def _fit(self) -> None:
         self._stack.fit(self.viewport().width(), self.viewport().height())

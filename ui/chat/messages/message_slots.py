@@ -12,6 +12,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.flow_text import FlowText, Highlight, mark_parts, unfold_place
 from ui.kit.theme import current_theme
+from ui.records.conversations import ReadingPlace
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 
@@ -400,6 +401,20 @@ class ReadersPlace(QObject):
     def go_to(self, slot: MessageSlot) -> None:
         """Scroll to a message, and stay with it until the heights around it are settled."""
         self._want(lambda: self._top_for(slot))
+        self._stack.lay_out()
+        self._arrive()
+
+    def place_now(self) -> ReadingPlace | None:
+        """Return which message is at the top of the screen, and how much of it is above."""
+        if self._is_at_end or not self._stack.slots:
+            return None
+        slot = self._stack.slots[self._stack.first_at(self._bar.value())]
+        share = (self._bar.value() - slot.top) / max(1, slot.height)
+        return ReadingPlace(slot.message.id, min(max(share, 0.0), 1.0))
+
+    def return_to(self, slot: MessageSlot, share: float) -> None:
+        """Scroll to where so much of a message was above the screen."""
+        self._want(lambda: slot.top + round(share * slot.height))
         self._stack.lay_out()
         self._arrive()
 

@@ -339,7 +339,7 @@ class ConversationSession(QObject):
         answer = self._answer = _RunningAnswer(run, message)
         self._ticks.start()
         self._saves.start()
-        work = self._collect(answer, request, conversation.settings, asked)
+        work = self._collect(answer, request, conversation.settings, asked, continued)
         answer.task = start_task(self, work, f"answer {run.id}")
         # A task that is cancelled before its first step never runs its own ending.
         answer.task.add_done_callback(lambda _: self._end_answer(answer))
@@ -358,6 +358,7 @@ class ConversationSession(QObject):
         request: GenerationRequest,
         settings: ConversationSettings,
         asked: ConversationMessage,
+        continued: Run | None,
     ) -> None:
         """Send the request once all is stored and its model is loaded; collect the answer."""
         run = answer.run
@@ -366,7 +367,10 @@ class ConversationSession(QObject):
             if self._tools is not None:
                 request = replace(request, tools=await self._tools.offered(run))
             async with self._models.ready(self._folder) as model:
-                if model is not None:
+                exact = await self._going_on(continued, request, settings, model)
+                if exact is not None:
+                    request = exact
+                elif model is not None:
                     request = await self._fit(answer, asked, request, settings, model)
                 request = fitted(request, settings, model, run.stop_change.without)
                 run.take_model(request.stops, run.model_id if model is None else model.id)
@@ -400,6 +404,40 @@ class ConversationSession(QObject):
             known |= {token.special for token in trace.tokens if token.special}
             known |= set(trace.setting.family.tags.values())
         return known
+
+    async def _going_on(
+        self,
+        continued: Run | None,
+        request: GenerationRequest,
+        settings: ConversationSettings,
+        model: ModelInfo | None,
+    ) -> GenerationRequest | None:
+        """Return a request that goes on from the recorded tokens of an answer; None without them.
+
+        The tokens of its text alone could be others than those that the model wrote.
+        """
+        trace = None if continued is None else await self._traces.find(continued.id)
+        before = None if trace is None else trace.request
+        if continued is None or trace is None or before is None or model is None:
+            return None
+        is_whole = trace.is_whole and not trace.residue and before.model == model.id
+        is_past = continued.stopped_by is None or continued.is_past_text(self._structure(continued))
+        system = "".join(one.content for one in before.messages if one.role == "system")
+        if not (is_whole and is_past and system == settings.system_prompt):
+            return None
+        exact = replace(
+            request,
+            messages=before.messages,
+            tools=before.tools,
+            begun=(*before.begun, *(token.token_id for token in trace.tokens)),
+        )
+        wanted = fitted(exact, settings, model)
+        try:
+            size = await self._engine.count_tokens(wanted)
+        except EngineError:
+            return None
+        is_same = wanted.thinking == before.thinking
+        return exact if is_same and size < model.context_length else None
 
     async def _fit(
         self,

@@ -3,6 +3,7 @@
 Main thread.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -370,6 +371,9 @@ class Workspace(QObject):
         self._leave_current()
         self.current = self.in_memory.open(conversation)
         self._follow_current()
+        # The next start shows it again.
+        conversation.shown_at = time.time()
+        self.conversations.changed(conversation)
         self.selection_changed.emit()
         self.opened.emit(self.current)
         self.answering.look_again()
@@ -381,7 +385,7 @@ class Workspace(QObject):
         loaded = [
             conversation for conversation in self.conversations.every() if conversation.is_loaded
         ]
-        latest = max(loaded, key=lambda one: one.updated_at, default=None)
+        latest = max(loaded, key=lambda one: one.used_at, default=None)
         return self.conversations.create() if latest is None else latest
 
     def _follow_current(self) -> None:

@@ -1,0 +1,90 @@
+"""An answer that is continued goes on from the tokens that were recorded, not from their text."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from tests.support.asking import loaded_engine
+from tests.support.scripted import GO, Stage
+from tests.ui.driving import OneModel, eventually
+from ui.chat.session.conversation_session import ConversationSession
+from ui.chat.session.traces import Traces
+from ui.records.conversations import Conversation, ConversationSettings, StopEntry
+from ui.records.runs import Run
+from ui.records.store import MemoryConversationStore
+
+# In other tokens than a tokenizer makes of the text: "tea" could also be the piece "tea".
+PIECES = ["Boil the t", "ea", ".\n", "St", "ir", " it."]
+
+
+def chat_of(engine: Engine, conversation: Conversation) -> ConversationSession:
+    model = OneModel(engine)  # type: ignore[arg-type]
+    return ConversationSession(engine, conversation, MemoryConversationStore(), Traces(), model)
+
+
+async def whole(chat: ConversationSession, run: Run | None) -> Run:
+    assert run is not None
+    await eventually(lambda: not chat.is_running)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("stop", "limit", "recorded"),
+    [("\nSt", None, 4), ("tea", None, 2), (None, 2, 2)],
+)
+async def test_the_continued_prompt_has_the_recorded_ids_with_those_of_the_stop(
+    tmp_path: Path, stop: str | None, limit: int | None, recorded: int
+) -> None:
+    stage = Stage(tmp_path, {"Tea?": PIECES}, pieces=[*PIECES, "tea", "Stir"])
+    conversation = Conversation(settings=ConversationSettings("Be brief.", max_tokens=limit))
+    conversation.stops = [StopEntry.of(stop)] if stop is not None else []
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        chat = chat_of(engine, conversation)
+        first = await whole(chat, chat.send("Tea?"))
+        assert first.finished is not None
+        assert first.finished.stop.kind in (StopKind.STOP_STRING, StopKind.MAX_TOKENS)
+        conversation.settings = ConversationSettings("Be brief.")
+        longer = await whole(chat, chat.continue_answer(conversation.messages[-1]))
+        trace = chat._traces.get(longer.id)
+        assert trace is not None
+        assert trace.request is not None
+        ids = [token_id for piece in PIECES for token_id in stage.ids(piece)]
+        assert list(trace.request.begun) == ids[:recorded]
+        read = [token_id for token_id, _ in await engine.prompt_pieces(trace.request)]
+        assert read[-recorded - 1 :] == [stage.id(GO), *ids[:recorded]]
+        assert longer.text == "".join(PIECES)
+        assert longer.continued_chars == len("".join(PIECES[:recorded]))
+        assert [token.token_id for token in trace.tokens][: len(ids) - recorded] == ids[recorded:]
+
+
+async def test_an_answer_goes_on_twice_from_all_of_its_tokens(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"Tea?": PIECES})
+    conversation = Conversation(settings=ConversationSettings(max_tokens=2))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        chat = chat_of(engine, conversation)
+        await whole(chat, chat.send("Tea?"))
+        await whole(chat, chat.continue_answer(conversation.messages[-1]))
+        last = await whole(chat, chat.continue_answer(conversation.messages[-1]))
+        trace = chat._traces.get(last.id)
+        assert trace is not None
+        assert trace.request is not None
+        assert list(trace.request.begun) == [stage.id(piece) for piece in PIECES[:4]]
+        assert last.text == "".join(PIECES)
+
+
+async def test_with_another_system_prompt_an_answer_goes_on_from_its_text(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {"Tea?": PIECES})
+    conversation = Conversation(settings=ConversationSettings(max_tokens=2))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        chat = chat_of(engine, conversation)
+        await whole(chat, chat.send("Tea?"))
+        conversation.settings = ConversationSettings("Be brief.", max_tokens=1)
+        longer = await whole(chat, chat.continue_answer(conversation.messages[-1]))
+        trace = chat._traces.get(longer.id)
+        assert trace is not None
+        assert trace.request is not None
+        assert trace.request.begun == ()
+        assert trace.request.messages[0].content == "Be brief."
+        assert trace.request.messages[-1].content == "Boil the tea"
