@@ -53,14 +53,24 @@ class _Waiting(NamedTuple):
         index = mx.array(list(rows))
         return _Waiting(self.tokens[index], self.hidden[index], [self.counts[n] for n in rows])
 
+    @property
+    def common(self) -> int:
+        """How many tokens wait in each row; -1 where none do, or not equally many."""
+        return self.counts[0] if len(set(self.counts)) == 1 else -1
+
     def joined(self, tokens: mx.array, hidden: mx.array) -> "_Waiting":
         """Return it with further tokens of all rows, and the hidden states after them."""
         width, more = self.tokens.shape[1], tokens.shape[1]
+        counts = [count + more for count in self.counts]
+        if (count := self.common) >= 0:
+            kept = self.tokens[:, :count], self.hidden[:, : count + 1]
+            return _Waiting(
+                mx.concatenate([kept[0], tokens], axis=1) if count else tokens,
+                mx.concatenate([kept[1], hidden], axis=1),
+                counts,
+            )
         all_tokens = mx.concatenate([self.tokens, tokens], axis=1)
         all_hidden = mx.concatenate([self.hidden, hidden], axis=1)
-        counts = [count + more for count in self.counts]
-        if all(count == width for count in self.counts):
-            return _Waiting(all_tokens, all_hidden, counts)
         places = [
             [*range(count), *range(width + (count < 0), width + more)] for count in self.counts
         ]
@@ -133,16 +143,17 @@ class HeadCache:
         width, held = max(counts) + 1, waiting.tokens.shape[1]
         if not width:
             return [[] for _ in known]
-        tokens = mx.concatenate([waiting.tokens, mx.array([[one] for one in known], mx.uint32)], 1)
-        places = [[*range(count), held] if count >= 0 else [] for count in counts]
-        states, handed_on = self._head.read(
-            waiting.hidden[:, :width], _taken(tokens, places, width), self.read
-        )
-        last = mx.array([max(0, count) for count in counts])[:, None, None]
+        tokens = mx.array([[token] for token in known], mx.uint32)
+        if waiting.common > 0:
+            tokens = mx.concatenate([waiting.tokens[:, : waiting.common], tokens], axis=1)
+        elif waiting.common < 0:
+            places = [[*range(count), held] if count >= 0 else [] for count in counts]
+            tokens = _taken(mx.concatenate([waiting.tokens, tokens], axis=1), places, width)
+        states, handed_on = self._head.read(waiting.hidden[:, :width], tokens, self.read)
         more = [width - 1 - count for count in counts]
         cut(self._parts, min(more), [one - min(more) for one in more])
-        drafts = [self._likeliest(mx.take_along_axis(states, last, axis=1))]
-        handed_on = mx.take_along_axis(handed_on, last, axis=1)
+        drafts = [self._likeliest(_last(states, counts))]
+        handed_on = _last(handed_on, counts)
         for _ in range(most - 1):
             states, handed_on = self._head.read(handed_on, drafts[-1], self.read)
             drafts.append(self._likeliest(states))
@@ -161,8 +172,10 @@ class HeadCache:
         """Return all that waits, in one."""
         if not self._pieces:
             return self._waiting or self._none()
-        tokens = mx.concatenate([tokens for tokens, _ in self._pieces], axis=1)
-        hidden = mx.concatenate([hidden for _, hidden in self._pieces], axis=1)
+        tokens, hidden = self._pieces[0]
+        if len(self._pieces) > 1:
+            tokens = mx.concatenate([tokens for tokens, _ in self._pieces], axis=1)
+            hidden = mx.concatenate([hidden for _, hidden in self._pieces], axis=1)
         if self._waiting is None:
             counts = [tokens.shape[1] - 1] * self.rows
             return self.wait(_Waiting(tokens[:, 1:], hidden, counts))
@@ -253,6 +266,14 @@ class HeadCache:
         other.read = copy.deepcopy(self.read, memo)
         other.wait(self.gathered())
         return other
+
+
+def _last(states: mx.array, counts: Sequence[int]) -> mx.array:
+    """Return the state behind ``counts[row]`` tokens of each row."""
+    if min(counts) == max(counts):
+        return states[:, counts[0] : counts[0] + 1]
+    places = mx.array([max(0, count) for count in counts])
+    return mx.take_along_axis(states, places[:, None, None], axis=1)
 
 
 def _running(cache: list[Any]) -> list[Any]:
