@@ -141,6 +141,7 @@ class RecordedAnswer:
         usage = last.usage
         self.request = request
         self.prompt_tokens = usage.prompt_tokens
+        self.written_tokens = usage.output_tokens
         self.setting = RunSetting()
         self.vocabulary = vocabulary
         self.finished: Finished | None = None

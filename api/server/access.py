@@ -100,7 +100,7 @@ def check_host(host_header: str | None, config: ServerConfig, local_host: str | 
         ErrorKind.PERMISSION,
         "the Host header does not name an address of this server; use its IP address or "
         "localhost, or "
-        f"start the server with {remedy}",
+        f"start the server with {remedy} (in the window: Names of this computer)",
     )
 
 

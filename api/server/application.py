@@ -312,6 +312,7 @@ def _observed(observer: RequestObserver, config: ServerConfig, untold: Untold) -
         began = _began(request, config)
         began_s = time.monotonic()
         observer.request_began(began)
+        observation.tell_advanced = lambda: observer.request_advanced(observation.advanced(began))
         status, response = 500, None
         try:
             response = await handler(request)

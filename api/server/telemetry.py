@@ -23,7 +23,13 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 from api.transport.errors import status_of
-from api.transport.observation import Content, ObservedRun, RequestBegan, RequestEnded
+from api.transport.observation import (
+    Content,
+    ObservedRun,
+    RequestAdvanced,
+    RequestBegan,
+    RequestEnded,
+)
 from api.transport.service import shown_name
 from engine import (
     EmbeddingRequest,
@@ -631,6 +637,9 @@ class Telemetry:
         return Content.TEXTS if self._with_content else Content.NONE
 
     def request_began(self, began: RequestBegan) -> None:
+        """Do nothing: the span is made when the request has ended."""
+
+    def request_advanced(self, advanced: RequestAdvanced) -> None:
         """Do nothing: the span is made when the request has ended."""
 
     def request_ended(self, ended: RequestEnded) -> None:

@@ -120,6 +120,7 @@ class ServedAnswer(Protocol):
 
     request: GenerationRequest
     prompt_tokens: int
+    written_tokens: int
     setting: RunSetting
     vocabulary: Vocabulary | None
     finished: Finished | None
@@ -186,6 +187,23 @@ class ObservedRun:
                     self.finished = event
                 case _:
                     pass
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAdvanced:
+    """A request has named its model, or the engine has accepted an answer to it.
+
+    Attributes:
+        began: The request as it began.
+        model: Id of the model that answers; empty while none does.
+        asked_model: The model that the client named; empty if it named none.
+        answers: The answers that are being generated.
+    """
+
+    began: RequestBegan
+    model: str
+    asked_model: str
+    answers: tuple[ServedAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +282,9 @@ class RequestObserver(Protocol):
     def request_began(self, began: RequestBegan) -> None:
         """A request has arrived."""
 
+    def request_advanced(self, advanced: RequestAdvanced) -> None:
+        """More is known about a request that is being answered."""
+
     def request_ended(self, ended: RequestEnded) -> None:
         """A request has ended; called exactly once for each that began."""
 
@@ -297,6 +318,13 @@ class Observation:
         self.encoding = ""
         self.embedded_tokens: int | None = None
         self.runs: list[ObservedRun] = []
+        # Called when the model is named, and when an answer begins.
+        self.tell_advanced: Callable[[], None] = lambda: None
+
+    def advanced(self, began: RequestBegan) -> RequestAdvanced:
+        """Return what is known about the request by now."""
+        answers = tuple(run.generation for run in self.runs)
+        return RequestAdvanced(began, self.model, self.asked_model, answers)
 
     def listen_to(self, generation: ServedAnswer, *, hides_traces: bool) -> None:
         """Record the events of a generation as they are read."""
@@ -336,6 +364,7 @@ def note_generation(generation: ServedAnswer, model: str, asked: GenerationReque
     observation.model = model
     is_ours = generation.request.trace is not asked.trace  # only ``traced`` asked for traces
     observation.listen_to(generation, hides_traces=is_ours)
+    observation.tell_advanced()
 
 
 def note_wanted(
@@ -353,6 +382,7 @@ def note_wanted(
         observation.wants_stream = wants_stream
         observation.wanted = wanted
         observation.asked_model = asked_model
+        observation.tell_advanced()
 
 
 def note_form(form: AnswerForm) -> None:
@@ -432,6 +462,11 @@ class Observers:
         """Tell all of them."""
         for observer in self._observers:
             observer.request_began(began)
+
+    def request_advanced(self, advanced: RequestAdvanced) -> None:
+        """Tell all of them."""
+        for observer in self._observers:
+            observer.request_advanced(advanced)
 
     def request_ended(self, ended: RequestEnded) -> None:
         """Tell all of them."""

@@ -19,6 +19,7 @@ from api.transport.observation import (
     Body,
     Content,
     ObservedRun,
+    RequestAdvanced,
     RequestBegan,
     RequestEnded,
 )
@@ -73,6 +74,16 @@ class RequestFeed:
     def request_began(self, began: RequestBegan) -> None:
         """Record a request."""
         self._put((entry_of(began), {}))
+
+    def request_advanced(self, advanced: RequestAdvanced) -> None:
+        """Record which model answers a request, and its answers."""
+        entry = dataclasses.replace(
+            entry_of(advanced.began),
+            model=advanced.model,
+            asked_model=advanced.asked_model,
+            running=advanced.answers,
+        )
+        self._put((entry, {}))
 
     def request_ended(self, ended: RequestEnded) -> None:
         """Record the end of a request."""
@@ -138,6 +149,7 @@ def _ended(entry: RequestEntry, ended: RequestEnded) -> RequestEntry:
     return dataclasses.replace(
         entry,
         model=ended.model,
+        asked_model=ended.asked_model,
         is_stream=ended.is_stream,
         status=ended.status,
         took_s=ended.took_s,
@@ -335,6 +347,7 @@ class LocalServer:
             api_key=key,
             is_open_here=not wanted.is_key_required,
             allowed_origins=wanted.allowed_origins,
+            allowed_hosts=wanted.allowed_hosts,
             are_models_chosen=self._are_models_chosen,
         )
 

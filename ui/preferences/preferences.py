@@ -19,7 +19,7 @@ TOOLS = "Tools"
 PAGES = {
     GENERAL: "",
     SERVER: "While the server is on, the tray icon brings the window back. Quit ends everything. "
-    "Port, network, key and origins are set in the server window.",
+    "Port, network, key and origins are set in the Local Server window.",
     NEW_CONVERSATIONS: "",
     TOOLS: "Servers are added and switched on in the Tool Servers window. In each conversation, "
     "Tools says which of them the model may use.",
@@ -30,7 +30,7 @@ PAGES = {
 }
 # The dialog shows beside these how much is kept now.
 KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
-SERVER_WINDOW, MODELS_WINDOW = "the Server window", "the Models window"
+SERVER_WINDOW, MODELS_WINDOW = "the Local Server window", "the Models window"
 TOOLS_WINDOW = "the Tool Servers window"
 
 
@@ -161,6 +161,12 @@ class ServerPreferences:
         help="web origins whose pages may call the server, such as https://example.org",
         place=SERVER_WINDOW,
         label="Web pages that may call it",
+    )
+    allowed_hosts: tuple[str, ...] = declare(
+        (),
+        help="names by which other computers reach this one, besides its own name",
+        place=SERVER_WINDOW,
+        label="Names of this computer",
     )
     at_launch: ServerAtLaunch = declare(
         "as_left",

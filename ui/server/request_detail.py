@@ -41,10 +41,12 @@ class RequestDetail(QFrame):
     Signals:
         replay_wanted: A person wants to send the request again; carries its ``RequestEntry``.
         inspector_wanted: The inspector should show its answer; carries its ``RequestEntry``.
+        stop_wanted: A person wants to end its answer; carries its ``RequestEntry``.
     """
 
     replay_wanted = Signal(object)
     inspector_wanted = Signal(object)
+    stop_wanted = Signal(object)
 
     def __init__(self, url: Callable[[], str]) -> None:
         super().__init__()
@@ -55,6 +57,8 @@ class RequestDetail(QFrame):
         font = QFont(self.title.font())
         font.setWeight(QFont.Weight.DemiBold)
         self.title.setFont(font)
+        self.stop = QPushButton("Stop")
+        self.stop.setAccessibleName("End the answer to this request")
         self.replay = QPushButton("Send Again")
         self.replay.setAccessibleName("Send the request again")
         self.inspect = QPushButton("Inspect…")
@@ -74,6 +78,7 @@ class RequestDetail(QFrame):
         column(
             row(
                 (self.title, 1),
+                self.stop,
                 self.inspect,
                 self.replay,
                 self.curl,
@@ -86,6 +91,7 @@ class RequestDetail(QFrame):
             margins=(1, 1, 1, 1),
             on=self,
         )
+        self.stop.clicked.connect(lambda: self.stop_wanted.emit(self.entry))
         self.replay.clicked.connect(lambda: self.replay_wanted.emit(self.entry))
         self.inspect.clicked.connect(lambda: self.inspector_wanted.emit(self.entry))
         self.curl.clicked.connect(self._copy_curl)
@@ -97,6 +103,7 @@ class RequestDetail(QFrame):
         status = "answering" if entry.status is None else _status_words(entry.status)
         self.title.setText(f"{entry.method} {entry.path}  ·  {status}")
         self.title.setToolTip(f"{entry.method} {entry.path}")
+        self.stop.setVisible(bool(entry.running))
         self.replay.setEnabled(entry.asked.is_whole and not entry.is_open)
         self.inspect.setEnabled(bool(entry.ends))
         self._show_facts(entry)

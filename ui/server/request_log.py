@@ -11,6 +11,7 @@ from PySide6.QtCore import (
     QEvent,
     QModelIndex,
     QObject,
+    QPoint,
     Qt,
     QTimer,
     Signal,
@@ -38,11 +39,12 @@ from ui.kit.layouts import column
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
-from ui.server.requests import RequestEntry, RequestLog, as_jsonl, stop_words
+from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_words
 
 # It computes nothing while no view shows it.
 
 INTERVAL_MS = 250
+STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
 
 
@@ -86,8 +88,14 @@ _TOOL_TIP = int(Qt.ItemDataRole.ToolTipRole)
 _SPOKEN = int(Qt.ItemDataRole.AccessibleTextRole)
 
 
-def cell(entry: RequestEntry, column: RequestColumn) -> str:
-    """Return what a cell says."""
+def cell(entry: RequestEntry, column: RequestColumn, rate: float | None = None) -> str:
+    """Return what a cell says.
+
+    Args:
+        entry: The request.
+        column: The column.
+        rate: Its tokens per second, while it is answered.
+    """
     match column:
         case RequestColumn.TIME:
             return time.strftime("%H:%M:%S", time.localtime(entry.began_at))
@@ -96,7 +104,7 @@ def cell(entry: RequestEntry, column: RequestColumn) -> str:
         case RequestColumn.DIALECT:
             return entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}"
         case RequestColumn.MODEL:
-            return entry.model or "–"
+            return entry.model or entry.asked_model or "–"
         case RequestColumn.STREAM:
             return "–" if entry.is_stream is None else "yes" if entry.is_stream else "no"
         case RequestColumn.STATUS:
@@ -108,19 +116,16 @@ def cell(entry: RequestEntry, column: RequestColumn) -> str:
         case RequestColumn.FIRST_TOKEN:
             return "–" if entry.first_token_s is None else seconds(entry.first_token_s)
         case RequestColumn.SPEED:
-            return "–" if entry.tokens_per_s is None else figure(entry.tokens_per_s)
+            rate = entry.tokens_per_s if rate is None else rate
+            return "–" if rate is None else figure(rate)
         case RequestColumn.TOTAL:
+            if entry.running:
+                return STOP
             return "–" if entry.took_s is None else seconds(entry.took_s)
 
 
-def program_of(agent: str) -> str:
-    """Return the name of a program from its User-Agent header: ``Anthropic/Python``."""
-    words = agent.split()
-    return words[0][:40] if words else ""
-
-
 def _tokens(entry: RequestEntry) -> str:
-    if not entry.ends:
+    if not (entry.ends or entry.running):
         return "–"
     cached = f" ({entry.cached_tokens:,})" if entry.cached_tokens else ""
     return f"{entry.prompt_tokens:,}{cached} → {entry.output_tokens:,}"
@@ -146,6 +151,9 @@ class RequestTable(QAbstractTableModel):
         self._errors_only = False
         self._timer = QTimer(self, singleShot=True, interval=INTERVAL_MS)
         self._timer.timeout.connect(self.refresh)
+        # The figures of requests that are being answered.
+        self._live = QTimer(self, interval=INTERVAL_MS)
+        self._live.timeout.connect(self._refresh_live)
         log.taken.connect(self._plan)
         log.cleared.connect(self.refresh)
 
@@ -158,6 +166,7 @@ class RequestTable(QAbstractTableModel):
             self.refresh()
         else:
             self._timer.stop()
+            self._live.stop()
 
     def filter(self, text: str = "", dialect: str = "", errors_only: bool = False) -> None:
         """Show only entries that contain a text, have a dialect, and failed if that is wanted."""
@@ -182,6 +191,8 @@ class RequestTable(QAbstractTableModel):
         if not self._is_shown:
             return
         self._timer.stop()
+        if not self._live.isActive() and any(entry.running for entry in self.log.open):
+            self._live.start()
         wanted = [entry for entry in self.log if self._passes(entry)]
         self._drop_rows_not_in({entry.id for entry in wanted})
         kept = len(self._rows)
@@ -233,10 +244,20 @@ class RequestTable(QAbstractTableModel):
             return _tip(self._rows[index.row()], RequestColumn(index.column()))
         if role == _SPOKEN:
             column = RequestColumn(index.column())
-            return f"{TITLES[column]}: {cell(self._rows[index.row()], column)}"
+            return f"{TITLES[column]}: {self._words_of(self._rows[index.row()])[column]}"
         return None
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _refresh_live(self) -> None:
+        """Show the present figures of requests that are being answered."""
+        running = {entry.id for entry in self.log.open if entry.running}
+        if not running:
+            self._live.stop()
+        for row, entry in enumerate(self._rows):
+            if entry.id in running:
+                self._words.pop(entry.id, None)
+                self.dataChanged.emit(self.index(row, 0), self.index(row, len(RequestColumn) - 1))
 
     def _plan(self) -> None:
         if self._is_shown and not self._timer.isActive():
@@ -276,7 +297,7 @@ class RequestTable(QAbstractTableModel):
         if known is None or known[0] is not entry:
             known = self._words[entry.id] = (
                 entry,
-                tuple(cell(entry, column) for column in RequestColumn),
+                tuple(cell(entry, column, self.log.rate_of(entry)) for column in RequestColumn),
             )
         return known[1]
 
@@ -286,6 +307,10 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
         return f"{entry.agent or 'Unknown client'}, from {entry.client}"
     if column is RequestColumn.DIALECT:
         return f"{entry.method} {entry.path}"
+    if column is RequestColumn.MODEL and entry.asked_model not in ("", entry.model):
+        return f"It asked for {entry.asked_model}"
+    if column is RequestColumn.TOTAL and entry.running:
+        return "End this answer"
     if column is RequestColumn.STOP and entry.ends:
         return "\n".join(sentence(end) for end in entry.ends)
     return None
@@ -316,7 +341,7 @@ class RequestView(QTableView):
         self.setAccessibleName("Requests")
         self.setModel(model)
         tones = _ToneDelegate(self)
-        for toned in (RequestColumn.STATUS, RequestColumn.STOP):
+        for toned in (RequestColumn.STATUS, RequestColumn.STOP, RequestColumn.TOTAL):
             self.setItemDelegateForColumn(toned, tones)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -374,6 +399,8 @@ class _ToneDelegate(QStyledItemDelegate):
 
     def _color_of(self, entry: RequestEntry, column: RequestColumn) -> str | None:
         colors = current_theme().colors
+        if column is RequestColumn.TOTAL:
+            return colors.accent if entry.running else None
         if entry.is_error:
             return colors.fault
         if entry.is_open:
@@ -396,8 +423,10 @@ class RequestLogPanel(QWidget):
         entry_chosen: A person chose a request; carries the ``RequestEntry``.
         entry_changed: More is known about the chosen request; carries it, or None once it is gone.
         export_failed: The export could not be written; carries the reason in words.
+        menu_wanted: A person wants the menu of a request; carries it and the place on the screen.
     """
 
+    menu_wanted = Signal(object, QPoint)
     entry_chosen = Signal(object)
     entry_changed = Signal(object)
     export_failed = Signal(str)
@@ -486,7 +515,9 @@ class RequestLogPanel(QWidget):
         self.table.modelReset.connect(self._choose_again)
         self.table.rowsRemoved.connect(self._miss_chosen)
         self.view.selectionModel().currentRowChanged.connect(self._choose)
-        self.view.clicked.connect(self._choose)
+        self.view.clicked.connect(self._click)
+        self.view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.view.customContextMenuRequested.connect(self._want_menu)
         self.view.activated.connect(self._choose)
 
     # -- intents ---------------------------------------------------------------------------
@@ -506,6 +537,23 @@ class RequestLogPanel(QWidget):
         if entry is not None:
             self._chosen = entry.id
             self.entry_chosen.emit(entry)
+
+    def _click(self, index: Index) -> None:
+        entry = self.table.data(index, ENTRY_ROLE)
+        if index.column() == RequestColumn.TOTAL and entry is not None and entry.running:
+            self._log.stop(entry)
+        else:
+            self._choose(index)
+
+    def _want_menu(self, place: QPoint) -> None:
+        """Ask for the menu of the row at a place, or of the current one for the key."""
+        index = self.view.indexAt(place)
+        if not index.isValid():
+            index = self.view.currentIndex()
+            place = self.view.visualRect(index).bottomLeft()
+        entry = self.table.data(index, ENTRY_ROLE) if index.isValid() else None
+        if entry is not None:
+            self.menu_wanted.emit(entry, self.view.viewport().mapToGlobal(place))
 
     def _choose_again(self) -> None:
         """Select the chosen request again after the table was filled again."""

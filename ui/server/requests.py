@@ -5,16 +5,19 @@ that it has changed; views decide when to read it.
 """
 
 import json
+import re
 import shlex
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from engine import Finished, GenerationRequest, ToolCall, shortest, tokens_per_s
+from ui.records.runs import Pace
 
 CLIENT_LEFT = 499
 MOST_ENTRIES = 1_000
@@ -60,6 +63,16 @@ class RequestAnswer:
         return 200 + asked + len(prompt or ()) + len(self.text) + len(self.thinking)
 
 
+class RunningAnswer(Protocol):
+    """An answer that is being generated; its numbers may be read on any thread."""
+
+    prompt_tokens: int
+    written_tokens: int
+
+    def cancel(self) -> None:
+        """End the answer within one step."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestEntry:
     """One request of another program, answered or not yet.
@@ -81,6 +94,8 @@ class RequestEntry:
         answered: The response's body.
         answer_headers: The response's headers.
         answers: What the engine answered; several where a request asks for several choices.
+        asked_model: The model that it named; empty if it named none.
+        running: Its answers that are being generated, until it has ended.
     """
 
     id: str
@@ -99,6 +114,8 @@ class RequestEntry:
     answered: RequestBody = field(default_factory=RequestBody)
     answer_headers: Headers = ()
     answers: tuple[RequestAnswer, ...] = ()
+    asked_model: str = ""
+    running: tuple[RunningAnswer, ...] = ()
 
     @property
     def ends(self) -> tuple[Finished, ...]:
@@ -123,12 +140,14 @@ class RequestEntry:
 
     @property
     def output_tokens(self) -> int:
-        """Tokens of all its answers."""
-        return sum(end.usage.output_tokens for end in self.ends)
+        """Tokens of all its answers, so far."""
+        written = sum(answer.written_tokens for answer in self.running)
+        return written + sum(end.usage.output_tokens for end in self.ends)
 
     @property
     def prompt_tokens(self) -> int:
-        return sum(end.usage.prompt_tokens for end in self.ends)
+        read = sum(answer.prompt_tokens for answer in self.running)
+        return read + sum(end.usage.prompt_tokens for end in self.ends)
 
     @property
     def cached_tokens(self) -> int:
@@ -147,6 +166,38 @@ class RequestEntry:
         speeds = [tokens_per_s(end.usage, end.timing) for end in self.ends]
         known = [speed for speed in speeds if speed is not None]
         return sum(known) if known else None
+
+
+# Programs that call themselves otherwise than they are known.
+_KNOWN_AS = {
+    "claude-cli": "claude-code",
+    "codex_cli_rs": "codex",
+    "codex_exec": "codex",
+    "python-requests": "a Python program",
+    "python-httpx": "a Python program",
+    "aiohttp": "a Python program",
+    "node": "a Node program",
+}
+_VERSION = re.compile(r"/v?\d.*")
+
+
+def program_of(agent: str) -> str:
+    """Return the name of a program from its User-Agent header: ``claude-code``."""
+    words = agent.split()
+    name = _VERSION.sub("", words[0])[:40] if words else ""
+    return _KNOWN_AS.get(name.casefold(), name)
+
+
+def use_words(entries: Iterable[RequestEntry]) -> str:
+    """Return who is using which model at the moment; empty for nobody."""
+    running = [entry for entry in entries if entry.is_open and entry.model]
+    programs = list(dict.fromkeys(program_of(entry.agent) or "an app" for entry in running))
+    models = list(dict.fromkeys(entry.model for entry in running))
+    if not running:
+        return ""
+    who = " and ".join(programs) if len(programs) < 3 else f"{len(programs)} apps"
+    what = " and ".join(models) if len(models) < 3 else f"{len(models)} models"
+    return f"{who} {'is' if len(programs) == 1 else 'are'} using {what}"
 
 
 def stop_words(entry: RequestEntry) -> str:
@@ -195,6 +246,8 @@ class RequestLog(QObject):
         self._most_entries = most_entries
         self._most_bytes = most_bytes
         self._size_bytes = 0
+        self._open: set[str] = set()
+        self._paces: dict[str, Pace] = {}
         self.is_paused = False
 
     def __len__(self) -> int:
@@ -214,14 +267,41 @@ class RequestLog(QObject):
             known = self._entries.get(entry.id)
             if known is None and (self.is_paused or not entry.is_open):
                 continue  # it was cleared, or ignored while paused: do not list it at its end
+            self._note_running(entry)
             self._size_bytes += entry.size_bytes - (known.size_bytes if known else 0)
             self._entries[entry.id] = entry
         while self._entries and (
             len(self._entries) > self._most_entries or self._size_bytes > self._most_bytes
         ):
-            _, oldest = self._entries.popitem(last=False)
+            name, oldest = self._entries.popitem(last=False)
+            self._open.discard(name)
             self._size_bytes -= oldest.size_bytes
         self.taken.emit()
+
+    @property
+    def open(self) -> list[RequestEntry]:
+        """The listed requests that are being answered."""
+        return [self._entries[name] for name in self._open if name in self._entries]
+
+    def rate_of(self, entry: RequestEntry) -> float | None:
+        """Return the tokens per second of a request, also of one that is being answered."""
+        if not entry.running:
+            return entry.tokens_per_s
+        pace = self._paces.setdefault(entry.id, Pace())
+        pace.note(sum(answer.written_tokens for answer in entry.running), time.monotonic())
+        return pace.per_s
+
+    def stop(self, entry: RequestEntry) -> None:
+        """End the answers to a request, because a person wants it."""
+        for answer in entry.running:
+            answer.cancel()
+
+    def _note_running(self, entry: RequestEntry) -> None:
+        if entry.is_open:
+            self._open.add(entry.id)
+        else:
+            self._open.discard(entry.id)
+            self._paces.pop(entry.id, None)
 
     def set_paused(self, is_paused: bool) -> None:
         """Stop listing new requests, or list them again."""
@@ -232,6 +312,8 @@ class RequestLog(QObject):
     def clear(self) -> None:
         """Delete all entries."""
         self._entries.clear()
+        self._open.clear()
+        self._paces.clear()
         self._size_bytes = 0
         self.cleared.emit()
 

@@ -1,4 +1,4 @@
-"""The state behind the server window: switch, preferences, key and requests, kept in agreement.
+"""The state behind the Local Server window: switch, preferences, key, requests, in agreement.
 
 Main thread. Knows no HTTP: the application composes it.
 """
@@ -16,7 +16,7 @@ from ui.kit.menus import add_entry, copy_text, literal
 from ui.kit.tasks import finish_tasks, start_task
 from ui.preferences.preferences import KeyPlace, Preferences
 from ui.preferences.preferences_state import PreferencesState
-from ui.server.requests import RequestEntry, RequestLog
+from ui.server.requests import RequestEntry, RequestLog, use_words
 from ui.server.server_switch import ServerSwitch
 from ui.words import failure_words
 
@@ -164,6 +164,8 @@ class ServerPanel(QObject):
         switch.changed.connect(self._remember)
         preferences.changed.connect(self._follow_preferences)
         key.renewed.connect(self._follow_key)
+        for changed in (log.taken, log.cleared):
+            changed.connect(lambda: switch.show_use(use_words(log.open)))
 
     def start(self) -> None:
         """Look for the key, and turn the server on if the preferences say so. Needs the loop."""
@@ -191,12 +193,8 @@ class ServerPanel(QObject):
     def _follow_preferences(self, before: Preferences) -> None:
         then, now = before.server, self.preferences.now.server
         self.switch.show_reach(now.is_on_network)
-        if (then.port, then.is_on_network, then.is_key_required, then.allowed_origins) != (
-            now.port,
-            now.is_on_network,
-            now.is_key_required,
-            now.allowed_origins,
-        ):
+        acts = ("port", "is_on_network", "is_key_required", "allowed_origins", "allowed_hosts")
+        if any(getattr(then, name) != getattr(now, name) for name in acts):
             self.switch.restart()
 
     def _follow_key(self) -> None:

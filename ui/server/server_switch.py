@@ -57,6 +57,7 @@ class ServerSwitch(QObject):
         self.is_on_network = False
         self.url = ""
         self.message = ""
+        self.use = ""
 
     @property
     def is_wanted(self) -> bool:
@@ -77,6 +78,12 @@ class ServerSwitch(QObject):
         """Set whether other computers can reach the server while it is on."""
         if is_on_network != self.is_on_network:
             self.is_on_network = is_on_network
+            self.changed.emit()
+
+    def show_use(self, words: str) -> None:
+        """Say which app is using which model; empty for none."""
+        if words != self.use:
+            self.use = words
             self.changed.emit()
 
     def restart(self) -> None:
@@ -158,6 +165,9 @@ def pill_of(switch: ServerSwitch) -> tuple[str, str, Tone]:
     }[switch.stage]
 
 
+WINDOW_TITLE = "Local Server"
+
+
 def reach_words(switch: ServerSwitch) -> str:
     """Return who can reach a server that is on."""
     return "Visible on your network." if switch.is_on_network else "For this computer only."
@@ -180,10 +190,10 @@ class ServerCard(QFrame):
         self.address = ElidedLabel()
         self.address.setFont(fixed_font(self.address.font(), 0.88))
         self.copy = CopyButton("Copy the server’s address", lambda: server.url)
-        self.details = QPushButton("Requests and Settings…")
+        self.details = QPushButton(f"{WINDOW_TITLE}…")
         self.details.setProperty("kind", "link")
         self.details.setProperty("is_flush", True)
-        self.details.setAccessibleName("Requests and settings of the server")
+        self.details.setAccessibleName(f"{WINDOW_TITLE}: requests and settings")
         column(
             row(
                 label("Local server", "title", 1.0, weight=QFont.Weight.DemiBold),
@@ -207,7 +217,7 @@ class ServerCard(QFrame):
         words = {
             "off": "Off. Switch it on to let other apps use this model.",
             "starting": "Starting…",
-            "on": f"On. {reach_words(server)}",
+            "on": f"{server.use}." if server.use else f"On. {reach_words(server)}",
             "stopping": "Stopping…",
             "failed": f"Could not start: {server.message}",
         }

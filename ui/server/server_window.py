@@ -4,8 +4,9 @@ Main thread. The window is created when it is first opened, and does no work whi
 """
 
 import asyncio
+from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QFont, QHideEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -24,37 +25,47 @@ from engine.files.causes import os_cause
 from ui.kit.buttons import CheckBox, CopyButton, IconButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, StatusPill, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.menus import add_entry, copy_text, empty_menu, passing_menu
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.preferences.preferences import declaration
 from ui.server.request_detail import RequestDetail
 from ui.server.request_log import RequestLogPanel
-from ui.server.requests import RequestEntry
+from ui.server.requests import RequestEntry, as_curl
 from ui.server.server_panel import ServerPanel
-from ui.server.server_switch import pill_of, reach_words
+from ui.server.server_switch import WINDOW_TITLE, pill_of, reach_words
 
 
-class OriginsEditor(QWidget):
-    """A row for each origin, with a button that removes it, and a field that adds one.
+class ListEditor(QWidget):
+    """A row for each text, with a button that removes it, and a field that adds one.
+
+    Args:
+        noun: What each text is.
+        says: The name of the field for screen readers.
+        example: A text as it should be.
+        problem_of: Returns what is wrong with a text; None if it is valid.
 
     Signals:
-        edited: A person changed the list; carries a tuple of origins.
+        edited: A person changed the list; carries a tuple of texts.
     """
 
     edited = Signal(object)
 
-    def __init__(self) -> None:
+    def __init__(
+        self, noun: str, says: str, example: str, problem_of: Callable[[str], str | None]
+    ) -> None:
         super().__init__()
-        self._origins: tuple[str, ...] = ()
+        self._noun, self._problem_of = noun, problem_of
+        self._texts: tuple[str, ...] = ()
         self._rows = QWidget()
         column(spacing=2, on=self._rows)
         self.field = QLineEdit()
-        self.field.setPlaceholderText("https://example.org")
-        self.field.setAccessibleName("Origin of web pages that may call")
+        self.field.setPlaceholderText(example)
+        self.field.setAccessibleName(says)
         self.field.setFont(fixed_font(self.field.font(), 0.92))
         self.add = QPushButton("Add")
-        self.add.setAccessibleName("Add the origin")
+        self.add.setAccessibleName(f"Add the {noun}")
         self._problem = label("", "fault", 0.92, is_wrapped=True)
         self._problem.hide()
         column(
@@ -66,30 +77,30 @@ class OriginsEditor(QWidget):
 
     @property
     def problem(self) -> str:
-        """What is wrong with the typed origin; empty if it is valid."""
+        """What is wrong with the typed text; empty if it is valid."""
         return "" if self._problem.isHidden() else self._problem.text()
 
-    def show_origins(self, origins: tuple[str, ...]) -> None:
-        """Show origins without emitting ``edited``."""
-        if origins == self._origins:
+    def show_texts(self, texts: tuple[str, ...]) -> None:
+        """Show a list without emitting ``edited``."""
+        if texts == self._texts:
             return
-        self._origins = origins
+        self._texts = texts
         clear_layout_of(self._rows)
         layout = self._rows.layout()
         assert layout is not None
-        for origin in origins:
-            layout.addWidget(self._row(origin))
+        for text in texts:
+            layout.addWidget(self._row(text))
 
-    def _row(self, origin: str) -> QWidget:
+    def _row(self, text: str) -> QWidget:
         made = QWidget()
-        words = "All web pages (*)" if origin == "*" else origin
+        words = "All web pages (*)" if text == "*" else text
         name = ElidedLabel(words)
         name.setFont(fixed_font(name.font(), 0.92))
         name.setToolTip(words)
         name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         remove = IconButton("close", f"Remove {words}", size=14)
         remove.clicked.connect(
-            lambda: self._take(tuple(one for one in self._origins if one != origin))
+            lambda: self._take(tuple(other for other in self._texts if other != text))
         )
         row((name, 1), remove, spacing=4, margins=(2, 0, 0, 0), on=made)
         return made
@@ -98,22 +109,29 @@ class OriginsEditor(QWidget):
         text = self.field.text().strip().rstrip("/")
         if not text:
             return
-        problem = origin_problem(text)
-        if problem is None and text in self._origins:
-            problem = "This origin is already in the list."
+        problem = self._problem_of(text)
+        if problem is None and text in self._texts:
+            problem = f"This {self._noun} is already in the list."
         self._say(problem)
         if problem is None:
             self.field.clear()
-            self._take((*self._origins, text))
+            self._take((*self._texts, text))
 
-    def _take(self, origins: tuple[str, ...]) -> None:
-        self.show_origins(origins)
-        self.edited.emit(origins)
+    def _take(self, texts: tuple[str, ...]) -> None:
+        self.show_texts(texts)
+        self.edited.emit(texts)
 
     def _say(self, problem: str | None) -> None:
         self._problem.setText(problem or "")
         self._problem.setVisible(problem is not None)
         restyle(self.field, "invalid", problem is not None)
+
+
+def host_problem(text: str) -> str | None:
+    """Return what is wrong with a name of this computer; None if it is valid."""
+    if set(text) & set("/:?#@ *,") or not text.isprintable():
+        return "Write the name alone, such as my-computer.example.org, without http:// or a port."
+    return None
 
 
 def origin_problem(text: str) -> str | None:
@@ -181,7 +199,15 @@ class ServerSettings(QWidget):
         self.renew.setAccessibleName("Create an API key")
         self.forget = QPushButton("Remove")
         self.forget.setAccessibleName("Remove the API key")
-        self.origins = OriginsEditor()
+        self.origins = ListEditor(
+            "origin", "Origin of web pages that may call", "https://example.org", origin_problem
+        )
+        self.hosts = ListEditor(
+            "name",
+            "Name by which other computers reach this one",
+            "my-computer.example.org",
+            host_problem,
+        )
         self._lay_out()
         self._connect_signals()
         self._show_preferences()
@@ -216,6 +242,14 @@ class ServerSettings(QWidget):
         )
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner.addWidget(self.origins)
+        inner = _card(layout, declaration("server.allowed_hosts").label)
+        hint = (
+            "Other computers reach this one by its address, its own name and names that end in "
+            ".local. Add another name, such as that of a proxy, if a request was refused because "
+            "of its Host header. It is what --allow-host does."
+        )
+        inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
+        inner.addWidget(self.hosts)
         layout.addStretch(1)
 
     def _connect_signals(self) -> None:
@@ -232,6 +266,7 @@ class ServerSettings(QWidget):
         self.origins.edited.connect(
             lambda origins: preferences.change_server(allowed_origins=origins)
         )
+        self.hosts.edited.connect(lambda hosts: preferences.change_server(allowed_hosts=hosts))
         self.renew.clicked.connect(key.renew)
         self.forget.clicked.connect(key.forget)
         preferences.changed.connect(self._show_preferences)
@@ -249,7 +284,8 @@ class ServerSettings(QWidget):
         self.chooses_model.setChecked(server.is_model_chosen)
         for field in (self.port, self.requires_key, self.chooses_model):
             field.blockSignals(False)
-        self.origins.show_origins(server.allowed_origins)
+        self.origins.show_texts(server.allowed_origins)
+        self.hosts.show_texts(server.allowed_hosts)
         self._show_key()
 
     def _show_key(self) -> None:
@@ -313,7 +349,7 @@ class ServerWindow(OwnWindow):
     """
 
     def __init__(self, panel: ServerPanel, parent: QWidget | None = None) -> None:
-        super().__init__("Server", (1420, 800), parent)
+        super().__init__(WINDOW_TITLE, (1420, 800), parent)
         self._panel = panel
         self._replaying: set[asyncio.Task[None]] = set()
         self.switch = ToggleSwitch("Server")
@@ -355,7 +391,7 @@ class ServerWindow(OwnWindow):
 
     def _lay_out(self) -> None:
         head = row(
-            label("Server", "title", 1.15, weight=QFont.Weight.DemiBold),
+            label(WINDOW_TITLE, "title", 1.15, weight=QFont.Weight.DemiBold),
             self.switch,
             self.pill,
             6,
@@ -411,7 +447,9 @@ class ServerWindow(OwnWindow):
         self.log.entry_chosen.connect(self._show_entry)
         self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._say)
+        self.log.menu_wanted.connect(self._show_menu)
         self.detail.replay_wanted.connect(self._replay)
+        self.detail.stop_wanted.connect(panel.log.stop)
         self.detail.close_button.clicked.connect(self._close_detail)
 
     # -- intents ---------------------------------------------------------------------------
@@ -426,6 +464,24 @@ class ServerWindow(OwnWindow):
             await self._panel.replay.replay(entry)
         except OSError as error:
             self._say(f"The request could not be sent again: {os_cause(error)}.")
+
+    def _show_menu(self, entry: RequestEntry, place: QPoint) -> None:
+        """Offer what can be done with a request."""
+        menu = passing_menu(self, "The request")
+        empty_menu(menu)
+        if entry.running:
+            add_entry(menu, "Stop", lambda: self._panel.log.stop(entry))
+            menu.addSeparator()
+        add_entry(menu, "Show Details", lambda: self._show_entry(entry))
+        inspect = add_entry(menu, "Inspect…", lambda: self.detail.inspector_wanted.emit(entry))
+        inspect.setEnabled(bool(entry.ends))
+        again = add_entry(menu, "Send Again", lambda: self._replay(entry))
+        again.setEnabled(entry.asked.is_whole and not entry.is_open)
+        url = self._panel.switch.url or self._usual_url()
+        add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, url)))
+        body = add_entry(menu, "Copy Request Body", lambda: copy_text(entry.asked.text))
+        body.setEnabled(bool(entry.asked.text))
+        menu.popup(place)
 
     def _show_entry(self, entry: RequestEntry) -> None:
         self.detail.show_entry(entry)

@@ -56,7 +56,7 @@ from ui.preferences.preferences_state import PreferencesState
 from ui.records.conversations import ListOrder, Variant
 from ui.records.runs import Run
 from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
-from ui.server.server_switch import ServerSwitch
+from ui.server.server_switch import WINDOW_TITLE, ServerSwitch
 from ui.window.other_windows import OtherWindows, plain
 from ui.window.places import Places
 
@@ -238,7 +238,13 @@ class ServerMenu(QObject):
         super().__init__(menu)
         self._switch = switch
         self.turn = add_entry(menu, "&Local Server On", self._turn, is_checked=False)
-        add_entry(menu, "&Server and Requests", show_server, "Ctrl+Shift+R", works_everywhere=True)
+        add_entry(
+            menu,
+            WINDOW_TITLE.replace("Server", "&Server"),
+            show_server,
+            "Ctrl+Shift+R",
+            works_everywhere=True,
+        )
         menu.addSeparator()
         agents.fill(menu.addMenu("&Copy Lines For"))
         switch.changed.connect(self._refresh)

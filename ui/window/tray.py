@@ -12,7 +12,7 @@ from engine import counted
 from ui.kit import icons
 from ui.kit.menus import add_entry, copy_text
 from ui.kit.theme import current_theme
-from ui.server.server_switch import ServerSwitch, pill_of
+from ui.server.server_switch import WINDOW_TITLE, ServerSwitch, pill_of
 
 _SIZE = 22
 
@@ -52,7 +52,7 @@ class Tray(QObject):
         self.copy = add_entry(menu, "Copy the Server’s Address", lambda: copy_text(switch.url))
         menu.addSeparator()
         self.open = add_entry(menu, "Show Fullstop", show)
-        self.requests = add_entry(menu, "Server and Requests…", show_server)
+        self.requests = add_entry(menu, f"{WINDOW_TITLE}…", show_server)
         menu.addSeparator()
         self.quit = add_entry(menu, "Quit Fullstop", quit)
         self.icon = QSystemTrayIcon(self)

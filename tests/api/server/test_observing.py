@@ -20,6 +20,7 @@ from api.transport.observation import (
     Content,
     KeptBytes,
     Observation,
+    RequestAdvanced,
     RequestBegan,
     RequestEnded,
 )
@@ -38,6 +39,7 @@ class Notebook:
 
     def __init__(self) -> None:
         self.begun: list[RequestBegan] = []
+        self.advanced: list[RequestAdvanced] = []
         self.ended: list[RequestEnded] = []
         self.threads: set[str] = set()
 
@@ -52,6 +54,10 @@ class Notebook:
     def request_began(self, began: RequestBegan) -> None:
         self.threads.add(threading.current_thread().name)
         self.begun.append(began)
+
+    def request_advanced(self, advanced: RequestAdvanced) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.advanced.append(advanced)
 
     def request_ended(self, ended: RequestEnded) -> None:
         self.threads.add(threading.current_thread().name)
@@ -111,6 +117,28 @@ def test_an_observer_gets_the_bodies_the_stop_and_the_model_of_an_answer(engine:
     (end,) = told.ends
     assert (end.stop.kind, end.stop.value) == (StopKind.STOP_STRING, "4")
     assert notebook.threads == {"api"}
+
+
+def test_an_observer_learns_the_model_and_may_end_an_answer_that_is_under_way(
+    slow: Engine,
+) -> None:
+    with watched(slow) as (address, notebook):
+        connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
+        body = json.dumps(asked(stream=True, stop_sequences=[]))
+        connection.request("POST", "/v1/messages", body, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        first = answer.readline()
+        named, begun = notebook.advanced[0], notebook.advanced[-1]
+        assert (named.asked_model, named.answers) == ("any", ())
+        assert begun.model
+        begun.answers[0].cancel()
+        rest = answer.read()
+        told = notebook.last()
+        connection.close()
+    assert first
+    assert rest.count(b"content_block_delta") < 9
+    assert told.ends[0].stop.kind is StopKind.CANCELLED
+    assert begun.answers[0].written_tokens >= told.ends[0].usage.output_tokens
 
 
 def test_an_observer_gets_the_bytes_of_a_stream_as_they_were_sent(engine: Engine) -> None:

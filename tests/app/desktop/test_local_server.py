@@ -7,7 +7,13 @@ import urllib.request
 
 import pytest
 
-from api.transport.observation import EVERYTHING, Content, RequestBegan, RequestEnded
+from api.transport.observation import (
+    EVERYTHING,
+    Content,
+    RequestAdvanced,
+    RequestBegan,
+    RequestEnded,
+)
 from app.desktop.server import LocalServer, own_address
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
@@ -151,6 +157,9 @@ def test_a_collector_gets_the_requests_that_the_windows_log_gets(
             return EVERYTHING
 
         def request_began(self, began: RequestBegan) -> None:
+            pass
+
+        def request_advanced(self, advanced: RequestAdvanced) -> None:
             pass
 
         def request_ended(self, ended: RequestEnded) -> None:

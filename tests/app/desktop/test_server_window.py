@@ -117,7 +117,7 @@ def test_a_request_appears_with_its_stop_and_its_bodies(use: Use) -> None:
     async def steps(window: MainWindow, server: ServerWindow) -> None:
         _, answer = await post(server, asked(stream=True), **{"x-api-key": "sk-mine"})
         await shown(server, 1)
-        assert cell(server, 0, RequestColumn.CLIENT) == "Tester/1"
+        assert cell(server, 0, RequestColumn.CLIENT) == "Tester"
         assert cell(server, 0, RequestColumn.STOP) == 'stop "4"'
         assert cell(server, 0, RequestColumn.STATUS) == "200"
         assert cell(server, 0, RequestColumn.STREAM) == "yes"

@@ -21,8 +21,10 @@ from ui.server.requests import (
     as_curl,
     as_jsonl,
     error_message,
+    program_of,
     readable,
     stop_words,
+    use_words,
 )
 
 STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
@@ -86,6 +88,82 @@ def test_a_request_that_is_being_answered_says_so() -> None:
     assert shown[RequestColumn.CLIENT] == "127.0.0.1"
     assert shown[RequestColumn.DIALECT] == "POST /nowhere"
     assert shown[RequestColumn.TOKENS] == "–"
+
+
+class Running:
+    """An answer that is being generated."""
+
+    def __init__(self) -> None:
+        self.prompt_tokens, self.written_tokens = 20, 7
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+def test_a_request_that_is_being_answered_has_its_model_its_tokens_and_a_stop(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("ui.server.requests.time.monotonic", lambda: now_s)
+    running = Running()
+    entry = began(1, model="smol", running=(running,))
+    log = RequestLog()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    panel.show()
+    log.take([entry])
+    panel.table.refresh()
+
+    def shown(column: RequestColumn) -> str:
+        return str(panel.table.index(0, column).data())
+
+    assert shown(RequestColumn.MODEL) == "smol"
+    assert shown(RequestColumn.TOKENS) == "20 → 7"
+    assert shown(RequestColumn.TOTAL) == "Stop"
+    running.written_tokens, now_s = 27, 2.0
+    panel.table._refresh_live()
+    assert shown(RequestColumn.TOKENS) == "20 → 27"
+    assert shown(RequestColumn.SPEED) == "10"
+    panel.view.clicked.emit(panel.table.index(0, RequestColumn.MODEL))
+    assert not running.is_cancelled
+    panel.view.clicked.emit(panel.table.index(0, RequestColumn.TOTAL))
+    assert running.is_cancelled
+    log.take([ended(began(1))])
+    panel.table.refresh()
+    assert shown(RequestColumn.TOTAL) == "1.50 s"
+    assert log.open == []
+
+
+def test_a_refused_request_shows_the_model_that_it_asked_for() -> None:
+    entry = ended(began(1), status=404, model="", asked_model="gpt-9", answers=())
+    assert cell(entry, RequestColumn.MODEL) == "gpt-9"
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ("claude-cli/2.0.14 (external, cli)", "claude-code"),
+        ("codex_cli_rs/0.40.0 (Linux)", "codex"),
+        ("Anthropic/Python 0.68.1", "Anthropic/Python"),
+        ("curl/8.5.0", "curl"),
+        ("python-requests/2.32", "a Python program"),
+        ("", ""),
+    ],
+)
+def test_a_program_is_named_as_people_know_it(agent: str, name: str) -> None:
+    assert program_of(agent) == name
+
+
+def test_who_uses_which_model_is_said_in_one_sentence() -> None:
+    claude = began(1, agent="claude-cli/2.0", model="smol")
+    other = began(2, agent="curl/8", model="qwen")
+    assert use_words([]) == ""
+    assert use_words([began(1), ended(began(2))]) == ""  # no model yet, or not any more
+    assert use_words([claude, replace(claude, id="x")]) == "claude-code is using smol"
+    assert use_words([claude, other]) == "claude-code and curl are using smol and qwen"
+    many = [began(n, agent=f"app{n}x/1", model="smol") for n in range(3)]
+    assert use_words(many) == "3 apps are using smol"
 
 
 @pytest.mark.parametrize("kind", StopKind)

@@ -1,4 +1,5 @@
 import errno
+from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -8,6 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollArea
 from tests.support.kept import preferences_state
 from tests.ui.driving import RunOnLoop, eventually
 from tests.ui.server.test_request_log import began, ended
+from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.preferences.preferences import KeyPlace, Preferences, ServerPreferences
 from ui.server.request_log import RequestColumn
@@ -112,7 +114,13 @@ async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembe
 
 @pytest.mark.parametrize(
     "change",
-    [{"port": 9}, {"allowed_origins": ("*",)}, {"is_on_network": True}, {"is_key_required": True}],
+    [
+        {"port": 9},
+        {"allowed_hosts": ("a",)},
+        {"allowed_origins": ("*",)},
+        {"is_on_network": True},
+        {"is_key_required": True},
+    ],
 )
 async def test_a_server_that_is_on_starts_anew_with_other_settings(
     change: dict[str, object],
@@ -268,3 +276,28 @@ def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
         window.deleteLater()
 
     run(steps())
+
+
+async def test_the_switch_says_who_is_using_which_model_while_they_do() -> None:
+    panel = panel_with(Control())
+    entry = RequestEntry(
+        "r1", 0.0, "127.0.0.1", "claude-cli/2.0 (x)", "POST", "/v1/messages", model="smol"
+    )
+    panel.log.take([entry])
+    assert panel.switch.use == "claude-code is using smol"
+    panel.log.take([replace(entry, status=200)])
+    assert panel.switch.use == ""
+
+
+async def test_a_name_of_this_computer_is_added_without_address_and_port(theme: Theme) -> None:
+    settings = ServerSettings(panel_with(Control()))
+    editor = settings.hosts
+    named: list[tuple[str, ...]] = []
+    editor.edited.connect(named.append)
+    editor.field.setText("http://me.example.org:80")
+    editor.add.click()
+    assert editor.problem.startswith("Write the name alone")
+    editor.field.setText("me.example.org")
+    editor.add.click()
+    assert named == [("me.example.org",)]
+    await finish_tasks(settings._panel.preferences)
