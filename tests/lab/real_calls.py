@@ -77,6 +77,7 @@ def backend_of(folder: Path, template: str | None = None) -> MlxBackend:
     wrapper = load_wrapper(folder)
     if template is not None:
         wrapper._tokenizer.chat_template = template
+        wrapper.has_chat_template = True
     vocabulary = read_vocabulary(
         folder, wrapper._tokenizer, set(wrapper.eos_token_ids), len(wrapper)
     )
@@ -132,7 +133,7 @@ def play(
     family = backend.answer_format(request, prompt)
     parse = backend.call_parser(request)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
-    assert prompt.beginning == Beginning(), prompt.beginning
+    assert prompt.beginning.channel is Beginning().channel, prompt.beginning
     builder = AnswerBuilder(
         AnswerSetup(
             setting=RunSetting(family=family, context_room=8192, beginning=prompt.beginning),

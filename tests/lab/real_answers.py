@@ -1,0 +1,552 @@
+"""Answers of the real model on every route, compared with an oracle that shares no code with us.
+
+    python -m tests.lab.real_answers FOLDER [--cases 60] [--only routes,greedy,…] [--both]
+
+``FOLDER`` holds what ``tests.lab.real_models`` makes. The oracle is a plain loop over mlx-lm's
+model that takes the likeliest token, and a search for the stop in the text of the first 1, 2, 3 …
+tokens.
+Each case is a question and a stop out of its answer. Text, offset and token must be the oracle's
+in Messages, Chat Completions, Completions, Responses, /generate, Ollama's two routes, streamed or
+not, in the window's engine, in ``fullstop ask`` and in ``fullstop replay``. Nothing here runs at
+import, and the suite does not ask for it.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm import generate, load
+from mlx_lm.models.cache import make_prompt_cache
+
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.record import StopKind
+from engine.stopping.rules import StopRules
+from engine.values.chat import Message
+from engine.values.request import GenerationRequest, Sampling
+from tests.lab.benchmarks.caches.agent import tool
+from tests.lab.real_models import NAME
+
+ROOT = Path(__file__).parents[2]
+TOKENS = 16
+QUESTIONS = (
+    "What is the capital of France?",
+    "Name three colors.",
+    "Write one sentence about the sea.",
+    "What is 2 + 2?",
+    "Who wrote Romeo and Juliet?",
+    "List two fruits, one per line.",
+    "Translate 'good morning' into Spanish.",
+    "What do bees make?",
+    "Say hello to Anna.",
+    "How many days has a week?",
+    "Write a line of Python that prints hello.",
+    "What is water made of?",
+)
+COPIES = (
+    "Repeat exactly: one two three four five six seven eight nine ten one two three four five six",
+    "Repeat this list: red, green, blue, red, green, blue, red, green, blue, red, green, blue",
+    "Say again: the cat sat on the mat and the cat sat on the mat and the cat sat on the mat",
+)
+
+
+# -- the oracle -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Known:
+    """A question with the answer of the plain loop: its prompt, its tokens, the text of each."""
+
+    question: str
+    prompt: str
+    tokens: tuple[int, ...]
+    texts: tuple[str, ...]
+
+    def found(self, stops: Sequence[str]) -> tuple[str, int, str] | None:
+        """Return text, token and stop of the first prefix that has a stop."""
+        for number, text in enumerate(self.texts):
+            places = [(text.index(stop), -len(stop), stop) for stop in stops if stop in text]
+            if places:
+                at, _, stop = min(places)
+                return text[:at], number, stop
+        return None
+
+
+class Oracle:
+    """The model in mlx-lm's hands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model, self.tokenizer = load(str(folder))[:2]
+
+    def known(self, question: str, count: int = TOKENS) -> Known:
+        """Return what the plain loop answers."""
+        prompt = self.prompt(question)
+        tokens: list[int] = []
+        cache = make_prompt_cache(self.model)
+        fed = self.tokenizer.encode(prompt, add_special_tokens=False)
+        while len(tokens) < count:
+            logits = self.model(mx.array([fed]), cache=cache)[0, -1]
+            token = int(mx.argmax(logits).item())
+            if token in self.tokenizer.eos_token_ids:
+                break
+            tokens.append(token)
+            fed = [token]
+        texts = [self.decoded(tokens[: number + 1]) for number in range(len(tokens))]
+        return Known(question, prompt, tuple(tokens), tuple(texts))
+
+    def prompt(self, question: str) -> str:
+        """Return the prompt of a question as text."""
+        turns = [{"role": "user", "content": question}]
+        inner = self.tokenizer._tokenizer
+        return str(inner.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+
+    def decoded(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens."""
+        return str(self.tokenizer.decode(list(tokens)))
+
+    def logprobs(self, known: Known) -> list[float]:
+        """Return the log-probability of each token of an answer, from one pass over all of it."""
+        prompt = self.tokenizer.encode(known.prompt, add_special_tokens=False)
+        logits = self.model(mx.array([[*prompt, *known.tokens]]))[0].astype(mx.float32)
+        scores = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        first = len(prompt) - 1
+        return [float(scores[first + n, token].item()) for n, token in enumerate(known.tokens)]
+
+    def generated(self, known: Known) -> str:
+        """Return what ``mlx_lm.generate`` makes of the prompt."""
+        return str(
+            generate(
+                self.model,
+                self.tokenizer,
+                self.tokenizer.encode(known.prompt, add_special_tokens=False),
+                max_tokens=TOKENS,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question, its stops, and where the oracle finds the first."""
+
+    known: Known
+    stops: tuple[str, ...]
+    text: str
+    token: int
+    stop: str
+
+
+def cases_of(answers: Sequence[Known], count: int, seed: int = 1) -> list[Case]:
+    """Return cases whose stops begin anywhere in an answer: in a token, at its edge, over several.
+
+    Every fourth has a second stop, which may come first.
+    """
+    draws = random.Random(seed)
+    cases: list[Case] = []
+    while len(cases) < count:
+        known = answers[len(cases) % len(answers)]
+        whole = known.texts[-1]
+        stops = []
+        for _ in range(2 if len(cases) % 4 == 3 else 1):
+            at = draws.randrange(0, max(1, len(whole) - 1))
+            stops.append(whole[at : at + draws.randint(1, 9)])
+        found = known.found(stops) if all(stop.strip() for stop in stops) else None
+        if found is not None:
+            cases.append(Case(known, tuple(stops), *found))
+    return cases
+
+
+# -- the routes -----------------------------------------------------------------------------------
+
+Body = dict[str, Any]
+
+
+def _turns(case: Case) -> list[Body]:
+    return [{"role": "user", "content": case.known.question}]
+
+
+def _ollama(case: Case) -> Body:
+    return {"num_predict": TOKENS, "temperature": 0, "stop": list(case.stops)}
+
+
+ROUTES: dict[str, Callable[[Case], Body]] = {
+    "/v1/messages": lambda case: {
+        "messages": _turns(case),
+        "max_tokens": TOKENS,
+        "stop_sequences": list(case.stops),
+    },
+    "/v1/chat/completions": lambda case: {
+        "messages": _turns(case),
+        "max_tokens": TOKENS,
+        "stop": list(case.stops),
+    },
+    "/v1/completions": lambda case: {
+        "prompt": case.known.prompt,
+        "max_tokens": TOKENS,
+        "stop": list(case.stops),
+    },
+    "/v1/responses": lambda case: {
+        "input": case.known.question,
+        "max_output_tokens": TOKENS,
+        "stop": list(case.stops),
+        "store": False,
+    },
+    "/generate": lambda case: {
+        "text": case.known.prompt,
+        "sampling_params": {
+            "max_new_tokens": TOKENS,
+            "temperature": 0,
+            "stop": list(case.stops),
+        },
+    },
+    "/api/chat": lambda case: {"messages": _turns(case), "options": _ollama(case)},
+    "/api/generate": lambda case: {
+        "prompt": case.known.prompt,
+        "raw": True,
+        "options": _ollama(case),
+    },
+}
+
+
+def ask(port: int, path: str, body: Body, *, is_streamed: bool) -> list[Body]:
+    """Send a request; return the objects of its answer in order."""
+    whole = {"model": NAME, "temperature": 0, "fullstop": {"report": True}, **body}
+    if path == "/generate":
+        del whole["temperature"], whole["model"]
+    whole["stream"] = is_streamed
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}",
+        json.dumps(whole).encode(),
+        {"content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=3600) as answer:
+        raw = answer.read().decode()
+    if not is_streamed:
+        return [json.loads(raw)]
+    lines = (line.removeprefix("data:").strip() for line in raw.split("\n"))
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def text_of(path: str, events: Sequence[Body], *, is_streamed: bool) -> str:
+    """Return the text of an answer."""
+    last = events[-1]
+    match path:
+        case "/v1/messages" if is_streamed:
+            return "".join(event.get("delta", {}).get("text", "") for event in events)
+        case "/v1/messages":
+            return "".join(block["text"] for block in last["content"])
+        case "/v1/chat/completions":
+            key = "delta" if is_streamed else "message"
+            choices = [choice for event in events for choice in event.get("choices", ())]
+            return "".join(choice[key].get("content") or "" for choice in choices)
+        case "/v1/completions":
+            choices = [choice for event in events for choice in event.get("choices", ())]
+            return "".join(choice["text"] for choice in choices)
+        case "/v1/responses" if is_streamed:
+            deltas = [one for one in events if one.get("type") == "response.output_text.delta"]
+            return "".join(one["delta"] for one in deltas)
+        case "/v1/responses":
+            return "".join(part["text"] for item in last["output"] for part in item["content"])
+        case "/generate":
+            return str(last["text"])  # SGLang's stream repeats the text so far
+        case "/api/chat":
+            return "".join(event["message"]["content"] for event in events)
+        case _:
+            return "".join(event["response"] for event in events)
+
+
+def report_of(events: Sequence[Body]) -> Body:
+    """Return the stop record of an answer, wherever its dialect has it."""
+    waiting: list[Any] = list(events)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("fullstop"), dict):
+                return dict(value["fullstop"]["stop"])
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    raise AssertionError("the answer has no report")
+
+
+@contextmanager
+def served(folder: Path, home: Path, *options: str) -> Iterator[int]:
+    """Run ``fullstop serve`` on the model and yield its port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "app", "serve", "--port", "0", "--model", str(folder), *options],
+        cwd=ROOT,
+        env=_environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline().rstrip("/\n").rpartition(":")[2])
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _environment(home: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home),
+        "XDG_STATE_HOME": str(home),
+    }
+
+
+def check_routes(cases: Sequence[Case], port: int, *, both: bool) -> int:
+    """Ask every route for every case, streamed or not in turn, or both; return how many asked."""
+    jobs = [
+        (case, path, is_streamed)
+        for number, case in enumerate(cases)
+        for place, path in enumerate(ROUTES)
+        for is_streamed in ((True, False) if both else ((number + place) % 2 == 0,))
+    ]
+
+    def asked(job: tuple[Case, str, bool]) -> None:
+        case, path, is_streamed = job
+        events = ask(port, path, ROUTES[path](case), is_streamed=is_streamed)
+        text, record = text_of(path, events, is_streamed=is_streamed), report_of(events)
+        found = (text, record["text_offset"], record["token_index"], record["value"])
+        wanted = (case.text, len(case.text), case.token, case.stop)
+        assert found == wanted, (path, is_streamed, case.stops, found, wanted)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(asked, jobs))
+    return len(jobs)
+
+
+# -- the engine, the command line -----------------------------------------------------------------
+
+
+async def check_engine(cases: Sequence[Case], folder: Path) -> int:
+    """Ask the engine as the window does."""
+    engine = Engine()
+    await engine.load(folder)
+
+    async def asked(case: Case) -> None:
+        request = GenerationRequest(
+            (Message("user", case.known.question),),
+            sampling=Sampling(temperature=0),
+            stops=StopRules.of(*case.stops),
+            max_tokens=TOKENS,
+        )
+        answer = await (await engine.generate(request)).collect()
+        stop = answer.finished.stop
+        assert stop.kind is StopKind.STOP_STRING, (case.stops, stop)
+        found = (answer.text, stop.text_offset, stop.token_index, stop.value)
+        assert found == (case.text, len(case.text), case.token, case.stop), (case.stops, found)
+
+    try:
+        for start in range(0, len(cases), 8):
+            await asyncio.gather(*(asked(case) for case in cases[start : start + 8]))
+    finally:
+        await engine.aclose()
+    return len(cases)
+
+
+def check_commands(cases: Sequence[Case], folder: Path, home: Path) -> int:
+    """Ask each question once with ``fullstop ask``, and replay its run with each of the stops.
+
+    Each question is also asked with the first of its stops.
+    """
+    saved: dict[str, Path] = {}
+    for number, case in enumerate(cases):
+        question = case.known.question
+        if question not in saved:
+            saved[question] = home / f"{number}.fullstop-run"
+            ask_words = ("ask", question, "--model", str(folder), "--temperature", "0",
+                         "--max-tokens", str(TOKENS))  # fmt: skip
+            whole = command(home, *ask_words, "--save-run", str(saved[question]))
+            assert whole["text"] == case.known.texts[-1], (whole["text"], case.known.texts[-1])
+            _compare(command(home, *ask_words, *_stops(case)), case)
+        _compare(command(home, "replay", str(saved[question]), *_stops(case)), case)
+    return len(cases) + len(saved)
+
+
+def _stops(case: Case) -> list[str]:
+    return [word for stop in case.stops for word in ("--stop", stop)]
+
+
+def _compare(said: Body, case: Case) -> None:
+    stop = said["stop"]
+    found = (said["text"], stop["text_offset"], stop["token_index"], stop["value"])
+    assert found == (case.text, len(case.text), case.token, case.stop), (case.stops, found)
+
+
+def command(home: Path, *words: str) -> Body:
+    """Run a command with ``--json``; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "app", *words, "--json"],
+        cwd=ROOT, env=_environment(home), check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    said: Body = json.loads(done.stdout)
+    return said
+
+
+# -- answers, likelihoods, drafts, tools ----------------------------------------------------------
+
+
+def check_greedy(oracle: Oracle, answers: Sequence[Known]) -> int:
+    """Compare the oracle's answers with those of ``mlx_lm.generate``."""
+    for known in answers:
+        assert oracle.generated(known) == known.texts[-1], known.question
+    return len(answers)
+
+
+def check_likelihoods(oracle: Oracle, answers: Sequence[Known], port: int) -> float:
+    """Compare log-probabilities with a pass over the whole answer; return the largest distance."""
+    apart = 0.0
+    for known in answers:
+        body = {
+            "messages": [{"role": "user", "content": known.question}],
+            "max_tokens": len(known.tokens),
+            "logprobs": True,
+            "top_logprobs": 5,
+        }
+        [answer] = ask(port, "/v1/chat/completions", body, is_streamed=False)
+        told = [one["logprob"] for one in answer["choices"][0]["logprobs"]["content"]]
+        wanted = oracle.logprobs(known)
+        assert len(told) == len(wanted), (len(told), len(wanted))
+        apart = max(apart, *(abs(a - b) for a, b in zip(told, wanted, strict=True)))
+    assert apart <= 1e-3, apart
+    return apart
+
+
+async def check_drafts(folder: Path) -> tuple[int, int]:
+    """Compare answers with drafts that are always verified and without; return right and wrong."""
+    from engine.inference.batch import RunningBatch
+    from engine.inference.mlx_loading import load as load_backend
+    from tests.support.models.guessing import Eager
+
+    def eager(folder: Path, *, limits: Any, on_progress: Any) -> Any:
+        return load_backend(
+            folder,
+            limits=limits,
+            on_progress=on_progress,
+            batch_of=lambda model, limits: RunningBatch(model, limits, Eager),
+        )
+
+    texts: dict[bool, list[str]] = {}
+    drafted = [0, 0]
+    for is_plain in (True, False):
+        engine = Engine(Limits(plain_decoding=is_plain), **({} if is_plain else {"loader": eager}))
+        await engine.load(folder)
+        texts[is_plain] = []
+        for question in (*COPIES, *QUESTIONS[:3]):
+            request = GenerationRequest(
+                (Message("user", question),), sampling=Sampling(temperature=0), max_tokens=48
+            )
+            answer = await (await engine.generate(request)).collect()
+            texts[is_plain].append(answer.text)
+            told = answer.finished.speculation
+            drafted[0] += told.accepted
+            drafted[1] += told.guessed - told.accepted
+        await engine.aclose()
+    assert texts[True] == texts[False]
+    return drafted[0], drafted[1]
+
+
+def check_agents(port: int, *, tools: int = 20, words: int = 150) -> int:
+    """Send what agents send: many tools, a long system prompt, calls and their results."""
+    system = "You are an agent that works on files. " * (words // 8)
+    call = {"type": "tool_use", "id": "toolu_1", "name": "tool_1", "input": {"path": "a.txt"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "three lines"}
+    offered = [tool(number) for number in range(tools)]
+    messages = [
+        {"role": "user", "content": "Read a.txt"},
+        {"role": "assistant", "content": [{"type": "text", "text": "I read it."}, call]},
+        {"role": "user", "content": [result]},
+    ]
+    functions = [
+        {
+            "type": "function",
+            "name": one["name"],
+            "description": one["description"],
+            "parameters": one["input_schema"],
+        }
+        for one in offered
+    ]
+    items = [
+        {"role": "user", "content": "Read a.txt"},
+        {"type": "function_call", "call_id": "c1", "name": "tool_1", "arguments": '{"path":"a"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "three lines"},
+    ]
+    asked: list[tuple[str, Body]] = [
+        (
+            "/v1/messages",
+            {"system": system, "messages": messages, "tools": offered, "max_tokens": 8},
+        ),
+        (
+            "/v1/responses",
+            {"instructions": system, "input": items, "tools": functions, "max_output_tokens": 16},
+        ),
+    ]
+    for path, body in asked:
+        for is_streamed in (True, False):
+            events = ask(port, path, body, is_streamed=is_streamed)
+            assert text_of(path, events, is_streamed=is_streamed), path
+    return 2 * len(asked)
+
+
+ALL = ("greedy", "routes", "engine", "commands", "likelihoods", "drafts", "agents")
+
+
+def run(folder: Path, count: int, only: Sequence[str], *, both: bool) -> None:
+    """Run the chosen checks and print what each compared."""
+    oracle = Oracle(folder)
+    answers = [oracle.known(question) for question in QUESTIONS]
+    cases = cases_of(answers, count)
+    with tempfile.TemporaryDirectory() as home:
+
+        def tell(what: str, value: object) -> None:
+            print(f"{what}: {value}", flush=True)
+
+        if "greedy" in only:
+            tell("answers equal to mlx_lm.generate", check_greedy(oracle, answers))
+        if "engine" in only:
+            tell("stops in the engine", asyncio.run(check_engine(cases, folder)))
+        if "commands" in only:
+            tell("stops by ask and replay", check_commands(cases, folder, Path(home)))
+        if "drafts" in only:
+            right, wrong = asyncio.run(check_drafts(folder))
+            tell("drafts, answers equal with and without", f"{right} right, {wrong} wrong")
+        if not {"routes", "likelihoods", "agents"}.isdisjoint(only):
+            with served(folder, Path(home)) as port:
+                if "agents" in only:
+                    tell("agents' requests answered", check_agents(port))
+                if "likelihoods" in only:
+                    apart = check_likelihoods(oracle, answers[:4], port)
+                    tell("largest distance of a log-probability", f"{apart:.1e}")
+                if "routes" in only:
+                    tell("stops over HTTP", check_routes(cases, port, both=both))
+
+
+def main() -> None:
+    """Check the model in the folder that is named."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where tests.lab.real_models made the model")
+    parser.add_argument("--cases", type=int, default=60)
+    parser.add_argument("--only", default=",".join(ALL))
+    parser.add_argument("--both", action="store_true", help="ask each route streamed and whole")
+    given = parser.parse_args()
+    run(given.folder / NAME, given.cases, given.only.split(","), both=given.both)
+
+
+if __name__ == "__main__":
+    main()

