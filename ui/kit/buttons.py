@@ -201,11 +201,16 @@ class ToggleSwitch(QAbstractButton):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.scale(self.width() / _SWITCH[0], self.height() / _SWITCH[1])
-        painter.setPen(QPen(QColor(colors.text), 1.2) if self.hasFocus() else Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(colors.accent if self.isChecked() else colors.control))
+        # Where all lines are strong, a switch that is off is an outline: on and off would be alike.
+        is_hollow = colors.is_strong and not self.isChecked()
+        has_line = self.hasFocus() or is_hollow
+        painter.setPen(QPen(QColor(colors.text), 1.2) if has_line else Qt.PenStyle.NoPen)
+        off = colors.raised if is_hollow else colors.control
+        painter.setBrush(QColor(colors.accent if self.isChecked() else off))
         painter.drawRoundedRect(QRectF(1, 1, 36, 20), 10, 10)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(colors.on_accent if self.isChecked() else colors.knob))
+        knob = colors.text if is_hollow else colors.knob
+        painter.setBrush(QColor(colors.on_accent if self.isChecked() else knob))
         painter.drawEllipse(QRectF(19 if self.isChecked() else 3, 3, 16, 16))
         painter.end()
 

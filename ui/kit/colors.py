@@ -4,7 +4,7 @@ Pure values; any thread.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from ui.words import Tone
 
@@ -157,8 +157,12 @@ DARK = Colors(
 
 
 def strengthened(colors: Colors) -> Colors:
-    """Return a palette whose lines and muted texts contrast as strongly as its plain text."""
+    """Return a palette whose lines and muted texts contrast as strongly as its plain text.
+
+    What is chosen stands out from what is not by three to one, and every ink can be read on it.
+    """
     color, paper = ("#ffffff", "#000000") if colors.is_dark else ("#000000", "#ffffff")
+    inks = _INKS_ON_BLACK if colors.is_dark else _INKS_ON_WHITE
     return replace(
         colors,
         canvas=paper,
@@ -174,7 +178,28 @@ def strengthened(colors: Colors) -> Colors:
         line="#8c8c94" if colors.is_dark else "#75716a",
         control=color,
         strong_line="#b9b9c2" if colors.is_dark else "#4a4741",
+        **inks,
     )
+
+
+_INKS_ON_WHITE: dict[str, Any] = {
+    "accent_soft": "#8379ea",
+    "match": "#0d0760",
+    "link": "#0d0760",
+    "done": "#00240f",
+    "limit": "#301900",
+    "tool": "#001f3f",
+    "fault": "#45000c",
+}
+_INKS_ON_BLACK: dict[str, Any] = {
+    "accent_soft": "#5d53cc",
+    "match": "#e6e4ff",
+    "link": "#e6e4ff",
+    "done": "#c9ffe2",
+    "limit": "#ffe9c4",
+    "tool": "#d6ecff",
+    "fault": "#ffdcdc",
+}
 
 
 # Icons, switches, boxes and rows keep their proportion to the letters beside them. Gaps grow half

@@ -75,7 +75,7 @@ class StopDelegate(QStyledItemDelegate):
         elif column is StopColumn.SEQUENCE:
             font = fixed_font(self._table.font(), 1.0)
             text = str(index.data())
-            self._paint_text(painter, area, text, font, colors.text if is_on else colors.faint)
+            self._paint_text(painter, area, text, font, colors.text if is_on else colors.hint)
         elif column is StopColumn.SCOPE:
             self._paint_scope(painter, area, index.data(Qt.ItemDataRole.UserRole), is_on)
         elif column in (StopColumn.TOKENS, StopColumn.FIRED):

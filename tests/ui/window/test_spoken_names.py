@@ -143,6 +143,9 @@ async def test_each_control_of_the_settings_is_named_once(window: MainWindow) ->
     keys.show()
     assert [one for one in faults(keys) if "shortcut" not in one] == []
     keys.close()
+
+
+async def test_each_control_of_a_conversations_settings_is_named_once(window: MainWindow) -> None:
     window.chat.show_settings()
     card = window.chat.settings
     card._more.setChecked(True)

@@ -289,6 +289,7 @@ class ConversationDelegate(QStyledItemDelegate):
         state: QStyle.StateFlag = option.state
         painter.save()
         chosen = colors.bubble if colors.is_dark else colors.raised
+        chosen = colors.accent_soft if colors.is_strong else chosen
         has_ring = _has_keyboard(state) and self._view.hasFocus()
         draw_row_ground(painter, area, state, colors, chosen=chosen, has_ring=has_ring)
         folder = index.data(SidebarRows.folder_role)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
 from tests.support.looks.contrast import SHAPE, TEXT, contrast
+from ui.kit.buttons import ToggleSwitch
 from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 from ui.kit.stylesheet import _SHEET, stylesheet
 from ui.kit.theme import Theme
@@ -122,3 +123,37 @@ def test_with_more_contrast_nothing_empty_or_off_looks_like_text_and_the_focus_i
         for color in (palette.hint, palette.disabled):
             assert contrast(color, palette.text) >= 2
         assert f"border: 2px solid {palette.link};" in stylesheet(palette)
+
+
+@pytest.mark.parametrize("name", ["light, strong", "dark, strong"])
+def test_with_more_contrast_what_is_chosen_and_what_is_off_is_seen(name: str) -> None:
+    palette = PALETTES[name]
+    for ground in ("canvas", "raised", "sidebar"):  # tables and lists, cards, the conversations
+        assert contrast(palette.accent_soft, getattr(palette, ground)) >= SHAPE
+    for ink in ("text", "muted", "faint", "link", *TONES):
+        assert contrast(getattr(palette, ink), palette.accent_soft) >= TEXT
+    # A switch is filled when it is on, and an outline when it is off.
+    assert contrast(palette.accent, palette.raised) >= SHAPE
+    assert contrast(palette.control, palette.raised) >= SHAPE
+    assert contrast(palette.hint, palette.text) >= 2, "a stop that is off"
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_a_switch_that_is_off_is_an_outline_with_more_contrast(
+    theme: Theme, qtbot: QtBot, mode: ThemeMode
+) -> None:
+    theme.set_mode(mode)
+    theme.set_high_contrast(True)
+    try:
+        switch = ToggleSwitch("Server")
+        qtbot.addWidget(switch)
+        seen = []
+        for is_on in (False, True):
+            switch.setChecked(is_on)
+            image = switch.grab().toImage()
+            beside_knob = image.width() * (1 if is_on else 3) // 4
+            seen.append(image.pixelColor(beside_knob, image.height() // 2).name())
+        assert seen == [theme.colors.raised, theme.colors.accent]
+        assert contrast(*seen) >= SHAPE
+    finally:
+        theme.set_high_contrast(False)
