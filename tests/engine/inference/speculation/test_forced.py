@@ -267,7 +267,7 @@ def test_forced_tokens_are_marked_and_certain(engine: Engine) -> None:
     assert found.finished.speculation.forced == len(forced) > 10
     assert all(one.stats is not None and one.stats.logprob == 0 for one in forced)
     # White space as before is a guess like any other.
-    assert origins.count(TokenOrigin.LOOKUP) == found.finished.speculation.accepted > 0
+    assert origins.count(TokenOrigin.LOOKUP) == found.finished.speculation.lookup_accepted > 0
     assert {"width", "height"} == set(json.loads(found.text.removesuffix("<|im_end|>"))[0])
 
 

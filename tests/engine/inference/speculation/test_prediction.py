@@ -1,16 +1,14 @@
 """Guesses from the text that a request predicts."""
 
-from typing import Any
-
 import pytest
 
-from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest, Sampling
+from engine.values.tokens import TokenOrigin
 from tests.support.asking import run
 
 TEXT = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
@@ -99,14 +97,8 @@ COUNTED = "\n".join(str(n) for n in range(1, 16))
 
 @pytest.fixture
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have all guesses checked, those of predictions alone."""
+    """Have all guesses checked."""
     monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
-    sources = MlxBackend.sources
-
-    def predicting(self: MlxBackend, *of: Any) -> Any:
-        return [one for one in sources(self, *of) if isinstance(one, PredictionDrafts)]
-
-    monkeypatch.setattr(MlxBackend, "sources", predicting)
 
 
 def counting(prediction: str | None) -> GenerationRequest:
@@ -116,6 +108,7 @@ def counting(prediction: str | None) -> GenerationRequest:
         thinking=False,
         max_tokens=40,
         prediction=prediction,
+        drafts=frozenset({TokenOrigin.PREDICTION}),
     )
 
 
