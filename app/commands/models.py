@@ -45,7 +45,7 @@ from engine.library.local_models import (
 )
 from engine.library.local_models import remove as remove_files
 from engine.library.memory import Fit, Memory, MemoryNeed, memory, need
-from engine.library.models import weights_size
+from engine.library.models import has_draft_head, weights_size
 from ui.models.model_words import ORIGINS, fit_words
 
 _FITS = {Fit.FITS: "yes", Fit.TIGHT: "tight", Fit.TOO_LARGE: "no", None: "?"}
@@ -97,6 +97,7 @@ def describe(options: ShowOptions) -> int:
         ("context", counted(model.context_length, "token") if model.context_length else ""),
         ("fits", _FITS[fit] if model.can_be_loaded else ""),
         ("memory", fit_words(needed, fit, now) if needed and fit else ""),
+        ("draft head", "its own" if model.can_be_loaded and has_draft_head(model.folder) else ""),
         ("problem", model.problem or model.obstacle),
     )
     lines = (f"{name:<12}  {on_one_line(words)}\n" for name, words in facts if words)

@@ -151,8 +151,8 @@ def _read(
     on_progress: OnLoadProgress,
     shard: Shard | None = None,
     check_tokenizer: Callable[[Any, dict[str, Any]], None] | None = None,
-) -> tuple[Any, Any, dict[str, Any], HeadWeights | None]:
-    """Return a folder's model, tokenizer and configuration, and the weights of its draft head.
+) -> tuple[Any, Any, dict[str, Any], HeadWeights | HeadUnusable | None]:
+    """Return a folder's model, tokenizer and configuration, and its draft head.
 
     Never runs code from the folder.
     """
@@ -180,8 +180,8 @@ def _read(
     return model, tokenizer, config, head
 
 
-def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | None]:
-    """Return a folder's model and its configuration, and the weights of its draft head."""
+def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | HeadUnusable | None]:
+    """Return a folder's model and its configuration, and its draft head."""
     keepers: list[HeadKeeper] = []
 
     def classes(config: dict[str, Any]) -> tuple[Callable[[Any], Any], type[Any]]:
@@ -201,10 +201,16 @@ def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | None]
 
 
 def _attached_head(
-    weights: HeadWeights, model: Any, config: dict[str, Any], name: str, tell: OnLoadProgress
+    weights: HeadWeights | HeadUnusable,
+    model: Any,
+    config: dict[str, Any],
+    name: str,
+    tell: OnLoadProgress,
 ) -> tuple[HeadInfo, CacheSize]:
     """Let a model use its own draft head, if that is sound; return the memory of its caches."""
     try:
+        if isinstance(weights, HeadUnusable):
+            raise weights
         head = build_head(weights, model, config)
         read_weights(head, _size_of(head), tell)
     except (HeadUnusable, DamagedFile) as error:

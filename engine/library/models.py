@@ -21,6 +21,8 @@ from engine.wording import counted, escaped
 
 INDEX = "model.safetensors.index.json"
 """The file that maps each weight to its file, if there are several weight files."""
+HEAD_FILES = "*mtp*.safetensors"
+"""Files with a draft head, which a model can do without, unless they begin with ``model``."""
 
 _DEFAULT_CONTEXT = 4096
 # An index may list thousands of files, with names of any length.
@@ -212,10 +214,34 @@ def check_folder(folder: Path) -> dict[str, Any]:
     if not any(path.name.startswith("model") for path in weights):
         raise ModelLoadFailed(f"{name} contains no weights (model*.safetensors)")
     for path in weights:
-        _check_weights(path)
+        if path.name.startswith("model") or not path.match(HEAD_FILES):
+            _check_weights(path)
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
         raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
     return config
+
+
+def has_draft_head(folder: Path) -> bool:
+    """Whether the weights of a model folder name a draft head of its own."""
+    try:
+        config = read_json(folder / "config.json")
+        names = {name for path in folder.glob("*.safetensors") for name in _header_of(path)}
+    except (ModelLoadFailed, OSError, ValueError, RecursionError):
+        return False
+    text = config.get("text_config")
+    layers = (text if isinstance(text, dict) else config).get("num_hidden_layers")
+    ends = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", f"layers.{layers}.eh_proj.weight")
+    return any(name.endswith(ends) for name in names)
+
+
+def _header_of(path: Path) -> dict[str, Any]:
+    """Return what a safetensors file says of its weights, by name."""
+    with path.open("rb") as file:
+        header_size = int.from_bytes(file.read(8), "little")
+        if header_size > min(_MAX_HEADER_BYTES, path.stat().st_size):
+            return {}
+        header = json.loads(file.read(header_size))
+    return header if isinstance(header, dict) else {}
 
 
 def _check_weights(path: Path) -> None:

@@ -17,6 +17,9 @@ from mlx import nn
 from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
 from mlx_lm.utils import infer_quant_config
 
+from engine.files.causes import without_folders
+from engine.library.models import HEAD_FILES
+
 # Architectures whose published norms are stored as their difference from 1.
 _NORMS_FROM_ZERO = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
 # Norms that were stored so have negative values; those that are multiplied as they are have none.
@@ -163,9 +166,17 @@ def _is_same(weight: mx.array | None, other: mx.array | None) -> bool:
 
 
 def read_head(folder: Path, layers: int) -> HeadWeights | None:
-    """Return the draft head in a file beside a model's weights; None where there is none."""
-    for path in sorted(folder.glob("*mtp*.safetensors")):
-        weights: Any = mx.load(str(path))
+    """Return the draft head in a file beside a model's weights; None where there is none.
+
+    Raises:
+        HeadUnusable: The file cannot be read.
+    """
+    for path in sorted(folder.glob(HEAD_FILES)):
+        try:
+            weights: Any = mx.load(str(path))
+        except (OSError, RuntimeError, ValueError) as error:
+            said = without_folders(str(error), folder)
+            raise HeadUnusable(f"{path.name} cannot be read: {said}") from error
         if (head := take_head(weights, layers)) is not None:
             return head
     return None
@@ -195,10 +206,16 @@ class HeadKeeper:
             self._head.are_norms_from_zero = _final_norm(rest) is not norm or None
         return rest
 
-    def take(self, folder: Path) -> HeadWeights | None:
-        """Return the head; without one in the checkpoint, that of a file in its folder."""
+    def take(self, folder: Path) -> HeadWeights | HeadUnusable | None:
+        """Return the head, or why it cannot be used.
+
+        Without one in the checkpoint it is that of a file in the folder.
+        """
         del self._model.sanitize
-        return self._head or read_head(folder, self._layers)
+        try:
+            return self._head or read_head(folder, self._layers)
+        except HeadUnusable as error:
+            return error
 
 
 def _final_norm(weights: Mapping[str, mx.array]) -> mx.array | None:

@@ -14,7 +14,7 @@ from mlx_lm.utils import load_model
 from engine.inference.backend import BatchLimits
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.heads import DraftHead
-from engine.library.models import HeadInfo
+from engine.library.models import HeadInfo, has_draft_head
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from tests.engine.inference.speculation.asking_drafts import answered, asked
@@ -70,6 +70,18 @@ def test_a_head_is_loaded_and_counted(
     backend.close()
 
 
+@pytest.mark.parametrize("beside", [True, False], ids=["in a file beside", "among the weights"])
+def test_a_folder_tells_that_it_has_a_head_without_loading_it(
+    with_head: Callable[..., Path], head_weights: Weights, beside: bool
+) -> None:
+    assert not has_draft_head(with_head({}))
+    folder = with_head(head_weights, beside=beside)
+    assert has_draft_head(folder)
+    if beside:
+        (folder / "mtp.safetensors").write_bytes(b"damaged")
+        assert not has_draft_head(folder)
+
+
 def test_plain_decoding_and_draft_models_have_no_head(
     with_head: Callable[..., Path], head_weights: Weights, demo_model_path: Path
 ) -> None:
@@ -105,6 +117,20 @@ def test_a_head_that_cannot_be_used_is_named_with_the_reason(
     assert "\n" not in own.problem
     assert "draft head of demo is not used" in caplog.text
     assert backend.batch.own_head is None
+    backend.close()
+
+
+def test_a_file_with_a_head_that_cannot_be_read_leaves_the_model_without_one(
+    with_head: Callable[..., Path], head_weights: Weights
+) -> None:
+    folder = with_head(head_weights)
+    file = folder / "mtp.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    backend = load(folder, limits=LIMITS)
+    own = backend.info.own_head
+    assert own is not None
+    assert own.problem.startswith("mtp.safetensors cannot be read")
+    assert str(folder) not in own.problem
     backend.close()
 
 
