@@ -224,18 +224,15 @@ class ServerThread:
         config: ServerConfig | None = None,
         observer: RequestObserver | None = None,
     ) -> None:
-        self.config = config if config is not None else ServerConfig()
-        self._engine = engine
-        self._observer = observer
+        self._server = ApiServer(engine, config, observer)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_wanted: asyncio.Event | None = None
-        self._address: Address | None = None
 
     @property
     def address(self) -> Address | None:
         """Where it listens; None while it does not."""
-        return self._address
+        return self._server.address
 
     def start(self) -> Address:
         """Start to listen; return the address. Blocks until it listens.
@@ -245,24 +242,23 @@ class ServerThread:
             CannotListen: The host is not an address of this computer, or the port
                 cannot be used.
         """
-        if self._address is not None:
-            return self._address
+        if self.address is not None:
+            return self.address
         started: Future[Address] = Future()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve(started)), name="api", daemon=True
         )
         self._thread.start()
         try:
-            self._address = started.result()
+            return started.result()
         except BaseException:
             self._thread.join()
             self._thread = None
             raise
-        return self._address
 
     def stop(self) -> None:
         """Stop gracefully and end the thread. Blocks while running answers get time to finish."""
-        thread, self._thread, self._address = self._thread, None, None
+        thread, self._thread = self._thread, None
         if thread is None or self._loop is None or self._stop_wanted is None:
             return
         if thread.is_alive():
@@ -270,11 +266,10 @@ class ServerThread:
         thread.join()
 
     async def _serve(self, started: Future[Address]) -> None:
-        server = ApiServer(self._engine, self.config, self._observer)
         self._loop = asyncio.get_running_loop()
         self._stop_wanted = asyncio.Event()
         try:
-            address = await server.start()
+            address = await self._server.start()
         except BaseException as error:
             started.set_exception(error)
             return
@@ -282,4 +277,4 @@ class ServerThread:
         try:
             await self._stop_wanted.wait()
         finally:
-            await server.stop()
+            await self._server.stop()
