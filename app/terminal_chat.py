@@ -5,7 +5,7 @@ Main thread, on one event loop for the whole conversation.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,8 +51,10 @@ from ui.records.conversations import (
 )
 from ui.records.exchange.archive import conversations_from_json, conversations_json
 from ui.records.messages import ConversationMessage
-from ui.records.requests import new_run, request_for
-from ui.records.runs import NO_CHANGE
+from ui.records.prompt_fit import Counts, cut_message, fitted_prompt, last_left_out
+from ui.records.requests import fitted as adapted
+from ui.records.requests import new_run, prompt_messages, request_for, sent_messages
+from ui.records.runs import NO_CHANGE, LeftOut
 from ui.tools.tool_host import ToolsRefused
 from ui.words import failure_words, unescaped
 
@@ -142,13 +144,50 @@ class ChatSession:
         """Return the request that goes on with the results of an answer's calls."""
         return request_for(self.conversation, self.model, answer)
 
+    async def fitted(
+        self, asked: ConversationMessage, request: GenerationRequest, engine: Engine
+    ) -> tuple[GenerationRequest, LeftOut | None]:
+        """Return a request that fits into the context, and what is left out of it.
+
+        Args:
+            asked: The question, or the answer whose calls were run.
+            request: Its whole request.
+            engine: Counts tokens.
+        """
+        conversation, model = self.conversation, self.model
+        if model is None:
+            return request, None
+        path = conversation.tree.path_to(asked)
+        settings = conversation.settings
+
+        def make(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
+            told = prompt_messages(messages, settings.system_prompt)
+            return adapted(replace(request, messages=told), settings, model)
+
+        async def count_tokens(text: str) -> int:
+            return len(await engine.tokenize(text, model.id))
+
+        sent = sent_messages(conversation, asked)
+        counts = Counts(model.context_length, engine.count_tokens, count_tokens)
+        fit = await fitted_prompt(path, sent, make, counts, before=last_left_out(path))
+        for message in path:
+            cut = cut_message(message, fit.cuts)
+            message.sent_chars = cut.sent_chars
+            if message.run is not None and cut.run is not None:
+                message.run.results = cut.run.results
+        return fit.request, fit.left_out
+
     def withdraw(self, asked: ConversationMessage) -> None:
         """Remove a question that was not answered; its files go with the next one."""
         if asked.run is None:
             self.conversation.tree.remove(asked)
 
     def record(
-        self, asked: ConversationMessage, request: GenerationRequest, given: Answer
+        self,
+        asked: ConversationMessage,
+        request: GenerationRequest,
+        given: Answer,
+        left_out: LeftOut | None = None,
     ) -> ConversationMessage | None:
         """Keep a turn as the person saw it, and return its answer.
 
@@ -158,12 +197,14 @@ class ChatSession:
             asked: The question, or the answer whose calls were run.
             request: What was sent.
             given: The answer to it.
+            left_out: The earlier messages that were not sent.
         """
         is_empty = not (given.text or given.thinking or given.tool_calls)
         if given.finished.stop.kind is StopKind.ERROR or is_empty:
             self.withdraw(asked)
             return None
         run = new_run(request, self.model, None, NO_CHANGE)
+        run.left_out = left_out
         run.text, run.thinking, run.tool_calls = given.text, given.thinking, [*given.tool_calls]
         run.apply(given.finished)
         answered = ConversationMessage("assistant", given.text, run)
@@ -527,12 +568,16 @@ async def _answer(
         try:
             if session.model is not None and session.model.can_call_tools:
                 request = replace(request, tools=await tools.offered(session.conversation))
+            before = last_left_out(session.conversation.tree.path_to(asked))
+            request, left_out = await session.fitted(asked, request, engine)
+            if left_out is not None and left_out != before:
+                printer.remark(left_out.sentence)
             given = await answer(engine, request, printer, interrupts)
         except EngineError as error:
             session.withdraw(asked)
             printer.remark(f"not answered: {failure_words(error)}")
             return
-        answered = session.record(asked, request, given)
+        answered = session.record(asked, request, given, left_out)
         printer.end_line()
         printer.remark(f"[{' · '.join((sentence(given.finished), *figures(given.finished)))}]")
         run = None if answered is None else answered.run

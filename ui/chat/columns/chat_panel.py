@@ -400,7 +400,7 @@ class ChatPanel(QWidget):
         column(
             (self.handling.undo_bar, 0, Qt.AlignmentFlag.AlignHCenter),
             self.queue,
-            self.context_bar,
+            row(self.context_bar, margins=(0, 0, 0, 8)),
             self.composer,
             spacing=0,
             margins=(26, 0, 26, 18),

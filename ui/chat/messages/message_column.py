@@ -347,6 +347,7 @@ class MessageColumn(QScrollArea):
         if event.size().width() != event.oldSize().width():
             self._place.hold()
         self._fit()
+        self._place.keep_end()
         self.jump.place()
 
     def showEvent(self, event: QShowEvent) -> None:

@@ -398,6 +398,13 @@ class ReadersPlace(QObject):
         self.forget_wanted()
         self._is_at_end = True
 
+    def keep_end(self) -> None:
+        """Scroll to the end again for a reader who is there, because the screen changed its
+        height.
+        """
+        if self._is_at_end:
+            self._scroll(self._bar.maximum())
+
     def go_to(self, slot: MessageSlot) -> None:
         """Scroll to a message, and stay with it until the heights around it are settled."""
         self._want(lambda: self._top_for(slot))
