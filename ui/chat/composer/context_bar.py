@@ -59,6 +59,7 @@ class ContextBar(QFrame):
         for choice, (words, says) in _BUTTONS.items():
             button = QPushButton(words)
             button.setProperty("kind", "link")
+            button.setProperty("is_flush", True)
             button.setAccessibleName(says)
             button.setAutoDefault(False)
             button.clicked.connect(lambda _=False, chosen=choice: self.chosen.emit(chosen))

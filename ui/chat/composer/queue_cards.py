@@ -5,19 +5,18 @@ Main thread.
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QPushButton, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from engine import counted
 from ui.chat.composer.composer import MessageEditor
 from ui.kit.buttons import IconButton
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import column, row
-from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import QueuedMessage
 
-_MOST_SHOWN_PX = 190
+_MOST_CARDS = 3
 
 
 class QueueCard(QFrame):
@@ -93,8 +92,8 @@ class QueueCard(QFrame):
         self.changed.emit(QueuedMessage(text, files))
 
 
-class QueueCards(QScrollArea):
-    """All messages that wait in a conversation, in their order; hidden without any.
+class QueueCards(QWidget):
+    """The first messages that wait in a conversation, in their order; hidden without any.
 
     Signals:
         changed: The messages were edited; carries them as a tuple.
@@ -108,19 +107,13 @@ class QueueCards(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setAccessibleName("Messages that are sent next")
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.notice = label("", "muted", 0.93, is_wrapped=True)
+        self.more = label("", "faint", 0.92)
         self.cards: list[QueueCard] = []
         self._messages: tuple[QueuedMessage, ...] = ()
-        self._inside = QWidget()
-        self._inside.setObjectName("scrolled")
-        self._column = column(self.notice, spacing=6, margins=(0, 0, 0, 8), on=self._inside)
-        self.setWidget(self._inside)
+        self._cards = column(spacing=6)
+        column(self.notice, self._cards, self.more, spacing=6, margins=(0, 0, 0, 8), on=self)
         self.hide()
 
     def show_messages(self, messages: Sequence[QueuedMessage], *, waits: bool) -> None:
@@ -132,31 +125,27 @@ class QueueCards(QScrollArea):
         """
         if tuple(messages) != self._messages:
             self._messages = tuple(messages)
-            for card in self.cards:
-                card.hide()
-                card.deleteLater()
-            self.cards = [QueueCard(message, number) for number, message in enumerate(messages)]
-            for number, card in enumerate(self.cards):
-                self._column.addWidget(card)
-                card.changed.connect(lambda changed, n=number: self._change(n, changed))
-                card.send_wanted.connect(lambda n=number: self.send_wanted.emit(n))
-                card.left.connect(self.left)
+            self._show_cards()
         count = counted(len(self._messages), "message")
         self.notice.setText("" if waits else f"{count} not sent yet. Return sends the first one.")
         self.notice.setVisible(not waits)
+        hidden = len(self._messages) - len(self.cards)
+        self.more.setText(f"and {hidden:,} more")
+        self.more.setVisible(hidden > 0)
         self.setVisible(bool(self._messages))
-        self.updateGeometry()
 
-    def sizeHint(self) -> QSize:
-        """Return the height of the cards, so that only many of them scroll."""
-        wanted = self._inside.sizeHint()
-        most = current_theme().px(_MOST_SHOWN_PX)
-        is_edited = any(card.editor is not None for card in self.cards)
-        height = wanted.height() if is_edited else min(wanted.height(), most)
-        return QSize(wanted.width(), height)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(120, min(self.sizeHint().height(), current_theme().px(_MOST_SHOWN_PX)))
+    def _show_cards(self) -> None:
+        for card in self.cards:
+            self._cards.removeWidget(card)
+            card.hide()
+            card.deleteLater()
+        shown = self._messages[:_MOST_CARDS]
+        self.cards = [QueueCard(message, number) for number, message in enumerate(shown)]
+        for number, card in enumerate(self.cards):
+            self._cards.addWidget(card)
+            card.changed.connect(lambda changed, n=number: self._change(n, changed))
+            card.send_wanted.connect(lambda n=number: self.send_wanted.emit(n))
+            card.left.connect(self.left)
 
     def _change(self, number: int, changed: QueuedMessage | None) -> None:
         messages = list(self._messages)

@@ -101,6 +101,7 @@ class PromptLine(QWidget):
 def _link(words: str, says: str) -> QPushButton:
     button = QPushButton(words)
     button.setProperty("kind", "link")
+    button.setProperty("is_flush", True)
     button.setAccessibleName(says)
     button.setAutoDefault(False)
     return button
