@@ -100,6 +100,10 @@ def never_sideways(field: QPlainTextEdit) -> None:
     bar.rangeChanged.connect(lambda: bar.setMaximum(0))
 
 
+# A longer text that is pasted would fill the field with what nobody reads there.
+MOST_PASTED_CHARS = 8_000
+
+
 class GrowingInput(QPlainTextEdit):
     """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter.
 
@@ -107,6 +111,7 @@ class GrowingInput(QPlainTextEdit):
         submitted: Enter was pressed on finished text.
         files_given: Files were dropped or pasted; carries their paths.
         picture_given: A picture was dropped or pasted that is not a file.
+        text_given: A text was dropped or pasted that is too long for a field; carries it.
         edge_pressed: Up was pressed in the first line (-1), or Down in the last one (1).
         focus_changed: The field got or lost the focus; carries whether it has it.
     """
@@ -116,6 +121,7 @@ class GrowingInput(QPlainTextEdit):
     focus_changed = Signal(bool)
     files_given = Signal(list)
     picture_given = Signal()
+    text_given = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -184,12 +190,14 @@ class GrowingInput(QPlainTextEdit):
         return takes or super().canInsertFromMimeData(source)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Pass files on; insert everything else as plain text."""
+        """Pass files and long texts on; insert everything else as plain text."""
         paths = local_paths(source)
         if paths:
             self.files_given.emit(paths)
         elif source.hasImage() and not source.hasText():
             self.picture_given.emit()
+        elif source.hasText() and len(source.text()) > MOST_PASTED_CHARS:
+            self.text_given.emit(source.text())
         else:
             super().insertFromMimeData(source)
 

@@ -295,3 +295,48 @@ async def test_why_a_file_is_refused_is_said_in_the_conversation_that_it_was_for
     assert row.refusal.text() == ""
     row.show_files([], asked_in)
     assert "p.png is an image" in row.refusal.text()
+
+
+async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_whole(
+    engine: Engine, theme: Theme, demo_model_path: Path
+) -> None:
+    large = Attachment("large.txt", "some words of a long book\n" * 12_000)
+    window = main_window(engine, theme)
+    async with shown(window, quits=True):
+        window.start(demo_model_path)
+        await eventually(lambda: window.workspace.model.stage == "ready")
+        composer = window.chat.composer
+        row = composer.attachments
+        row.show_files([large], window.workspace.current.conversation)
+
+        def shorten() -> bool:
+            chip = row.chip(0)
+            return chip is not None and chip.cut.isVisibleTo(chip)
+
+        await eventually(shorten)
+        chip = row.chip(0)
+        assert chip is not None
+        assert chip.cut.accessibleName() == "Shorten large.txt"
+        chip.cut.click()
+        [cut] = row.files
+        assert cut.text == large.text
+        assert cut.sent_chars is not None
+        chip = row.chip(0)
+        assert chip is not None
+        assert f"the first {cut.sent_chars:,} of 312,000 characters" in chip.accessibleName()
+        await eventually(composer.action.isEnabled)
+        chip = row.chip(0)
+        assert chip is not None
+        assert chip.cut.text() == "Send All"
+        chip.cut.click()
+        assert row.files == (large,)
+
+
+def test_a_long_paste_becomes_a_file_and_a_short_one_stays_text(composer: Composer) -> None:
+    for text in ("short words", "x" * 9_000, "y" * 9_000):
+        data = QMimeData()
+        data.setText(text)
+        composer.input.insertFromMimeData(data)
+    assert composer.text == "short words"
+    assert [file.name for file in composer.attachments.files] == ["Pasted text", "Pasted text 2"]
+    assert composer.attachments.files[1].text == "y" * 9_000

@@ -449,6 +449,12 @@ class AttachmentRow(QWidget):
         if file not in self.files:
             self.show_files((*self.files, file), self._owner)
 
+    def add_pasted(self, text: str) -> None:
+        """Add a long text that was pasted, as a file that can be seen, shortened and removed."""
+        names = {file.name for file in self.files}
+        number = next(n for n in range(1, len(names) + 2) if _pasted_name(n) not in names)
+        self.add(Attachment(_pasted_name(number), text.replace("\r\n", "\n")))
+
     def refuse(self, why: str) -> None:
         """Show why a file is not attached, below earlier reasons."""
         self._say(_below(self.refusal.text(), why))
@@ -599,6 +605,10 @@ class AttachmentRow(QWidget):
         chip.button.clicked.connect(lambda: self.reading.give_up(reading))
         reading.progressed.connect(chip.show_progress)
         return chip
+
+
+def _pasted_name(number: int) -> str:
+    return "Pasted text" if number == 1 else f"Pasted text {number}"
 
 
 def _below(earlier: str, why: str) -> str:
