@@ -164,7 +164,7 @@ QSlider::sub-page:horizontal { background: $control; height: 4px; border-radius:
 QSlider[is_set="true"]::sub-page:horizontal { background: $accent; }
 QSlider::handle:horizontal {
     background: $raised; border: 1px solid $control; width: 14px; height: 14px;
-    margin: -6px 0; border-radius: 8px;
+    margin: -6px 0; border-radius: 7px;
 }
 QSlider::handle:horizontal:hover { border: 1px solid $text; }
 
@@ -274,7 +274,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #find_bar { background: $sunken; border-bottom: 1px solid $line; }
 
 #question_bar { background: $limit_soft; border: 1px solid $line; border-radius: 8px; }
-#hint_bar { background: $accent_soft; border: none; border-radius: 8px; }
+#hint_bar { background: $match_soft; border: none; border-radius: 8px; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 
 #offer_list { background: $raised; border: 1px solid $line; border-radius: 8px; padding: 3px; }
@@ -295,10 +295,10 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #suggestion { background: $raised; border: 1px solid $line; border-radius: 12px;
     text-align: left; }
-#suggestion_card { background: $accent_soft; border: 1px solid $accent_soft; border-radius: 12px; }
+#suggestion_card { background: $match_soft; border: 1px solid $line; border-radius: 12px; }
 #suggestion:hover { border: 1px solid $strong_line; background: $sunken; }
 #suggestion:focus { border: $ring; }
-#suggestion[primary="true"] { background: $accent_soft; border: 1px solid $accent_soft; }
+#suggestion[primary="true"] { background: $match_soft; border: 1px solid $line; }
 #suggestion[primary="true"]:hover, #suggestion[primary="true"]:focus {
     border: $ring;
 }

@@ -191,6 +191,10 @@ def pop_up_above(card: QWidget, anchor: QWidget) -> None:
     size: QSize = card.sizeHint()
     move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)
     card.show()
+    # Labels that wrap know their height only now.
+    card.adjustSize()
+    size = card.size()
+    move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)
 
 
 def move_within_screen(card: QWidget, corner: QPoint, size: QSize, anchor: QWidget) -> None:

@@ -152,7 +152,7 @@ class KeptPromptsRow(QWidget):
 # It is made from the declarations.
 
 _NAMES_PX = 150
-_FIELD_PX = 190
+_FIELD_PX = 230
 _TEXT_PX = 92
 
 
