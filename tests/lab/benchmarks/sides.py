@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,17 +78,21 @@ def engine_side() -> None:
 # -- a server, asked over raw sockets ---------------------------------------------------------
 
 
-async def server_readings(port: int, prompts: list[str], tokens: int) -> list[Reading]:
-    """Ask a server all prompts at once, each on a connection of its own."""
+Question = str | list[dict[str, str]]
+
+
+async def server_readings(port: int, prompts: Sequence[Question], tokens: int) -> list[Reading]:
+    """Ask a server all prompts, texts or conversations, at once, on connections of their own."""
     links = [await asyncio.open_connection("127.0.0.1", port) for _ in prompts]
 
     async def one(
-        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, prompt: str
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, prompt: Question
     ) -> Reading:
+        turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         body = json.dumps(
             {
                 "model": "default_model",
-                "messages": [{"role": "user", "content": prompt}],
+                "messages": turns,
                 "max_tokens": tokens,
                 "temperature": 0,
                 "stream": True,
@@ -121,7 +125,7 @@ async def server_readings(port: int, prompts: list[str], tokens: int) -> list[Re
     )
 
 
-Ask = Callable[[list[str], int], list[Reading]]
+Ask = Callable[[Sequence[Question], int], list[Reading]]
 
 
 @dataclass(frozen=True)
@@ -147,9 +151,11 @@ class Side:
 
 
 @contextmanager
-def started(*words: str, **more: Any) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *words: str, program: str = sys.executable, **more: Any
+) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, *words],
+        [program, *words],
         cwd=ROOT,
         text=True,
         stdout=subprocess.PIPE,
@@ -171,10 +177,10 @@ def bare_engine() -> Iterator[Side]:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
 
-        def ask(prompts: list[str], tokens: int) -> list[Reading]:
+        def ask(prompts: Sequence[Question], tokens: int) -> list[Reading]:
             assert child.stdin is not None
             assert child.stdout is not None
-            child.stdin.write(json.dumps({"prompts": prompts, "tokens": tokens}) + "\n")
+            child.stdin.write(json.dumps({"prompts": list(prompts), "tokens": tokens}) + "\n")
             child.stdin.flush()
             return [Reading(*one) for one in json.loads(child.stdout.readline())]
 
@@ -187,32 +193,48 @@ def asks(port: int) -> Ask:
 
 
 @contextmanager
-def our_server() -> Iterator[Side]:
+def our_server(model: Path = MODEL, *options: str, name: str = "serve") -> Iterator[Side]:
     """``fullstop serve``."""
-    with started("-m", "app", "serve", "--port", "0", "--model", str(MODEL)) as child:
+    words = ("-m", "app", "serve", "--port", "0", "--model", str(model), *options)
+    with started(*words) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline().rstrip("/\n").rpartition(":")[2])
-        yield Side("serve", child, asks(port))
+        yield Side(name, child, asks(port))
 
 
 @contextmanager
-def their_server() -> Iterator[Side]:
+def their_server(model: Path = MODEL) -> Iterator[Side]:
     """``mlx_lm.server`` on the same model."""
     port = free_port()
-    words = ("-m", "mlx_lm", "server", "--model", str(MODEL), "--port", str(port))
+    words = ("-m", "mlx_lm", "server", "--model", str(model), "--port", str(port))
     with started(*words, "--log-level", "ERROR", stderr=subprocess.DEVNULL) as child:
-        ends_at = time.monotonic() + 120
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                if time.monotonic() > ends_at or child.poll() is not None:
-                    raise
-                time.sleep(0.1)
-        side = Side("mlx_lm.server", child, asks(port))
-        side.ask(["Hello"], 2)
-        yield side
+        yield _answering("mlx_lm.server", child, port)
+
+
+@contextmanager
+def llama_cpp(folder: Path, weights: Path) -> Iterator[Side]:
+    """llama.cpp, as node-llama-cpp packs it in a folder, on a GGUF file."""
+    port = free_port()
+    script = Path(__file__).with_name("llama_cpp.mjs")
+    words = (str(script), str(folder), str(weights), str(port))
+    with started(*words, program="node", stderr=subprocess.DEVNULL) as child:
+        yield _answering("llama.cpp", child, port)
+
+
+def _answering(name: str, child: subprocess.Popen[str], port: int) -> Side:
+    """Return a server once it has answered."""
+    ends_at = time.monotonic() + 120
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            break
+        except OSError:
+            if time.monotonic() > ends_at or child.poll() is not None:
+                raise
+            time.sleep(0.1)
+    side = Side(name, child, asks(port))
+    side.ask(["Hello"], 2)
+    return side
 
 
 if __name__ == "__main__":
