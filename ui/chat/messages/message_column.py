@@ -422,12 +422,13 @@ class MessageColumn(QScrollArea):
         return left_out if shown[left_out.until] is message else None
 
     def _show_again(self, message: ConversationMessage) -> None:
-        """Show a message that was pinned, or whose files were cut, in a new view."""
+        """Show that a message was pinned, its files were cut, or its summary was changed."""
         slot = self._stack.slot_of(message)
-        if slot is not None and slot.view is not None and slot.view.editor is None:
-            self._stack.empty(slot)
-            self._near.fill(slot)
-            self._stack.lay_out()
+        view = None if slot is None else slot.view
+        if view is not None:
+            view.refresh()
+        if isinstance(view, QuestionView):
+            view.show_prompt_line(self._left_out_before(message))
 
     def _append(self, message: ConversationMessage) -> None:
         if message.role == "user":

@@ -7,7 +7,7 @@ from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QWidget
 
-from ui.chat.composer.attachments import AttachedFile
+from ui.chat.composer.attachments import AttachedFile, words_of
 from ui.chat.composer.composer import MessageEditor
 from ui.chat.messages.message_foot import PINNED, MessageActions, below
 from ui.chat.messages.prompt_line import PromptLine
@@ -144,6 +144,12 @@ class QuestionView(QWidget):
         self.action_row.stop_at()
         if self.editor is not None:
             self.editor.show_busy(is_busy)
+
+    def refresh(self) -> None:
+        """Show whether the question is pinned, and what the model gets of its files."""
+        self.pinned.setVisible(self.message.is_pinned)
+        for file, shown in zip(self.message.files, self.bubble.files, strict=False):
+            shown.chip.say(words_of(file))
 
     def show_prompt_line(self, left_out: LeftOut | None) -> None:
         """Say above the question that the prompt begins with it; None for nothing."""
