@@ -33,6 +33,8 @@ _PLAIN_IN_A_ROW = 3
 _CLEAR_EVERY = 256
 # How many decisions are made without the model's own head once it does not pay.
 _HEAD_RESTS = 8
+# After so many of these rests, what a draft of the head takes is measured again.
+_FORGETS_AFTER = 64
 
 
 class Drafting:
@@ -56,7 +58,7 @@ class Drafting:
         self._noise = Rounding()
         # For each kind of source: what one of its guesses takes.
         self._proposing = {origin: Measured() for origin in TokenOrigin}
-        self._head_rests = 0
+        self._head_rests = self._rests = 0
         self._ended_at_s = 0.0
         self._was_checked = False
         # How many of the next steps belong to the plain loop.
@@ -181,6 +183,9 @@ class Drafting:
                 return with_head[0], [source for _, source in best]
             if not with_head[0]:
                 self._head_rests = _HEAD_RESTS
+                self._rests += 1
+                if self._rests % _FORGETS_AFTER == 0:
+                    self._proposing[TokenOrigin.HEAD].forget()
         return width, [source for _, source in others]
 
     def _weighed(self, chosen: abc.Sequence[tuple[float, DraftSource | None]]) -> tuple[int, float]:
@@ -242,6 +247,7 @@ class Drafting:
         drafted = [source for source in sources if isinstance(source, HeadDrafts)]
         if not drafted:
             return 0.0
+        held = rows.cache[-1].waiting_tokens
         began_s = time.perf_counter()
         most = min(most, MOST_CHAINED)
         drafts = drafted[0].head.propose(rows.cache, rows.pending(), most)
@@ -249,7 +255,8 @@ class Drafting:
             if isinstance(source, HeadDrafts):
                 source.offer(found)
         took_s = time.perf_counter() - began_s
-        self._proposing[TokenOrigin.HEAD].note(took_s / most)
+        if held <= WIDTHS[-1]:  # what waited longer is read once
+            self._proposing[TokenOrigin.HEAD].note(took_s / most)
         return took_s
 
     def _step(

@@ -234,3 +234,30 @@ def test_caches_that_are_kept_hold_nothing_of_the_head() -> None:
     assert second.cached >= len(prompt) - 1
     assert second.cache is None
     batch.close()
+
+
+def test_what_is_read_once_does_not_count_as_the_price_of_a_draft(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A prompt waits for the head's first drafts, which take as long as a prompt does."""
+    model = _with_right_head("qwen3")
+    batch = RunningBatch(model, BatchLimits(512, 0, 8), lambda: Eager(4))
+    assert batch.own_head is not None
+    proposing = batch._drafting._proposing[TokenOrigin.HEAD]
+    prices: list[int] = []
+    waiting: list[int] = []
+    propose = batch.own_head.propose
+
+    def watched(cache: Any, known: Sequence[int], most: int) -> Sequence[Sequence[int]]:
+        waiting.append(cache[-1].waiting_tokens)
+        prices.append(proposing.count)
+        return propose(cache, known, most)
+
+    monkeypatch.setattr(batch.own_head, "propose", watched)
+    batch.insert(BatchSequence([5, 9, 2] * 60, sources=[batch.own_head.drafts()]))
+    while len(waiting) < 4:
+        batch.step()
+    batch.close()
+    assert waiting[0] > 100
+    assert max(waiting[1:]) < 10
+    assert prices == [0, 0, 1, 2]
