@@ -14,6 +14,7 @@ import pytest
 from app.cli import main
 from app.commands import check
 from engine import Comparison, Difference
+from tests.support.models.hybrid_model import write_trained_hybrid
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -55,6 +56,16 @@ def test_the_demo_model_answers_as_the_plain_loop_and_each_source_is_measured(ru
         for one in said["measurements"]
     )
     assert all(one["guessed"] == 0 for one in said["measurements"] if one["drafts"] == "none")
+
+
+@pytest.mark.usefixtures("one_round")
+def test_a_hybrid_with_a_draft_head_of_its_own_is_checked(run: Run, tmp_path: Path) -> None:
+    folder = write_trained_hybrid(tmp_path / "hybrid")
+    code, out, _ = run(str(folder), "--tokens", "24", "--json")
+    said = json.loads(out)
+    assert (code, said["own_draft_head"]) == (0, True)
+    measured = {one["drafts"] for one in said["measurements"] if one["text"] == "a list"}
+    assert measured == {"none", "prompt lookup", "own draft head", "all of these"}
 
 
 @pytest.mark.usefixtures("one_round")

@@ -2,7 +2,7 @@
 
     python -m tests.lab.benchmarks.engine [--rounds 5] [--only matcher,one,…]
     python -m tests.lab.benchmarks.engine --only constraint
-    python -m tests.lab.benchmarks.engine --only copy,page,plain,draft,forced,kinds
+    python -m tests.lab.benchmarks.engine --only copy,page,plain,draft,heads,forced,kinds
 
 The two sides alternate, a process pinned to two cores, because the machines are noisy. The ratio of
 the processor's time says more than that of the speeds while other programs run. Nothing here
@@ -14,6 +14,7 @@ import asyncio
 import gc
 import os
 import statistics
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -232,6 +233,34 @@ def drafting(rounds: int) -> None:
         sides.close()
 
 
+def heads(rounds: int) -> None:
+    """Models with their own trained draft heads, against the same without drafts."""
+    from tests.lab.benchmarks.guesses.heads import HeadSides, folders, pass_ratio
+
+    loop = asyncio.new_event_loop()
+    with tempfile.TemporaryDirectory() as place:
+        for what, folder in folders(Path(place)).items():
+            engine = Engine()
+            loop.run_until_complete(engine.load(folder))
+            sides = HeadSides(engine, loop)
+            for rows, target in ((1, 1.3), (4, 1.1)):
+                ours, theirs = alternate(
+                    rounds,
+                    partial(sides.rate, rows, has_head=True),
+                    partial(sides.rate, rows, has_head=False),
+                )
+                sides.rate(rows, has_head=True)
+                report(
+                    f"{what}, own head, {rows} at once: with drafts / without",
+                    f"{ours / theirs:.3f}",
+                    f">= {target} where a pass over 2 costs <= 1.4 (here "
+                    f"{pass_ratio(folder, rows):.2f}), else >= 0.97   "
+                    f"({compared(ours, theirs)}, {sides.counts()})",
+                )
+            engine.close()
+    loop.close()
+
+
 def forced(rounds: int) -> None:
     """Answers whose text is mostly decided by a schema, with forced tokens and without."""
     from tests.lab.benchmarks.guesses.forced import CASES, Sides
@@ -314,11 +343,13 @@ def main() -> None:
         guessing(case, options.rounds)
     if "draft" in only:
         drafting(options.rounds)
+    if "heads" in only:
+        heads(options.rounds)
     if "forced" in only:
         forced(options.rounds)
     if "kinds" in only:
         kinds(options.rounds)
-    if only <= {"matcher", "copy", "page", "plain", "draft", "forced", "kinds"}:
+    if only <= {"matcher", "copy", "page", "plain", "draft", "heads", "forced", "kinds"}:
         return
     running: Any = Running()
     if "one" in only:

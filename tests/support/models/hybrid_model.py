@@ -1,6 +1,7 @@
-"""A model folder of today's kind: three layers of four have states, the others attention.
+"""Model folders of today's kind: three layers of four have states, the others attention.
 
-Its weights are random, so what it says means nothing, but it says the same thing wherever it runs.
+The weights of one are random, so what it says means nothing, but it says the same thing wherever it
+runs. Those of the other are trained: it counts, repeats a few words, and has its own draft head.
 """
 
 import json
@@ -13,6 +14,7 @@ from mlx_lm.models import qwen3_next
 
 from tests.support.models.tiny_models import STATES
 
+TRAINED = Path(__file__).parent / "trained_hybrid"
 DEMO = Path(__file__).parents[3] / "assets" / "demo-model"
 _TOKENIZER = (
     "tokenizer.json",
@@ -52,4 +54,12 @@ def write_hybrid_model(folder: Path, *, hidden_size: int = 32, layers: int = 4) 
         for name, weight in tree_flatten(model.parameters())
     }
     mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    return folder
+
+
+def write_trained_hybrid(folder: Path) -> Path:
+    """Write the folder of the trained model, with the demo model's tokenizer, and return it."""
+    shutil.copytree(TRAINED, folder)
+    for name in _TOKENIZER:
+        shutil.copy(DEMO / name, folder / name)
     return folder
