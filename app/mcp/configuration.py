@@ -372,7 +372,7 @@ class ServersFile:
         self.notice = ""
 
     def load(self) -> list[ToolServerConfig]:
-        """Return the servers. A file that cannot be used is set aside, never overwritten."""
+        """Return the servers. Of a file that cannot be used, or a part of it, the text is kept."""
         try:
             text = read_bounded(self.path).decode("utf-8")
         except FileNotFoundError:
@@ -388,8 +388,9 @@ class ServersFile:
         except BadConfiguration as error:
             return self._set_aside(str(error))
         if read.refused:
-            self._set_aside(" ".join(read.refused))
-            self.save(read.servers)
+            self._set_aside(" ".join(read.refused), "could be used only in part")
+            if not self.path.exists():  # else it could not be set aside
+                self.save(read.servers)
         return read.servers
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:
@@ -398,11 +399,10 @@ class ServersFile:
         # The temporary file is private from the moment it is created.
         write_whole(self.path, text_of(configs))
 
-    def _set_aside(self, reason: str) -> list[ToolServerConfig]:
+    def _set_aside(self, reason: str, use: str = "could not be used") -> list[ToolServerConfig]:
         kept = set_aside(self.path)
         self.notice = (
-            f"The file of tool servers could not be used: {reason} {kept} Correct it there and "
-            "paste it again."
+            f"The file of tool servers {use}: {reason} {kept} Correct it there and paste it again."
         )
         return []
 

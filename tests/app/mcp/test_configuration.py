@@ -153,10 +153,25 @@ def test_one_wrong_server_in_the_file_loses_no_other(tmp_path: Path) -> None:
     file.path.write_text('{"mcpServers": {"a": {"command": 7}, "b": {"command": "x"}}}')
     [kept] = file.load()
     assert kept.name == "b"
-    assert "mcpServers.a.command: must be a text" in file.notice
+    assert "could be used only in part: mcpServers.a.command: must be a text" in file.notice
     assert [one.name for one in ServersFile(tmp_path).load()] == ["b"]
     [aside] = tmp_path.glob("tool-servers.json.broken-*")
     assert '"a"' in aside.read_text()
+
+
+def test_a_file_that_cannot_be_set_aside_is_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    file = ServersFile(tmp_path)
+    text = '{"mcpServers": {"a": {"command": 7}, "b": {"command": "x"}}}'
+    file.path.write_text(text)
+    monkeypatch.setattr("app.paths.os.replace", refuse)
+    assert [server.name for server in file.load()] == ["b"]
+    monkeypatch.undo()
+    assert file.path.read_text() == text
 
 
 def test_claude_desktops_file_is_found_on_each_system(
