@@ -124,7 +124,6 @@ STOP = "6"
 COUNTED = "1\n2\n3\n4\n5\n"
 _COUNTED_TO_TEN = f"{COUNTED}6\n7\n8\n9\n10"
 _SHORT_CONTEXT = 128
-_LITTLE_MEMORY = 3 << 19  # bytes: for one answer of some 256 tokens of the demo model
 _HELD = "held to a schema"
 _FAULT = "a fault made on purpose"
 _WEATHER = Tool(
@@ -160,7 +159,10 @@ def stop_checks(engine: Engine, scratch: Path) -> dict[StopKind, StopCheck]:
             await short.aclose()
 
     async def memory_full() -> str:
-        narrow = Engine(Limits(context_bytes=_LITTLE_MEMORY))
+        model = engine.model
+        assert model is not None
+        shortest = model.answer_cache.allocated_bytes(1)
+        narrow = Engine(Limits(context_bytes=shortest))
         try:
             await narrow.load(paths.demo_model())
             return await _ends(narrow, endless, StopKind.MEMORY_FULL)

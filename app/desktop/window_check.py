@@ -18,13 +18,13 @@ from app import paths
 from app.desktop.window import kept_conversations, server_window
 from app.settings.settings_file import StoredPreferences
 from engine import Engine
+from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
 from ui.preferences.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 
 _SIZE = 1200, 800
 _GLANCE_S = 0.02
-_SETTLING_S = 0.3  # the panel is updated some thirty times a second
 _SAMPLES = 40
 
 Check = Callable[[str, Callable[[], Awaitable[str]]], Coroutine[Any, Any, bool]]
@@ -76,7 +76,10 @@ async def _asked(window: MainWindow, question: str, stop: str) -> str:
     workspace.send(question)
     verdict = window.stop_panel.verdict
     await _until(lambda: verdict.run is not None and verdict.run.is_over)
-    await asyncio.sleep(_SETTLING_S)
+    [reason] = window.chat.column.findChildren(ReasonLine)
+    await _until(reason.isVisible)
+    reason.click()
+    await _until(window.stop_panel.isVisible)
     told = verdict.sentence.text()
     if stop not in told:
         raise WindowProblem(f"the stop panel says {told!r}")
