@@ -97,14 +97,14 @@ def size_in_words(count: float) -> str:
 
 
 def quoted(text: str, max_chars: int | None = None) -> str:
-    """Return text as people see it everywhere: ``"END·"``, quoted, with its white space visible.
+    """Return text as people see it everywhere: ``“END·”``, quoted, with its white space visible.
 
     Args:
         text: Any text, such as a stop sequence.
         max_chars: Cut after this many code points and say so with an ellipsis; None never cuts.
     """
     is_cut = max_chars is not None and len(text) > max_chars
-    return f'"{visible(text[:max_chars])}…"' if is_cut else f'"{visible(text)}"'
+    return f"“{visible(text[:max_chars])}…”" if is_cut else f"“{visible(text)}”"
 
 
 def visible(text: str) -> str:

@@ -258,9 +258,9 @@ ORIGIN_NAMES = {
 ORIGIN_WORDS = {
     TokenOrigin.SAMPLED: "",
     TokenOrigin.LOOKUP: "guessed because the text repeats, and confirmed by the model",
-    TokenOrigin.PREDICTION: "guessed from the request's prediction, and confirmed by the model",
+    TokenOrigin.PREDICTION: "guessed from the request’s prediction, and confirmed by the model",
     TokenOrigin.DRAFT: "guessed by the draft model, and confirmed by the model",
-    TokenOrigin.HEAD: "guessed by the model's own draft head, and confirmed by the model",
+    TokenOrigin.HEAD: "guessed by the model’s own draft head, and confirmed by the model",
     TokenOrigin.FORCED: "forced: the schema or the call allowed no other token",
     TokenOrigin.BUDGET: "forced: the thinking budget was used up, and this ends the thinking",
 }
@@ -289,7 +289,7 @@ def guess_words(found: Speculation, output_tokens: int) -> str:
     predicted = found.prediction_accepted + found.prediction_rejected
     if predicted:
         said.append(
-            f"Of {counted(predicted, 'token')} of the request's prediction, "
+            f"Of {counted(predicted, 'token')} of the request’s prediction, "
             f"{found.prediction_accepted:,} were confirmed."
         )
     saved = found.accepted + found.forced

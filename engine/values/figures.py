@@ -79,7 +79,7 @@ def guess_sources(found: Speculation) -> str:
         (found.lookup_accepted, "repetition"),
         (found.prediction_accepted, "the prediction"),
         (found.draft_accepted, "the draft model"),
-        (found.head_accepted, "the model's own draft head"),
+        (found.head_accepted, "the model’s own draft head"),
     )
     said = [f"{source} ({tokens:,})" for tokens, source in given if tokens]
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 2 else said)

@@ -63,7 +63,7 @@ def test_the_bundle_is_the_whole_command_line(moved: Path, tmp_path: Path) -> No
         moved, tmp_path / "b", "ask", "Count from 1 to 10, one number per line", "--stop", "6"
     )
     assert done.stdout == "1\n2\n3\n4\n5\n"
-    assert 'Stopped by "6"' in done.stderr
+    assert "Stopped by “6”" in done.stderr
 
 
 def test_libraries_that_start_python_find_it(moved: Path, tmp_path: Path) -> None:

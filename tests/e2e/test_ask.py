@@ -110,7 +110,7 @@ def test_the_answer_goes_to_standard_output_and_the_reason_to_standard_error(
 ) -> None:
     done = program("ask", "Count from 1 to 10, one number per line", "--stop", "6")
     assert (done.returncode, done.stdout) == (0, "1\n2\n3\n4\n5\n")
-    assert done.stderr.startswith('[Stopped by "6" after 10 characters · ')
+    assert done.stderr.startswith("[Stopped by “6” after 10 characters · ")
     assert done.stderr.count("\n") == 1
 
 

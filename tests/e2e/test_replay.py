@@ -60,7 +60,7 @@ def test_text_and_reason_are_printed(saved_run: Path, capfd: pytest.CaptureFixtu
     assert main(["replay", str(saved_run), "--stop", "4"]) == 0
     captured = capfd.readouterr()
     assert captured.out == "1\n2\n3\n"
-    assert captured.err.startswith('[Stopped by "4" after 6 characters · ')
+    assert captured.err.startswith("[Stopped by “4” after 6 characters · ")
 
 
 @pytest.mark.parametrize(

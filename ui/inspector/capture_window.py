@@ -324,7 +324,7 @@ class CaptureWindow(OwnWindow):
         self.page = ReadingPage("What the answer says and what is wrong with it", _RESULT_HINT)
         align(self.source)
         self.clear = QPushButton("Clear")
-        self.clear.setAccessibleName("Forget the captured answer")
+        self.clear.setAccessibleName("Clear the captured answer")
         self.open = QPushButton("Open…")
         self.paste = QPushButton("Paste")
         self.copy = QPushButton("Copy Report")

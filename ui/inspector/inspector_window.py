@@ -69,8 +69,8 @@ class RunBar(QWidget):
         self.save = QPushButton("Save Run…")
         self.back = QPushButton("Back to the Conversation")
         self.copy = QPushButton("Copy Report")
-        self.forget = QPushButton("Forget All")
-        self.forget.setAccessibleName("Forget the recorded tokens of all runs")
+        self.forget = QPushButton("Delete All")
+        self.forget.setAccessibleName("Delete the recorded tokens of all runs")
         for _, words, tip in _LEVELS:
             self.level.addItem(words)
             self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
@@ -440,7 +440,7 @@ class InspectorWindow(OwnWindow):
         if trace is None:
             return tab.without_trace
         if tab.has_odds and all(token.stats is None for token in trace.tokens):
-            return "The probabilities of this run's tokens were not recorded."
+            return "The probabilities of this run’s tokens were not recorded."
         return ""
 
     def _compare_with_past(self, other: ShownRun) -> None:

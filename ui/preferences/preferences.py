@@ -252,7 +252,7 @@ class ToolPreferences:
         most=16_000,
         place=TOOLS,
         label="Longest result",
-        says="Kilobytes of a tool's result that the model is given",
+        says="Kilobytes of a tool’s result that the model is given",
         unit="kB",
     )
     allowed: tuple[tuple[str, str, str], ...] = declare(

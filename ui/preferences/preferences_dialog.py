@@ -112,8 +112,8 @@ class KeptPromptsRow(QWidget):
         self._looking: asyncio.Task[None] | None = None
         self.said = label("…", "muted")
         self._what = what.replace("&", "")
-        self.forget = QPushButton(f"Forget {what}")
-        self.forget.setAccessibleName(f"Forget {self._what} of conversations")
+        self.forget = QPushButton(f"Delete {what}")
+        self.forget.setAccessibleName(f"Delete {self._what} of conversations")
         self.forget.setEnabled(False)
         self.forget.clicked.connect(self._forget)
         row(self.said, self.forget, STRETCH, spacing=14, on=self)

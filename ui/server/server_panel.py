@@ -292,7 +292,7 @@ class AgentMenu(QObject):
         copy_text(self._agents.lines(agent, url, model, has_key=has_key))
         words = [f"Paste them into a terminal. {title} then uses {model.id} at {url}."]
         if has_key:
-            words.append("Set FULLSTOP_API_KEY to the server's key first.")
+            words.append("Set FULLSTOP_API_KEY to the server’s key first.")
         if lacks := self._agents.lacks(agent, model):
             words.append(f"{model.id} is not suitable for {title}, however: {lacks}.")
         tell(self._parent, f"The lines for {title} are on the clipboard.", "\n\n".join(words))

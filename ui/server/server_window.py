@@ -197,8 +197,8 @@ class ServerSettings(QWidget):
         )
         self.renew = QPushButton("Create a Key")
         self.renew.setAccessibleName("Create an API key")
-        self.forget = QPushButton("Remove")
-        self.forget.setAccessibleName("Remove the API key")
+        self.forget = QPushButton("Delete")
+        self.forget.setAccessibleName("Delete the API key")
         self.origins = ListEditor(
             "origin", "Origin of web pages that may call", "https://example.org", origin_problem
         )

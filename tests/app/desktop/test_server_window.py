@@ -118,14 +118,14 @@ def test_a_request_appears_with_its_stop_and_its_bodies(use: Use) -> None:
         _, answer = await post(server, asked(stream=True), **{"x-api-key": "sk-mine"})
         await shown(server, 1)
         assert cell(server, 0, RequestColumn.CLIENT) == "Tester"
-        assert cell(server, 0, RequestColumn.STOP) == 'stop "4"'
+        assert cell(server, 0, RequestColumn.STOP) == "stop “4”"
         assert cell(server, 0, RequestColumn.STATUS) == "200"
         assert cell(server, 0, RequestColumn.STREAM) == "yes"
         assert server.detail.isHidden()
         server.log.view.selectRow(0)
         assert server.detail.isVisible()
         facts = [one.accessibleName() for one in server.detail.facts.findChildren(QLabel)]
-        assert 'Why it stopped: Stopped by "4" after 6 characters' in facts
+        assert "Why it stopped: Stopped by “4” after 6 characters" in facts
         assert COUNT in server.detail.asked.text.toPlainText()
         assert answer.strip() in server.detail.answered.text.toPlainText()
         assert "sk-mine" not in server.detail.asked.text.toPlainText()

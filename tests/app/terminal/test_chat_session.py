@@ -94,7 +94,7 @@ def test_the_list_shows_stops_in_a_form_that_can_be_typed(session: ChatSession) 
 
 def test_a_stop_is_removed_by_its_number(session: ChatSession) -> None:
     session.obey("/stop add 6")
-    assert session.obey("/stop remove 1") == 'removed "END"'
+    assert session.obey("/stop remove 1") == "removed “END”"
     assert session.stops == ("6",)
 
 

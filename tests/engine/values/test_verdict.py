@@ -19,23 +19,23 @@ def finished(stop: StopInfo, *, error: str | None = None, call: str = "") -> Fin
     [
         (
             StopInfo(StopKind.STOP_STRING, value="6", text_offset=10),
-            'Stopped by "6" after 10 characters',
+            "Stopped by “6” after 10 characters",
         ),
         (
             StopInfo(StopKind.STOP_STRING, value="\n\nUser:", text_offset=1),
-            'Stopped by "⏎⏎User:" after 1 character',
+            "Stopped by “⏎⏎User:” after 1 character",
         ),
         (
             StopInfo(StopKind.STOP_STRING, value="A"),
-            'Stopped by "A" before the first character',
+            "Stopped by “A” before the first character",
         ),
         (
             StopInfo(StopKind.STOP_STRING, value="x", text_offset=3, channel=Channel.THINKING),
-            'Stopped by "x" after 3 characters of its thinking',
+            "Stopped by “x” after 3 characters of its thinking",
         ),
         (
             StopInfo(StopKind.STOP_TOKEN, value=21, token_text="\n", text_offset=2),
-            'Stopped by token 21 ("⏎") after 2 characters',
+            "Stopped by token 21 (“⏎”) after 2 characters",
         ),
         (StopInfo(StopKind.EOS, token_text="<|im_end|>"), "Ended by itself (EOS token <|im_end|>)"),
         (StopInfo(StopKind.EOS), "Ended by itself (EOS)"),

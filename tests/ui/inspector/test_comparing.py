@@ -8,7 +8,7 @@ def test_two_runs_are_compared_from_their_first_difference(record: Record) -> No
     found = compare(record(["a", "b", "c", "d"], "x"), record(["a", "b", "c", "e"], "y"))
     assert (found.common, found.left, found.right) == ("abc", "d", "e")
     assert found.token_index == 3
-    assert ("Stop list", '"x"', '"y"') in found.rows
+    assert ("Stop list", "“x”", "“y”") in found.rows
 
 
 def test_two_identical_runs_are_called_identical(record: Record) -> None:

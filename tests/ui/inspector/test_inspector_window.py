@@ -94,7 +94,7 @@ async def test_another_list_is_tried_as_it_is_typed(
     await ask(window, COUNT, "6")
     inspector.tabs.setCurrentWidget(inspector.tab(WhatIfTab))
     words = inspector.tab(WhatIfTab).sentence.text
-    await eventually(lambda: words().startswith('Would stop at token 11 by "6"'))
+    await eventually(lambda: words().startswith("Would stop at token 11 by “6”"))
     inspector.tab(WhatIfTab).editor.input.setText("3")
     await eventually(lambda: "by the sequence being typed" in words())
     assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."

@@ -77,15 +77,15 @@ def test_a_token_is_described_in_a_line(record: Record) -> None:
     words = token_words(trace.tokens[0], trace.rules)
     for part in (
         "Token 1",
-        '"aE"',
+        "“aE”",
         "2 bytes 61 45",
         "answer",
-        'held back after it: "E"',
-        '1 of 3 characters of "END"',
+        "held back after it: “E”",
+        "1 of 3 characters of “END”",
     ):
         assert part in words
     assert "rank 1" in words
-    assert '"aE" 100 %' in alternatives(trace.tokens[0], trace.vocabulary)
+    assert "“aE” 100 %" in alternatives(trace.tokens[0], trace.vocabulary)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_the_timing_tab_shows_where_the_time_of_a_run_went(
         "Writing",
         "Finishing",
     ]
-    assert 'of "c"' in timing.waits.text()
+    assert "of “c”" in timing.waits.text()
     assert timing.bars.height() > 4 * timing.fontMetrics().height()
 
 

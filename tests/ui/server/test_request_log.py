@@ -69,7 +69,7 @@ def ids(log: RequestLog) -> list[str]:
         (RequestColumn.MODEL, "demo-model"),
         (RequestColumn.STREAM, "yes"),
         (RequestColumn.STATUS, "200"),
-        (RequestColumn.STOP, 'stop "END⏎"'),
+        (RequestColumn.STOP, "stop “END⏎”"),
         (RequestColumn.TOKENS, "1,200 (1,000) → 6"),
         (RequestColumn.FIRST_TOKEN, "0.12 s"),
         (RequestColumn.SPEED, "10"),
@@ -173,7 +173,7 @@ def test_every_way_to_stop_has_words(kind: StopKind) -> None:
 
 
 def test_several_answers_are_counted_and_a_client_that_left_is_named() -> None:
-    assert stop_words(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == 'stop "END⏎" +2'
+    assert stop_words(ended(began(1), answers=(ANSWER, ANSWER, ANSWER))) == "stop “END⏎” +2"
     assert stop_words(ended(began(1), status=499, answers=())) == "client disconnected"
     assert stop_words(ended(began(1), status=404, answers=())) == "refused"
     assert stop_words(ended(began(1), status=503, answers=())) == "failed"

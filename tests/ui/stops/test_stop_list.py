@@ -150,7 +150,7 @@ def test_adding_a_disabled_sequence_again_enables_it() -> None:
     ("entries", "said"),
     [
         (["END", "END"], "The same as row 1"),
-        (["EN", "ENDING"], 'Never matches: "EN" in row 1 is always complete first.'),
+        (["EN", "ENDING"], "Never matches: “EN” in row 1 is always complete first."),
         ([" "], "White space only"),
         (["a "], "Begins or ends with a space"),
         ([r"\n"], "a backslash and a letter as two characters"),

@@ -57,7 +57,7 @@ async def test_the_first_suggestion_ends_in_a_visible_stop(
     (view,) = answers(window)
     assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
     assert view.run.text == "1\n2\n3\n4\n5\n"
-    assert 'Stopped by "6"' in reason_of(view).text()
+    assert "Stopped by “6”" in reason_of(view).text()
     panel = window.stop_panel.verdict
     assert panel.sentence.text() == sentence_of_stop("6")
     facts = panel.facts_text()

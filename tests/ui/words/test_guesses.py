@@ -35,7 +35,7 @@ def test_an_answer_without_guesses_says_so() -> None:
                 head_accepted=20,
             ),
             "Guesses were checked in 9 passes: the model confirmed 33 of 40 (82 %). "
-            "They came from repetition (12), the draft model (1) and the model's own draft head "
+            "They came from repetition (12), the draft model (1) and the model’s own draft head "
             "(20). 33 of 40 tokens took no pass of their own.",
         ),
         (
@@ -49,7 +49,7 @@ def test_an_answer_without_guesses_says_so() -> None:
             ),
             "Guesses were checked in 2 passes: the model confirmed 3 of 5 (60 %). "
             "They came from the prediction (3). "
-            "Of 5 tokens of the request's prediction, 3 were confirmed. "
+            "Of 5 tokens of the request’s prediction, 3 were confirmed. "
             "3 of 40 tokens took no pass of their own.",
         ),
     ],

@@ -32,8 +32,8 @@ STOPS = {
 }
 SENTENCES = {
     StopKind.EOS: "The model finished its answer by itself.",
-    StopKind.STOP_STRING: 'Your stop sequence "⏎⏎User:" ended this answer.',
-    StopKind.STOP_TOKEN: 'The stop token 21 ("·x") ended this answer.',
+    StopKind.STOP_STRING: "Your stop sequence “⏎⏎User:” ended this answer.",
+    StopKind.STOP_TOKEN: "The stop token 21 (“·x”) ended this answer.",
     StopKind.MAX_TOKENS: "The answer reached its limit of 143 tokens.",
     StopKind.CONTEXT_FULL: "The conversation fills the model’s context.",
     StopKind.MEMORY_FULL: "There is no memory for more of this answer.",
@@ -61,7 +61,7 @@ def test_kinds_differ_in_words_and_not_only_in_color() -> None:
 def test_the_line_under_an_answer_reads_as_designed() -> None:
     end = finished(STOPS[StopKind.STOP_STRING])
     line = " · ".join((*figures(end), verdict_words(end).label))
-    assert line == '41 tok/s · 0.38 s to first token · 143 tokens · Stopped by "⏎⏎User:"'
+    assert line == "41 tok/s · 0.38 s to first token · 143 tokens · Stopped by “⏎⏎User:”"
 
 
 def test_the_detail_of_a_match_says_where_and_on_which_token() -> None:

@@ -61,7 +61,7 @@ def test_wrong_escapes_are_refused_with_the_remedy(typed: str, said: str) -> Non
 
 
 def test_quoting_shortens_long_text() -> None:
-    assert quoted("a" * 100, max_chars=10) == '"aaaaaaaaaa…"'
+    assert quoted("a" * 100, max_chars=10) == "“aaaaaaaaaa…”"
 
 
 def test_a_line_cannot_show_a_line_break() -> None:

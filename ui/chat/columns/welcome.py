@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import visible
+from engine import quoted, visible
 from ui.chat.columns.first_model import FirstModel
 from ui.chat.session.answering_model import AnsweringModel
 from ui.kit.buttons import IconBadge
@@ -236,7 +236,7 @@ class _SuggestionButton(QPushButton):
         self.setObjectName("suggestion")
         self.setProperty("primary", is_primary)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        with_stop = f', stopping at "{suggestion.stop}"' if suggestion.stop else ""
+        with_stop = f", stopping at {quoted(suggestion.stop)}" if suggestion.stop else ""
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
         layout = column(spacing=4, margins=(16, 13, 16, 13), on=self)

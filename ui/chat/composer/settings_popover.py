@@ -154,8 +154,8 @@ class SettingsPopover(QFrame):
         self._resets: dict[str, IconButton] = {}
         self.keep = QPushButton()
         self.keep.clicked.connect(lambda: self.kept.emit(self._settings))
-        self.forget = QPushButton("Forget These")
-        self.forget.setAccessibleName("Begin new chats with this model as all others")
+        self.forget = QPushButton("Remove")
+        self.forget.setAccessibleName("Remove the settings of new chats with this model")
         self.forget.setProperty("kind", "link")
         self.forget.clicked.connect(lambda: self.kept.emit(None))
         self.reset = QPushButton("Reset")

@@ -457,7 +457,7 @@ class AskingSides(QObject):
         if kept.variant.model is not None:
             workspace.answering.remember(kept.variant.model)
         workspace.settings.change(kept.variant.settings)
-        current.stops.replace_all(kept.variant.stops, "keep an answer's stops")
+        current.stops.replace_all(kept.variant.stops, "keep an answer’s stops")
         workspace.show_run(kept.run)
         workspace.conversations.repaint(current.conversation)
 

@@ -280,7 +280,7 @@ def _message(fields: Fields, read: dict[str, ConversationMessage]) -> Conversati
         raise fields.wrong("id", "two messages have the same id")
     named = fields.take("role", str)
     if named not in ("user", "assistant"):
-        raise fields.wrong("role", 'must be "user" or "assistant"')
+        raise fields.wrong("role", "must be “user” or “assistant”")
     role: Role = "user" if named == "user" else "assistant"
     text = fields.take("text", str)
     run: Run | None = None

@@ -62,7 +62,7 @@ async def test_a_question_is_answered_by_two_stop_lists_with_verdicts_and_marks_
     assert left.shown_text.split() == [str(number) for number in range(1, 11)]
     assert right.shown_text.split() == ["1", "2", "3", "4", "5"]
     assert "Stopped by" not in left.view.reason.text()
-    assert 'Stopped by "6"' in right.view.reason.text()
+    assert "Stopped by “6”" in right.view.reason.text()
     assert window.chat.composer.text == ""
     assert "Stops at" in right.detail.text()
     assert " ".join(left.view.text_view.found_texts).split() == ["6", "7", "8", "9", "10"]
@@ -86,7 +86,7 @@ async def test_the_stop_panel_tells_the_chosen_answers_verdict_and_the_inspector
     assert shown_run is not None
     assert shown_run.run is left.side.run
     assert inspector.compare.sentence.text().startswith("Both are identical for")
-    assert 'Stopped by "6"' in inspector.compare.page.toPlainText()
+    assert "Stopped by “6”" in inspector.compare.page.toPlainText()
 
 
 async def test_both_answers_are_running_at_the_same_time_and_one_stop_ends_both(
@@ -280,8 +280,8 @@ async def test_a_question_is_answered_four_times_and_each_answer_has_its_own_sto
     assert last.side.run.finished.stop.kind == "cancelled"
     await ended(window)
     reasons = [answer.view.reason.text() for answer in answers]
-    assert 'Stopped by "E"' in reasons[1]
-    assert 'Stopped by "J"' in reasons[2]
+    assert "Stopped by “E”" in reasons[1]
+    assert "Stopped by “J”" in reasons[2]
     assert {answer.title.text() for answer in answers} == {window.workspace.answering.name}
     assert window.chat.sides.words.text() == (
         "Marked is where the answers differ from the first one."

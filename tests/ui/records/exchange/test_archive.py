@@ -136,7 +136,7 @@ def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
     assert text.startswith("# Counting\n\n## System prompt\n\nBe brief.\n\n## You\n\nCount\n")
     assert "## demo-model, " in text
     assert '1 2 3\n\nCalled `add`:\n\n    {"a": 1}\n\n*' in text
-    assert 'Stopped by "⏎6"' in text
+    assert "Stopped by “⏎6”" in text
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
         ),
         (
             lambda v: v["conversations"][0]["messages"][0].update(role="system"),
-            r'messages\[0\].role: must be "user" or "assistant"',
+            r"messages\[0\].role: must be “user” or “assistant”",
         ),
         (
             lambda v: v["conversations"][0]["messages"][0].update(text=7),

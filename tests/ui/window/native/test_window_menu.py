@@ -92,7 +92,7 @@ async def test_a_long_answer_in_the_background_is_told_and_a_click_shows_it(
     await answered_in_background(window, scripted, seconds=3600)
     ((title, text, chosen),) = told
     assert title == answered.title
-    assert text == 'Stopped by "‹/s›" · 12 tokens'
+    assert text == "Stopped by “‹/s›” · 12 tokens"
     window.workspace.new_conversation()
     chosen()
     assert window.isVisible()
