@@ -117,10 +117,10 @@ def failure_words(error: BaseException) -> str:
     match error:
         case PromptTooLong():
             return (
-                f"The conversation has {counted(error.prompt_tokens, 'token')}; the model’s "
+                f"The prompt has {counted(error.prompt_tokens, 'token')}; the model’s "
                 f"context holds {error.context_length:,}, the answer included: "
                 f"{counted(error.prompt_tokens - error.context_length + 1, 'token')} too many. "
-                "Shorten the message, or start a new conversation."
+                "Shorten the message, or choose a model with a longer context."
             )
         case InvalidRequest():
             return as_sentence(_invalid(error))

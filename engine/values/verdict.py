@@ -211,7 +211,9 @@ def verdict_words(end: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> Ve
             )
         case StopKind.CONTEXT_FULL:
             total = counted(usage.prompt_tokens + usage.output_tokens, "token")
-            went_on = "Start a new conversation to go on."
+            went_on = "A shorter prompt leaves more room."
+            if context.is_own:
+                went_on = "The next message goes on; the oldest ones are left out then."
             return VerdictWords(
                 short,
                 f"{short} at {total}{in_call}" if is_counted else short,

@@ -32,8 +32,9 @@ UI = Path(__file__).parents[2] / "ui"
     [
         (
             PromptTooLong("messages", 5012, 4096),
-            "The conversation has 5,012 tokens; the model’s context holds 4,096, the answer "
-            "included: 917 tokens too many. Shorten the message, or start a new conversation.",
+            "The prompt has 5,012 tokens; the model’s context holds 4,096, the answer "
+            "included: 917 tokens too many. Shorten the message, or choose a model with a "
+            "longer context.",
         ),
         (InvalidRequest("max_tokens", "must be positive"), "The longest answer must be positive."),
         (InvalidRequest("messages", "the prompt is empty"), "The prompt is empty."),

@@ -96,6 +96,7 @@ def typed_tags(text: str) -> tuple[str, ...]:
 
 
 UNTITLED = "New conversation"
+_SHORT_CHARS = 60
 _PREVIEW_CHARS = 200
 _MOST_TITLE_CHARS = 1_000
 _STEERING = dict.fromkeys(
@@ -271,6 +272,12 @@ class Conversation:
     def is_running(self) -> bool:
         """Whether an answer is running, also as one of two answers side by side."""
         return any(not message.is_settled for message in self.tree)
+
+    @property
+    def short_title(self) -> str:
+        """The title for where nothing else cuts it, such as a menu or a notification."""
+        title = self.title
+        return title if len(title) <= _SHORT_CHARS else f"{title[: _SHORT_CHARS - 1].rstrip()}…"
 
     @property
     def used_at(self) -> float:

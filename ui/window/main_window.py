@@ -337,7 +337,8 @@ class AnswerNotices(QObject):
             return
         QApplication.alert(self._window)
         if self.deliver is not None:
-            self.deliver(conversation.title, notice_words(run), lambda: self._show(conversation))
+            words = notice_words(run)
+            self.deliver(conversation.short_title, words, lambda: self._show(conversation))
 
     def _note_need(self, conversation: Conversation, run: Run) -> None:
         """Mark the app's icon while answers wait for a person, and tell who is elsewhere."""
@@ -357,7 +358,7 @@ class AnswerNotices(QObject):
             QApplication.alert(self._window)
             if self.deliver is not None:
                 words = need_words(run)
-                self.deliver(conversation.title, words, lambda: self._show(conversation))
+                self.deliver(conversation.short_title, words, lambda: self._show(conversation))
 
     def _show(self, conversation: Conversation) -> None:
         """Bring the window to the front, with the conversation if it still exists."""

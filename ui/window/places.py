@@ -118,7 +118,7 @@ class Places(QObject):
         for place, entry in enumerate(self._numbered):
             entry.setVisible(place < len(listed))
             if place < len(listed):
-                entry.setText(literal(listed[place].title))
+                entry.setText(literal(listed[place].short_title))
 
     def _forget_names(self) -> None:
         """Show all entries again: the key of a hidden one would not work."""

@@ -36,7 +36,7 @@ class BackgroundEngine(Protocol):
         """Return the (id, text) pairs of plain text."""
 
 
-class SummaryFailed(Exception):
+class SummaryFailed(EngineError):
     """No summary could be made; the message says why, as a sentence."""
 
 

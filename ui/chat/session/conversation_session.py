@@ -35,7 +35,7 @@ from engine import (
     merge_deltas,
 )
 from engine.recording.run_trace import RunTrace
-from ui.chat.session.background_answers import SummaryFailed, summary_of
+from ui.chat.session.background_answers import summary_of
 from ui.chat.session.tool_loop import ToolLoop
 from ui.chat.session.traces import HeldText, Traces
 from ui.kit.tasks import finish_tasks, start_task
@@ -502,9 +502,8 @@ class ConversationSession(QObject):
             summary = await summary_of(gone, path[begin].summary, self._engine, model, tell)
             request = make([replace(one, summary=summary) for one in fit.messages], boundary.id)
             await self._engine.count_tokens(request)
-        except (SummaryFailed, EngineError) as error:
-            problem = str(error) if isinstance(error, SummaryFailed) else failure_words(error)
-            run.left_out = replace(left_out, problem=problem)
+        except EngineError as error:
+            run.left_out = replace(left_out, problem=failure_words(error))
             return fit.request
         finally:
             tell("")

@@ -15,6 +15,7 @@ from PySide6.QtCore import (
 )
 
 from engine import counted
+from ui.kit.labels import plain_tool_tip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.conversations import (
     UNTITLED,
@@ -76,7 +77,7 @@ def _spoken(conversation: Conversation) -> str:
 _SHOWN: dict[int, Callable[[Conversation], Any]] = {
     int(Qt.ItemDataRole.DisplayRole): _title,
     int(Qt.ItemDataRole.EditRole): _title,
-    int(Qt.ItemDataRole.ToolTipRole): _title,
+    int(Qt.ItemDataRole.ToolTipRole): lambda conversation: plain_tool_tip(conversation.title),
     int(Qt.ItemDataRole.AccessibleTextRole): _spoken,
     ConversationRole.TITLE: _title,
     ConversationRole.UPDATED_AT: lambda conversation: conversation.updated_at,
@@ -418,5 +419,5 @@ class ConversationList(QAbstractListModel):
 def named(conversations: Sequence[Conversation]) -> str:
     """Return the title of a single conversation, or the number of several."""
     if len(conversations) == 1:
-        return f"“{conversations[0].title}”"
+        return f"“{conversations[0].short_title}”"
     return counted(len(conversations), "conversation")
