@@ -82,6 +82,20 @@ def read_weights(model: Any, total: int, on_progress: OnLoadProgress) -> None:
     on_progress(LoadProgress("weights", total, total))
 
 
+# On MLX's processor build, products of quantised weights with 16-bit numbers take 8 to 35 times as
+# long as with 32-bit ones.
+_SLOW_ON_CPU = (mx.float16, mx.bfloat16)
+
+
+def widen(model: Any) -> None:
+    """Let a quantised model compute with 32-bit numbers; nothing is read yet."""
+    named = tree_flatten(model.parameters())
+    if not any(name.endswith(".scales") and one.dtype in _SLOW_ON_CPU for name, one in named):
+        return
+    _log.info("the model computes with 32-bit numbers, because 16-bit ones are slow without a GPU")
+    model.set_dtype(mx.float32, lambda dtype: dtype in _SLOW_ON_CPU)
+
+
 def _read_part(part: list[tuple[str, mx.array]]) -> None:
     """Read some weights and compute their sums, which take no memory and show every NaN."""
     weights = [(name, one) for name, one in part if mx.issubdtype(one.dtype, mx.floating)]
@@ -170,6 +184,8 @@ def _read(
         if shard is not None:
             shard(model, config)
             total = _size_of(model)
+        if mx.default_device() == mx.cpu:
+            widen(model)
         read_weights(model, total, on_progress)
     except DamagedFile as error:
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
