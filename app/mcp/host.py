@@ -42,6 +42,8 @@ from ui.tools.tool_host import AddedServers, OnProgress, OnQuestion, ToolsRefuse
 
 # Converts a tool server's answers to text for the model and the person, within a limit.
 
+_UNREAD = ", which the model cannot read"
+
 
 def text_of_result(result: Any, most_bytes: int) -> str:
     """Return the text of a call's result.
@@ -114,13 +116,13 @@ def _block(block: Any) -> str:
         case "text":
             return str(block.text)
         case "image" | "audio":
-            return f"[{block.type} {block.mime_type}, {_size(block.data)}, which you cannot read]"
+            return f"[{block.type} {block.mime_type}, {_size(block.data)}{_UNREAD}]"
         case "resource":
             return _contents(block.resource)
         case "resource_link":
             return f"[resource {block.uri}: {block.title or block.name}]"
         case other:
-            return f"[{other}, which you cannot read]"
+            return f"[{other}{_UNREAD}]"
 
 
 def _contents(contents: Any) -> str:
@@ -128,7 +130,7 @@ def _contents(contents: Any) -> str:
     if text is not None:
         return str(text)
     kind = contents.mime_type or "binary data"
-    return f"[{kind}, {_size(contents.blob)}, which you cannot read]"
+    return f"[{kind}, {_size(contents.blob)}{_UNREAD}]"
 
 
 def _size(data: str) -> str:

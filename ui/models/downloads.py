@@ -89,7 +89,7 @@ class Download(QObject):
         """Cancel the download, keep what has arrived, and show that at once."""
         if self.stage == "running":
             self._gives_up.set()
-            self._end("cancelled", "Cancelled. The partial download is kept and can be resumed.")
+            self._end("cancelled", "Paused. What has arrived is kept.")
 
     def mark(self) -> None:
         """Record the progress, from which the rate is computed."""
@@ -235,8 +235,8 @@ class DownloadRow(QFrame):
         self.bar.setFixedHeight(4)
         self.bar.setAccessibleName(f"Download of {one.repository}")
         self.words = label("", "muted", 0.95, is_wrapped=True)
-        self.cancel = QPushButton("Cancel")
-        self.cancel.setAccessibleName(f"Cancel the download of {one.repository}")
+        self.cancel = QPushButton("Pause")
+        self.cancel.setAccessibleName(f"Pause the download of {one.repository}")
         self.cancel.clicked.connect(one.cancel)
         self.resume = QPushButton("Resume")
         self.resume.setAccessibleName(f"Resume the download of {one.repository}")

@@ -11,6 +11,7 @@ from PySide6.QtCore import (
     QObject,
     QRect,
     QRectF,
+    QSignalBlocker,
     QSize,
     Qt,
     QTimer,
@@ -46,6 +47,7 @@ from engine import size_in_words
 from engine.library.hub import Hub
 from engine.library.memory import Fit
 from ui.kit import icons
+from ui.kit.buttons import CheckBox, Choice
 from ui.kit.dialogs import ask_about_link
 from ui.kit.fields import add_clear_button, add_leading_icon
 from ui.kit.icons import draw_row_ground
@@ -57,6 +59,8 @@ from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme, restyle
 from ui.models.downloads import DownloadRow, Downloads
 from ui.models.finder import (
+    ORDERS,
+    Arrangement,
     Finder,
     Offer,
     Possession,
@@ -546,6 +550,11 @@ class FindView(QWidget):
         self.problem = label("", "", is_wrapped=True)
         self.again = QPushButton("Try Again")
         self.empty = label("", "muted", is_wrapped=True)
+        self.order = Choice("Order of the models", list(ORDERS.items()))
+        self.bits = Choice("Bits of a weight", [("", "Any Bits")])
+        self.fits_only = CheckBox("Only what fits")
+        self._narrowing = QWidget()
+        row(self.order, self.bits, self.fits_only, STRETCH, spacing=8, on=self._narrowing)
         self.list = OfferList(self.finder, possession)
         self.more = QPushButton("Show More")
         self.more.setAccessibleName("Show more models")
@@ -619,6 +628,7 @@ class FindView(QWidget):
             column(
                 self.field,
                 row(self.heading, self.note, STRETCH, self.stop, spacing=8),
+                self._narrowing,
                 self.bar,
                 self._problem_bar,
                 spacing=8,
@@ -641,6 +651,9 @@ class FindView(QWidget):
         self.more.clicked.connect(finder.show_more)
         self.again.clicked.connect(finder.try_again)
         self.stop.clicked.connect(finder.cancel)
+        for choice in (self.order, self.bits):
+            choice.currentIndexChanged.connect(self._arrange)
+        self.fits_only.toggled.connect(self._arrange)
         finder.changed.connect(self._refresh)
 
     # -- asking ----------------------------------------------------------------------------
@@ -654,6 +667,28 @@ class FindView(QWidget):
         text = self.field.text().strip()
         if text != self.finder.query or self.finder.stage == "failed":
             self.finder.search(text)
+
+    def _arrange(self) -> None:
+        bits = self.bits.currentData()
+        self.finder.arrange(
+            Arrangement(
+                self.order.currentData(), int(bits) if bits else None, self.fits_only.isChecked()
+            )
+        )
+
+    def _offer_bits(self) -> None:
+        """Offer the bits that the results have; what was chosen stays."""
+        chosen = self.finder.arrangement.bits
+        found = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
+        shown = [self.bits.itemData(place) for place in range(1, self.bits.count())]
+        if shown == [str(bits) for bits in found]:
+            return
+        with QSignalBlocker(self.bits):
+            while self.bits.count() > 1:
+                self.bits.removeItem(1)
+            for bits in found:
+                self.bits.addItem(f"{bits} Bit" if bits else "Not Quantized", str(bits))
+            self.bits.choose("" if chosen is None else str(chosen))
 
     def _enter_list(self) -> None:
         if self.list.offers.rowCount():
@@ -676,6 +711,8 @@ class FindView(QWidget):
         if finder.is_offline:
             self.heading.setText("Without the hub")
         self.note.setText(list_words(finder))
+        self._narrowing.setVisible(bool(finder.query) and finder.stage == "listed")
+        self._offer_bits()
         self.bar.setVisible(is_asking)
         self.stop.setVisible(is_asking)
         self.problem.setText(finder.problem)
@@ -692,6 +729,8 @@ class FindView(QWidget):
             return ""
         if finder.is_offline:
             return "No model on this computer has this in its name."
+        if finder.left_out:
+            return "None of the models that were found is as you want it here."
         if not finder.query:
             return "None of the suggested models fits into this computer’s memory."
         return (

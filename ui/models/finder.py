@@ -6,10 +6,12 @@ other threads. A request that is no longer wanted is cancelled there, and its re
 
 import asyncio
 import logging
+import math
 import re
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from html import unescape
 from typing import Any, Literal
 
@@ -411,7 +413,7 @@ class Possession(QObject):
             progress = download.progress
             return {
                 "running": f"Downloading {percent(progress.done_bytes, progress.total_bytes)} %",
-                "cancelled": "Download cancelled",
+                "cancelled": "Download paused",
                 "failed": "Download failed",
                 "done": "",
             }[download.stage]
@@ -429,6 +431,59 @@ class Possession(QObject):
             if not (model.found.is_partial or model.found.is_gguf)
         }
         self.changed.emit()
+
+
+# The orders of a list, and what each is called. Of equal ones, the most downloaded stand first.
+ORDERS = {
+    "fit": "What Fits First",
+    "downloads": "Most Downloaded",
+    "newest": "Newest",
+    "smallest": "Smallest",
+    "largest": "Largest",
+}
+_FIT_RANKS = {Fit.FITS: 0, Fit.TIGHT: 1, None: 2, Fit.TOO_LARGE: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How the results of a search are listed.
+
+    Attributes:
+        order: One of ``ORDERS``.
+        bits: The bits of a weight; 0 for weights that are not quantized, None for any.
+        fits_only: Whether models that do not fit are left out.
+    """
+
+    order: str = "fit"
+    bits: int | None = None
+    fits_only: bool = False
+
+    def arranged(self, offers: Sequence[Offer], memory: Memory) -> list[Offer]:
+        """Return the offers to list, in their order."""
+        kept = [
+            offer
+            for offer in offers
+            if self.bits in (None, offer.model.bits or 0)
+            and not (self.fits_only and self._rank(offer, memory) == _FIT_RANKS[Fit.TOO_LARGE])
+        ]
+        match self.order:
+            case "newest":
+                kept.sort(key=lambda offer: offer.model.updated or date.min, reverse=True)
+            case "smallest":
+                kept.sort(key=lambda offer: offer.model.size_bytes or math.inf)
+            case "largest":
+                kept.sort(key=lambda offer: offer.model.size_bytes or 0, reverse=True)
+            case "fit":
+                kept.sort(key=lambda offer: self._rank(offer, memory))
+            case _:
+                pass  # as the hub has sorted them
+        return kept
+
+    @staticmethod
+    def _rank(offer: Offer, memory: Memory) -> int:
+        if offer.model.problem:
+            return _FIT_RANKS[Fit.TOO_LARGE]
+        return _FIT_RANKS[offer.model.fit(memory)]
 
 
 FindStage = Literal["idle", "asking", "listed", "failed"]
@@ -457,6 +512,9 @@ class Finder(QObject):
         self.stage: FindStage = "idle"
         self.query = ""
         self.offers: list[Offer] = []
+        self.arrangement = Arrangement()
+        # All results of the query, as the hub has sorted them.
+        self._results: list[Offer] = []
         self.has_more = False
         self.problem = ""
         self.memory = Memory(0, 0)
@@ -493,6 +551,22 @@ class Finder(QObject):
         self._most = USUAL_RESULTS
         self._is_answered = False
         self._ask(text.strip())
+
+    def arrange(self, arrangement: Arrangement) -> None:
+        """List the results in another order, or others of them."""
+        if arrangement != self.arrangement:
+            self.arrangement = arrangement
+            self._arrange()
+
+    @property
+    def left_out(self) -> int:
+        """How many results are not listed, because of what was chosen."""
+        return len(self._results) - len(self.offers) if self.query else 0
+
+    @property
+    def bits_found(self) -> list[int]:
+        """The bits of a weight that the results have; 0 for weights that are not quantized."""
+        return sorted({offer.model.bits or 0 for offer in self._results})
 
     def show_more(self) -> None:
         """Ask for more results of the same query."""
@@ -571,19 +645,18 @@ class Finder(QObject):
             return
         self.has_more = found.has_more
         self._list([self._offer(model) for model in found.models])
-        for start in range(0, len(self.offers), _TOGETHER):
-            await self._check(hub, start)
+        asked = [offer.model for offer in self._results if not offer.is_checked]
+        for start in range(0, len(asked), _TOGETHER):
+            await self._check(hub, tuple(asked[start : start + _TOGETHER]))
+        if asked and hub is self._hub:
+            self._arrange()  # only now is it known of each whether it fits
 
-    async def _check(self, hub: Hub, start: int) -> None:
-        """Read how much memory some offers of the list need."""
-        places = range(start, min(start + _TOGETHER, len(self.offers)))
-        asked = [place for place in places if not self.offers[place].is_checked]
-        models = tuple(self.offers[place].model for place in asked)
-        if models:
-            answered = await asyncio.to_thread(with_needs, hub, models)
-            if hub is self._hub:
-                for place, model in zip(asked, answered, strict=True):
-                    self._replace(place, model)
+    async def _check(self, hub: Hub, models: tuple[HubModel, ...]) -> None:
+        """Read how much memory some of the results need."""
+        answered = await asyncio.to_thread(with_needs, hub, models)
+        if hub is self._hub:
+            for model in answered:
+                self._replace(model)
 
     async def _suggest(self, hub: Hub) -> None:
         """Show suggestions at once, then add what the hub says about them."""
@@ -601,9 +674,9 @@ class Finder(QObject):
                 self._fail(as_sentence(str(error)))
             return
         if hub is self._hub:
-            for place, model in enumerate(said):
+            for model in said:
                 if model is not None:
-                    self._replace(place, model)
+                    self._replace(model)
 
     def _offer(self, model: HubModel) -> Offer:
         """Return an offer; it counts as checked if the same revision was checked before."""
@@ -612,18 +685,29 @@ class Finder(QObject):
             model = replace(model, need=known.need, bits=known.bits, size_bytes=known.size_bytes)
         return Offer(model, is_checked=model.need is not None)
 
-    def _replace(self, place: int, model: HubModel) -> None:
+    def _replace(self, model: HubModel) -> None:
+        """Note more about the offer of this name, where it is listed."""
         if model.need is not None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[model.name] = model
-        self.offers[place] = replace(self.offers[place], model=model, is_checked=True)
-        self.offer_changed.emit(place)
+        for offers in (self._results, self.offers):
+            for place, offer in enumerate(offers):
+                if offer.name == model.name:
+                    offers[place] = replace(offer, model=model, is_checked=True)
+                    if offers is self.offers:
+                        self.offer_changed.emit(place)
 
     def _list(self, offers: list[Offer]) -> None:
         self._slow.stop()
-        self.stage, self.is_slow, self.offers = "listed", False, offers
+        self.stage, self.is_slow, self._results = "listed", False, offers
         self._is_answered = True
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """List what was found as a person wants it; suggestions have an order of their own."""
+        found = self._results
+        self.offers = self.arrangement.arranged(found, self.memory) if self.query else list(found)
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
@@ -636,6 +720,7 @@ class Finder(QObject):
             # Suggestions are data of this program, so they are there without a hub.
             known = self.offers if self._is_answered else []
             self.offers = [*here, *(offer for offer in known if offer.name not in names)]
+            self._results = list(self.offers)
             self.has_more = self._is_answered = False
         self.problem, self.is_slow = problem, False
         self.changed.emit()
@@ -659,9 +744,7 @@ class Finder(QObject):
             model = await asyncio.to_thread(look_up, hub, name)
         except HubFailed:
             return  # the place of the card says why
-        place = next((at for at, one in enumerate(self.offers) if one.name == name), None)
-        if place is not None:
-            self._replace(place, model)
+        self._replace(model)
 
 
 def list_words(finder: Finder) -> str:
@@ -674,5 +757,7 @@ def list_words(finder: Finder) -> str:
         return f"{counted(here, 'model')} on this computer"
     if not finder.query:
         return f"{counted(count, 'model')} that fit, chosen on {WRITTEN_ON.isoformat()}"
-    more = "the first " if finder.has_more else ""
-    return f"{more}{counted(count, 'model')}, most downloaded first"
+    first = "the first " if finder.has_more else ""
+    if finder.left_out:
+        return f"{count:,} of {first}{counted(count + finder.left_out, 'model')}"
+    return f"{first}{counted(count, 'model')}"

@@ -101,6 +101,11 @@ class ModelLibrary(QObject):
         """Minutes without a request after which the model is unloaded; 0 for never."""
         return self._preferences.now.models.rests_after_min
 
+    @property
+    def looks_for_updates(self) -> bool:
+        """Whether the hub may be asked for newer revisions without a person's word."""
+        return self._preferences.now.models.looks_for_updates
+
     def change_idle_minutes(self, minutes: int) -> None:
         """Unload an idle model after so many minutes; 0 for never."""
         self._preferences.change_models(rests_after_min=minutes)

@@ -69,7 +69,7 @@ def newer_words(newer: HubModel) -> str:
     """Return the sentence that the hub has a newer revision of a model."""
     day = "" if newer.updated is None else f" of {newer.updated.isoformat()}"
     size = "" if newer.size_bytes is None else f", {size_in_words(newer.size_bytes)} in all"
-    return f"The hub has a newer revision{day}{size}."
+    return f"Update available: a newer revision{day}{size}."
 
 
 def deletion_question(name: str, freed_bytes: int) -> str:

@@ -359,6 +359,7 @@ class ModelsWindow(OwnWindow):
         self.local.deletion_wanted.connect(self._ask_deletion)
         self.local.removal_wanted.connect(self._ask_removal)
         self._upkeep.deletion_ready.connect(self._confirm_deletion)
+        self._library.changed.connect(self._look_for_updates)
         self._upkeep.told.connect(lambda words: self.question.tell(words, takes_focus=False))
         details.download_wanted.connect(self._download)
         self.finding.field.textEdited.connect(self._note_search)
@@ -366,6 +367,10 @@ class ModelsWindow(OwnWindow):
         self._loading_after.not_loaded.connect(self._say_not_loaded)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._leave)
         QShortcut(QKeySequence.StandardKey.Find, self, self.show_finding)
+
+    def _look_for_updates(self) -> None:
+        if self.isVisible() and not self._library.is_looking:
+            self._upkeep.check_sometimes()
 
     # -- downloading -----------------------------------------------------------------------
 

@@ -1,10 +1,13 @@
 """Deletes the models on this computer, and updates them to a newer revision.
 
-Main thread; disks and the hub are read on others. The hub is asked only if a person wants it.
+Main thread; disks and the hub are read on others. The hub is asked only if a person wants it, or,
+unless the preferences forbid it, for newer revisions while the window of models is open.
 """
 
 import asyncio
 import logging
+import math
+import time
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -24,6 +27,8 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_library import ModelLibrary
 from ui.words import failure_words
 
+# How often the hub is asked for newer revisions while the window is open.
+_CHECKED_EACH_S = 6 * 3_600.0
 _log = logging.getLogger(__name__)
 
 
@@ -47,6 +52,7 @@ class Upkeep(QObject):
         self._hub = Hub()
         self.updates: dict[str, HubModel] = {}
         self.is_checking = False
+        self._checked_at_s = -math.inf
         self.outcome = ""
         # Repository to the folder of the revision that an update replaces.
         self._replaced: dict[str, Path] = {}
@@ -67,7 +73,7 @@ class Upkeep(QObject):
         if self._library.is_in_use(found.folder):
             return f"{found.name} is in use. Unload it before you delete it."
         if self._library.downloads.is_running(found.name):
-            return f"{found.name} is being downloaded. Cancel the download before you delete it."
+            return f"{found.name} is being downloaded. Pause the download before you delete it."
         return ""
 
     def ask_deletion(self, found: FoundModel) -> None:
@@ -104,13 +110,24 @@ class Upkeep(QObject):
 
     # -- updating --------------------------------------------------------------------------
 
-    def check(self) -> None:
-        """Ask the hub whether it has newer revisions."""
+    def check(self, *, is_wanted: bool = True) -> None:
+        """Ask the hub whether it has newer revisions.
+
+        Args:
+            is_wanted: Whether a person asked for that, and reads how it went.
+        """
         if not self.is_checking:
+            self._checked_at_s = time.monotonic()
             self.is_checking, self.outcome = True, ""
             self.changed.emit()
             self._hub = Hub()
-            start_task(self, self._check(self._hub), "look for updates")
+            start_task(self, self._check(self._hub, is_wanted), "look for updates")
+
+    def check_sometimes(self) -> None:
+        """Ask the hub, because the window of models is open, if that was not done for hours."""
+        since_s = time.monotonic() - self._checked_at_s
+        if since_s > _CHECKED_EACH_S and self._library.looks_for_updates and self.can_check:
+            self.check(is_wanted=False)
 
     def update(self, found: FoundModel) -> None:
         """Download the newest revision of a model; the present one is deleted afterwards."""
@@ -126,7 +143,7 @@ class Upkeep(QObject):
         found = [model.found for model in self._library.models]
         return [one for one in found if one.origin is Origin.HUGGING_FACE and not one.is_partial]
 
-    async def _check(self, hub: Hub) -> None:
+    async def _check(self, hub: Hub, is_wanted: bool) -> None:
         here = self._downloaded()
         try:
             said = await asyncio.to_thread(look_up_all, hub, tuple(model.name for model in here))
@@ -138,6 +155,8 @@ class Upkeep(QObject):
         except Exception:
             _log.exception("looking for updates failed unexpectedly")
             self.outcome = as_sentence(UNEXPECTED)
+        if not (is_wanted or self.updates):
+            self.outcome = ""  # nobody asked, and there is nothing to do
         self.is_checking = False
         self.changed.emit()
 

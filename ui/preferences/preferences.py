@@ -216,6 +216,12 @@ class ModelPreferences:
         help="folder of a model, and the settings that new conversations with it begin with, as "
         "JSON; changed in the settings of a conversation",
     )
+    looks_for_updates: bool = declare(
+        True,
+        help="whether the hub is asked for newer revisions of models while their window is open",
+        place=GENERAL,
+        label="Look for newer models while the window of models is open",
+    )
     last_used: tuple[tuple[str, float], ...] = declare(
         (), help="folder and Unix time of the models that were loaded, oldest first"
     )

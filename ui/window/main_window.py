@@ -275,7 +275,7 @@ class AppliedPreferences(QObject):
         self._workspace.in_memory.when_full = WhenFull(now.when_full)
         self._workspace.conversations.usual_settings = now.new_conversation.settings()
         self._begin_as_the_model_wants()
-        self._workspace.conversations.new_tools = ToolsInUse(now.tools.in_new_conversations)
+        self._workspace.conversations.begin_with(ToolsInUse(now.tools.in_new_conversations))
 
     def _begin_as_the_model_wants(self) -> None:
         """Let new conversations, and an empty one that is open, begin with the model's settings."""

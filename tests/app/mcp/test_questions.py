@@ -127,7 +127,7 @@ def test_progress_and_pictures_arrive(asking: Served) -> None:
     [picture] = drawn.pictures
     assert picture.startswith(b"\x89PNG")
     assert drawn.text.splitlines()[0] == "drawn"
-    assert "[image image/png, 70 bytes, which you cannot read]" in drawn.text
+    assert "[image image/png, 70 bytes, which the model cannot read]" in drawn.text
 
 
 def form(**properties: Any) -> Any:

@@ -8,11 +8,13 @@ from PySide6.QtTest import QTest
 
 from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
+from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.models.models_window import ModelsWindow
+from ui.preferences.preferences import ModelPreferences, Preferences
 
 
 class OpenedModels:
@@ -25,6 +27,10 @@ class OpenedModels:
             self.engine,
             theme,
             model_folders=lambda folders: ModelFolders(demo, folders, self.cache),
+            # The hub of a test is asked when the test wants it.
+            preferences=preferences_state(
+                Preferences(models=ModelPreferences(looks_for_updates=False))
+            ),
         )
         self.demo = demo
 

@@ -293,8 +293,7 @@ async def test_a_server_that_new_conversations_use_is_on_in_them_until_it_is_del
         assert servers is not None
         assert not window.workspace.current.conversation.tools.servers
         assert servers.detail.in_new.accessibleName() == "Use sums in new conversations"
-        servers.detail.in_new.click()
-        window.new_conversation()
+        servers.detail.in_new.click()  # the conversation that is open is a new one
         assert window.workspace.current.conversation.tools == ToolsInUse(("sums",))
         assert window.preferences.now.tools.in_new_conversations == ("sums",)
         servers._ask_deletion(SUMS)

@@ -247,6 +247,15 @@ class ConversationList(QAbstractListModel):
         self.insert(fresh)
         return fresh
 
+    def begin_with(self, tools: ToolsInUse) -> None:
+        """Let new conversations use these tools, also the unused ones that use none."""
+        if tools == self.new_tools:
+            return
+        self.new_tools = tools
+        for conversation in self._items:
+            if conversation.is_unused and not conversation.tools.servers:
+                conversation.tools = tools
+
     def sort_by(self, order: ListOrder) -> None:
         """Sort the list in another order."""
         if order is self._order:

@@ -118,7 +118,7 @@ async def test_a_model_that_is_being_downloaded_is_not_deleted(
         site.answers.clear()
         opened.window.model_library.downloads.start(REPOSITORY)
         choose(opened, "Delete…")
-        await asked(opened, "Cancel the download")
+        await asked(opened, "Pause the download")
         assert is_there(repository_folder)
         site.answers.set()
 

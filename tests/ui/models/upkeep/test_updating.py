@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QLabel
 
 from tests.support.hub import COMMIT, Hub
 from tests.ui.driving import eventually
@@ -110,11 +111,25 @@ async def test_looking_for_updates_without_a_hub_reports_that(
         await eventually(lambda: "cannot be reached" in opened.models.local.outcome.text())
 
 
-async def test_the_hub_is_asked_for_updates_only_on_request(
+async def test_the_hub_is_asked_for_updates_only_while_the_window_is_open_and_if_that_is_allowed(
     opened: OpenedModels, site: Hub
 ) -> None:
     site.requests.clear()
     async with opened:
+        revise(site)
         opened.click(REPOSITORY)
         await opened.loaded(REPOSITORY)
         assert site.requests == []
+        opened.models.hide()
+        opened.window.preferences.change_models(looks_for_updates=True)
+        opened.window.model_library.refresh()
+        await eventually(lambda: not opened.window.model_library.is_looking)
+        assert site.requests == []
+        opened.window.others.show_models()
+        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+        words = [one.text() for one in opened.card(REPOSITORY).findChildren(QLabel)]
+        assert any(text.startswith("Update available: a newer revision") for text in words)
+        count = len(site.requests)
+        opened.window.model_library.refresh()
+        await eventually(lambda: not opened.window.model_library.is_looking)
+        assert len(site.requests) == count
