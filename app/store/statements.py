@@ -15,10 +15,12 @@ from app.store.rows import (
     MessageRow,
     MessageSnapshot,
     PresetRow,
+    ReportRow,
 )
 from ui.records.attachments import PICTURE_NOTE
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
+from ui.records.import_report import ImportReport
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.store import (
@@ -155,7 +157,15 @@ WHEN old.run IS NOT new.run OR old.is_running <> new.is_running BEGIN
 END;
 """
 
-STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED)
+_IMPORTS = """
+CREATE TABLE imports (
+    id TEXT PRIMARY KEY,
+    imported_at REAL NOT NULL,
+    content TEXT NOT NULL
+) STRICT;
+"""
+
+STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED, _IMPORTS)
 VERSION = len(STEPS)
 
 
@@ -214,6 +224,9 @@ _SAVE_MESSAGE = _saving(
 )
 _SAVE_PRESET = _inserting("presets", PresetRow, "INSERT OR REPLACE")
 _SAVE_FOLDER = _inserting("folders", FolderRow, "INSERT OR REPLACE")
+_SAVE_REPORT = _inserting("imports", ReportRow, "INSERT OR REPLACE")
+# More than a person imports; each may have thousands of conversations.
+_MOST_REPORTS = 50
 # Whose id, or name, is here already stays as it is.
 _TAKE_CONVERSATION = _inserting("conversations", ConversationRow, "INSERT OR IGNORE")
 _TAKE_ATTACHED = _inserting("attached", AttachedRow, "INSERT OR IGNORE")
@@ -414,6 +427,19 @@ def presets(connection: sqlite3.Connection) -> list[Preset]:
     """Return all presets."""
     cursor = connection.execute(f"SELECT {columns(PresetRow)} FROM presets ORDER BY name")
     return rows.presets_from(PresetRow(*row) for row in cursor)
+
+
+def save_report(connection: sqlite3.Connection, row: ReportRow) -> None:
+    """Write the report of an import."""
+    connection.execute(_SAVE_REPORT, row)
+
+
+def reports(connection: sqlite3.Connection) -> list[ImportReport]:
+    """Return the reports of all imports, the newest first."""
+    found = connection.execute(
+        f"SELECT {columns(ReportRow)} FROM imports ORDER BY imported_at DESC LIMIT {_MOST_REPORTS}"
+    )
+    return rows.reports_from(ReportRow(*row) for row in found)
 
 
 def save_folder(connection: sqlite3.Connection, row: FolderRow) -> None:

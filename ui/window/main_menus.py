@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
 from ui.chat.columns.chat_panel import ChatPanel
 from ui.chat.columns.conversation_menu import ConversationMenu
 from ui.chat.columns.model_switcher import ModelSwitcher
+from ui.chat.columns.problem_bar import TransferBar
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.columns.sides import SidesSheet
 from ui.chat.columns.stop_panel import StopPanel
@@ -557,6 +558,7 @@ class WindowWithMenus(Protocol):
     twice: AnsweringTwice
     server_panel: ServerPanel
     agents: AgentLines
+    transfer_bar: TransferBar
 
     def menuBar(self) -> QMenuBar:  # noqa: N802 - Qt's name
         """Return the menu bar."""
@@ -593,6 +595,7 @@ class MainMenus(QObject):
         self.window = WindowMenu(bar.addMenu("&Window"), places, window.others)
         self._fill_help(bar.addMenu("&Help"))
         self.conversation.order_wanted.connect(self._change_order)
+        window.transfer_bar.report_wanted.connect(lambda: self.conversation.show_reports())
         window.workspace.answering_changed.connect(self._refresh_stop)
         window.workspace.opened.connect(self._refresh_stop)
         self._refresh_stop()

@@ -606,7 +606,8 @@ class MainWindow(QMainWindow):
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
         splitter.setSizes([_SIDEBAR_PX, 1000])
-        self.setStatusBar(TransferBar(self.workspace.files.transfers))
+        self.transfer_bar = TransferBar(self.workspace.files.transfers)
+        self.setStatusBar(self.transfer_bar)
         self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, self.stop_panel)
         self.resizeDocks([self.stop_panel], [WIDTH_PX], Qt.Orientation.Horizontal)
         self.stop_panel.hide()  # the line below an answer opens it

@@ -99,7 +99,7 @@ class ObedientStage(Stage):
         # Asked at each token; the end of the prompt is enough to tell it from others.
         tail = tuple(prompt[-self._TAIL :])
         if tail not in self._answers:
-            # Agents add a message of the system after the question.
+            # Agents add a system message after the question.
             turns = str(self.wrapper.decode(list(tail))).split(START)
             asked = [turn for turn in turns if turn.startswith(("user:", "tool:"))]
             found = list(self._WANTED.finditer(asked[-1].partition(END)[0] if asked else ""))

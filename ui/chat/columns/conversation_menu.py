@@ -26,13 +26,14 @@ from PySide6.QtWidgets import (
 
 from engine import counted, size_in_words
 from ui.chat.columns.chat_panel import ChatPanel
+from ui.chat.columns.import_reports import ImportReportDialog
 from ui.chat.columns.sidebar import Sidebar
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.chat.storage.conversation_list import named
 from ui.kit.buttons import CheckBox, CheckDelegate
-from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure
+from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure, tell
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.kit.menus import add_entry, empty_menu
@@ -251,6 +252,7 @@ class ConversationMenu(QObject):
         self._sidebar = sidebar
         self._chat = chat
         sidebar.export_wanted.connect(self.export)
+        sidebar.report_wanted.connect(self.show_reports)
         workspace.files.refused.connect(self._say)
         workspace.files.imports.looked.connect(self._ask_what_to_import)
         workspace.presets.refused.connect(self._say)
@@ -259,6 +261,7 @@ class ConversationMenu(QObject):
         """Add the entries that read and write files."""
         add_entry(menu, "&Import Conversations…", self._import)
         add_entry(menu, "Import a Fol&der of Conversations…", self._import_folder)
+        add_entry(menu, "Import &Reports…", self.show_reports)
         self._export_one = add_entry(
             menu, "&Export This Conversation…", self._export_current, "Ctrl+Shift+E"
         )
@@ -444,6 +447,22 @@ class ConversationMenu(QObject):
             preview,
             lambda wanted, folder: imports.take(preview, wanted, folder),
             self._parent,
+        ).open()
+
+    def show_reports(self, conversation_id: str = "") -> None:
+        """Show what imports kept, beginning with the one of a conversation."""
+        start_task(self, self._show_reports(conversation_id), "show the reports of imports")
+
+    async def _show_reports(self, conversation_id: str) -> None:
+        reports = await self._workspace.store.reports()
+        if not reports:
+            tell(self._parent, "Nothing was imported yet.", title="Import Reports")
+            return
+        ImportReportDialog(
+            reports,
+            lambda identity: self._workspace.open_at(identity, None),
+            self._parent,
+            conversation_id,
         ).open()
 
     def _fill_order(self, menu: QMenu) -> None:

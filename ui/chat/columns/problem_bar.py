@@ -174,7 +174,12 @@ class TransferBar(QStatusBar):
     """The running transfer, its progress, and a Cancel button; then the result for a moment.
 
     Hidden while nothing runs.
+
+    Signals:
+        report_wanted: A person wants to see what an import kept.
     """
+
+    report_wanted = Signal()
 
     def __init__(self, transfers: Transfers) -> None:
         super().__init__()
@@ -185,6 +190,8 @@ class TransferBar(QStatusBar):
         self.progress.setAccessibleName("Progress of the export or import")
         self.cancel = QPushButton("Cancel")
         self.cancel.setAccessibleName("Cancel the export or import")
+        self.report = QPushButton("Report…")
+        self.report.setAccessibleName("Show what was kept of each conversation")
         self._delay = QTimer(self, singleShot=True, interval=_SHOWN_AFTER_MS)
         self._delay.timeout.connect(self._appear)
         self._outcome = QTimer(self, singleShot=True, interval=_OUTCOME_MS)
@@ -194,6 +201,8 @@ class TransferBar(QStatusBar):
         self.addWidget(self.words, 2)
         self.addWidget(self.progress, 1)
         self.addPermanentWidget(self.cancel)
+        self.addPermanentWidget(self.report)
+        self.report.clicked.connect(self.report_wanted)
         self.cancel.clicked.connect(transfers.cancel)
         transfers.changed.connect(self._refresh)
         transfers.ended.connect(self._tell)
@@ -227,3 +236,4 @@ class TransferBar(QStatusBar):
     def _show_parts(self, *, is_running: bool) -> None:
         self.progress.setVisible(is_running)
         self.cancel.setVisible(is_running)
+        self.report.setVisible(not is_running and self._transfers.report is not None)

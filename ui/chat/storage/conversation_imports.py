@@ -31,6 +31,12 @@ from ui.records.exchange.contents import (
     origin_of,
 )
 from ui.records.exchange.export_reader import ExportReader
+from ui.records.import_report import (
+    ImportReport,
+    ReportedConversation,
+    made_report,
+    reported,
+)
 from ui.records.messages import ConversationMessage, runs_of
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
@@ -47,6 +53,7 @@ class Transfer:
         self.total = 0
         self.is_cancelled = False
         self.outcome = ""
+        self.report: ImportReport | None = None
         self._tell = tell
         self._waiters: list[asyncio.Event] = []
 
@@ -85,6 +92,10 @@ class Transfer:
 class Transfers(QObject):
     """The exports and imports of a window.
 
+    Attributes:
+        now: The one that is running; None for none.
+        report: What the last one that ended tells of its conversations; None for nothing.
+
     Signals:
         changed: One began, made progress or ended; see ``now``.
         ended: One ended; carries its result, as a sentence.
@@ -96,6 +107,7 @@ class Transfers(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.now: Transfer | None = None
+        self.report: ImportReport | None = None
         self._turn = asyncio.Lock()
         self._waiting: list[Transfer] = []
 
@@ -128,6 +140,7 @@ class Transfers(QObject):
                 self.now = None
                 self.changed.emit()
                 if transfer.outcome:
+                    self.report = transfer.report
                     self.ended.emit(transfer.outcome)
 
 
@@ -378,7 +391,7 @@ class ConversationImports(QObject):
     ) -> None:
         found = preview.found
         target = self._take_folders(found, listed, folder)
-        taken = 0
+        told: list[ReportedConversation] = []
         wanted: defaultdict[str, list[Owner]] = defaultdict(list)
         left_out = Counter[str]()
         reader = ExportReader(preview.path, _most_bytes(), self._store.pictures_folder)
@@ -387,19 +400,20 @@ class ConversationImports(QObject):
         try:
             with self._told(preview.path):
                 while not transfer.is_cancelled:  # conversations imported so far stay
-                    transfer.advance(taken, len(listed))
+                    transfer.advance(len(told), len(listed))
                     step = asyncio.ensure_future(asyncio.to_thread(next, reading, None))
-                    conversation = await transfer.result_of(step)
-                    if conversation is None:
+                    read = await transfer.result_of(step)
+                    if read is None:
                         break
+                    conversation, left_of_it = read
                     if target and self._conversations.folders.of(conversation) is None:
                         place = conversation.placement
                         conversation.placement = replace(place, folder_id=target)
                     await self._take_one(conversation, found, wanted)
-                    taken += 1
-                    if taken == 1:
+                    told.append(reported(conversation, left_of_it))
+                    if len(told) == 1:
                         self.added.emit(conversation)
-                    elif taken % 32 == 1:
+                    elif len(told) % 32 == 1:
                         self.grown.emit()
         finally:
             reader.close()
@@ -407,7 +421,15 @@ class ConversationImports(QObject):
         self.grown.emit()
         traces = await take_traces(found.traces, wanted, self._traces, transfer)
         chosen = FoundConversations(found.program, left_out=left_out, unread=found.unread)
-        transfer.outcome = _outcome(chosen, taken, len(listed), traces, transfer.is_cancelled)
+        transfer.outcome = _outcome(chosen, len(told), len(listed), traces, transfer.is_cancelled)
+        if told and found.program != OURS:
+            # What was counted for no conversation: of those that are empty or damaged.
+            of_all = sum((Counter(one.left_out) for one in told), Counter[str]())
+            rest = found.left_out - of_all if len(told) == len(found.listed) else Counter[str]()
+            transfer.report = made_report(
+                found.program, preview.name, told, rest, found.damaged, found.unread
+            )
+            self._store.save_report(transfer.report)
 
     async def _take_one(
         self,

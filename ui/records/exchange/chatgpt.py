@@ -14,8 +14,16 @@ from typing import Any
 from engine import StopKind
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation, Placement
-from ui.records.exchange.contents import FoundConversations
+from ui.records.conversations import (
+    ChosenModel,
+    Conversation,
+    ConversationFolder,
+    Placement,
+    title_from_file,
+)
+from ui.records.exchange.canvases import show_documents
+from ui.records.exchange.contents import FoundConversations, origin_of
+from ui.records.exchange.fields_left import shape_of
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -38,12 +46,54 @@ from ui.records.messages import ConversationMessage
 CHATGPT = "ChatGPT"
 # Marks of sources; they stand for links that are not in the export.
 _CITATION = re.compile("\ue200.*?\ue201", re.DOTALL)
+_INSTRUCTIONS = (
+    "user_profile", "user_instructions", "about_user_message", "about_model_message",
+)  # fmt: skip
+# What becomes of each field.
+CHATGPT_FIELDS = shape_of("""
+    : title create_time update_time conversation_id~ id~ current_node is_archived is_starred
+    : default_model_slug conversation_template_id gizmo_id safe_urls~ blocked_urls~ plugin_ids~
+    : moderation_results~ conversation_origin~ async_status~ disabled_tool_ids~ owner~ voice~
+    : is_do_not_remember~ memory_scope~ context_scopes~ sugar_item_id~ sugar_item_visible~
+    : is_study_mode~ is_read_only~ gizmo_type~ pinned_time~
+    mapping.*: id~ parent children~
+    mapping.*.message: id~ create_time update_time~ status~ end_turn~ weight~ recipient channel~
+    mapping.*.message.author: role name~ metadata~
+    mapping.*.message.content: content_type parts text language~ result summary title url domain~
+    mapping.*.message.content: user_profile user_instructions response_format_name~ name~
+    mapping.*.message.content: thoughts model_set_context content tether_id~ source_analysis_msg_id~
+    mapping.*.message.content.thoughts: content summary chunks~ finished~
+    mapping.*.message.content.parts: content_type asset_pointer text size_bytes~ width~ height~
+    mapping.*.message.content.parts: fovea~ metadata~ format~ direction~ decoding_id~
+    mapping.*.message.content.parts: audio_asset_pointer! video_container_asset_pointer!
+    mapping.*.message.content.parts: frames_asset_pointers! audio_start_timestamp~ expiry_datetime~
+    mapping.*.message.metadata: model_slug is_visually_hidden_from_conversation request_id~
+    mapping.*.message.metadata: message_type~ timestamp_~ parent_id~ default_model_slug~
+    mapping.*.message.metadata: message_source~ turn_exchange_id~ is_complete~
+    mapping.*.message.metadata: is_user_system_message~
+    mapping.*.message.metadata: rebase_system_message~ rebase_developer_message~
+    mapping.*.message.metadata: voice_mode_message~
+    mapping.*.message.metadata: model_adjustments~ serialization_metadata~ requested_model_slug~
+    mapping.*.message.metadata: resolved_model_slug~ gizmo_id~ pad~ can_save~ command~
+    mapping.*.message.metadata: reasoning_status~ selected_sources~ selected_github_repos~
+    mapping.*.message.metadata.user_context_message_data: about_user_message about_model_message
+    mapping.*.message.metadata.finish_details: type stop_tokens~ stop~
+    mapping.*.message.metadata.attachments: id~ name size~ mime_type~ mimeType~ width~ height~
+    mapping.*.message.metadata.attachments: file_token_size~ fileTokenSize~ source~
+    mapping.*.message.metadata.content_references: matched_text alt start_idx~ end_idx~ type~
+    mapping.*.message.metadata.content_references: prompt_text~ safe_urls~ refs~ status~ style~
+    mapping.*.message.metadata.canvas: textdoc_id~ textdoc_type~ version~ title~ from_version~
+    mapping.*.message.metadata.aggregate_result: status messages! run_id~ start_time~ update_time~
+    mapping.*.message.metadata.aggregate_result: code~ end_time~ timeout_triggered~
+    mapping.*.message.metadata.aggregate_result: final_expression_output~ in_kernel_exception~
+    mapping.*.message.metadata.aggregate_result: system_exception~ jupyter_messages~
+""")
 _SCHEME = re.compile(r"[\w.-]+://")
 # What other kinds of content are called in "Left out: …".
 _NOT_SAID = {
-    "model_editable_context": "note of the model’s memory",
-    "reasoning_recap": "summary of reasoning time",
-    "user_editable_context": "copy of custom instructions",
+    "model_editable_context": "memory note",
+    "reasoning_recap": "reasoning recap",
+    "user_editable_context": "custom instructions note",
 }
 _MEDIA = {
     "image_asset_pointer": "picture",
@@ -73,9 +123,15 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
         seconds(part.raw("create_time")),
         seconds(part.raw("update_time")),
     )
-    conversation.placement = Placement(is_archived=part.raw("is_archived") is True)
+    conversation.placement = Placement(
+        _project(part, found), is_archived=part.raw("is_archived") is True
+    )
+    conversation.is_pinned = part.raw("is_starred") is True
+    if model := text_in(part, "default_model_slug"):
+        conversation.model = ChosenModel(title_from_file(model))
     tree = _Tree(nodes, found, f"“{conversation.title}”: ")
     messages = tree.messages()
+    show_documents(messages, found)
     if tree.instructions:
         settings = conversation.settings
         conversation.settings = replace(settings, system_prompt="\n\n".join(tree.instructions))
@@ -85,6 +141,21 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
         found.conversations.append(conversation)
     else:
         found.left_out["empty conversation"] += 1
+
+
+def _project(part: Fields, found: FoundConversations) -> str:
+    """Return the folder for the project that a conversation is in; the export has no names."""
+    names = (part.raw("conversation_template_id"), part.raw("gizmo_id"))
+    own = next((name for name in names if isinstance(name, str) and name.startswith("g-p-")), "")
+    if not own:
+        if any(isinstance(name, str) and name for name in names):
+            found.left_out["custom GPT"] += 1
+        return ""
+    identity = origin_of(CHATGPT, own)
+    if all(folder.id != identity for folder in found.folders):
+        number = 1 + len(found.folders)
+        found.folders.append(ConversationFolder(f"ChatGPT project {number}", id=identity))
+    return identity
 
 
 def _show_current(conversation: Conversation, current: ConversationMessage | None) -> None:
@@ -178,7 +249,7 @@ class _Tree:
         if run is None or not run.tool_calls:
             if result.pictures:
                 return Said("assistant", result.text, pictures=result.pictures)
-            self._found.left_out["message of a tool"] += 1
+            self._found.left_out["tool message"] += 1
             return None
         run.pictures += result.pictures
         known = run.result_of(run.tool_calls[-1].id)
@@ -214,6 +285,8 @@ class _Tree:
     def _said(self, key: str, message: Fields) -> Said | _Result | None:
         role = text_in(message.inner("author"), "role")
         details = message.inner("metadata") if message.has("metadata") else Fields({})
+        if details.has("user_context_message_data"):
+            self._take_instructions(details.inner("user_context_message_data"))
         if not message.has("content"):
             return None
         content = message.inner("content")
@@ -224,11 +297,11 @@ class _Tree:
             return None
         files: list[Attachment] = []
         said = _text(content, files, _names(details), self._found)
-        text = whole(_CITATION.sub("", said))
+        text = whole(_CITATION.sub("", _with_sources(said, details)))
         is_hidden = details.raw("is_visually_hidden_from_conversation") is True
         if is_hidden or kind in _NOT_SAID or role not in ("user", "assistant"):
             if text.strip() or kind in _NOT_SAID:
-                noun = "hidden message" if is_hidden else "message of the system"
+                noun = "hidden message" if is_hidden else "system message"
                 self._found.left_out[_NOT_SAID.get(kind, noun)] += 1
             return None
         when, model = seconds(message.raw("create_time")), text_in(details, "model_slug")
@@ -237,7 +310,11 @@ class _Tree:
             return Said("user", text, when, files=tuple(files)) if text.strip() or files else None
         made = Said("assistant", text, when, model, reason=_reason(details))
         if kind == "thoughts":
-            thoughts = [whole(text_in(item, "content")) for item in content.items("thoughts")]
+            thoughts = [
+                whole(text_in(item, name))
+                for item in content.items("thoughts")
+                for name in ("summary", "content")
+            ]
             made = replace(made, text="", thinking="\n\n".join(filter(None, thoughts)))
         recipient = text_in(message, "recipient")
         if kind == "code" or recipient not in ("", "all"):
@@ -254,11 +331,23 @@ class _Tree:
 
     def _take_instructions(self, content: Fields) -> bool:
         """Note the person's custom instructions, which many conversations repeat."""
-        parts = [text_in(content, name) for name in ("user_profile", "user_instructions")]
+        parts = [text_in(content, name) for name in _INSTRUCTIONS if content.has(name)]
         text = whole("\n\n".join(part for part in parts if part.strip()))
         if text:
             self.instructions[text] = None
         return bool(text)
+
+
+def _with_sources(text: str, details: Fields) -> str:
+    """Return a text with links in the places of its marks of sources."""
+    references = details.raw("content_references")
+    for reference in references if isinstance(references, list) else ():
+        if not isinstance(reference, dict):
+            continue
+        mark, link = reference.get("matched_text"), reference.get("alt")
+        if isinstance(mark, str) and isinstance(link, str) and mark.strip() and link:
+            text = text.replace(mark, link)
+    return text
 
 
 def _reason(details: Fields) -> Reason | None:
@@ -271,8 +360,10 @@ def _returned(content: Fields, kind: str, details: Fields, found: FoundConversat
     """Return what a tool returned; a picture that code drew is beside the content."""
     files: list[Attachment] = []
     text = _text(content, files, _names(details), found)
-    if not text and isinstance(result := content.raw("result"), str):
-        text = result
+    # A page that was read has more than its text.
+    values = (content.raw(name) for name in ("title", "url", "result", "summary"))
+    beside = [value for value in values if isinstance(value, str) and value]
+    text = "\n\n".join(filter(None, [*beside, text]))
     outcome = details.raw("aggregate_result")
     status = outcome.get("status") if isinstance(outcome, dict) else None
     drawn = outcome.get("messages") if isinstance(outcome, dict) else None

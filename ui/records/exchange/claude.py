@@ -10,7 +10,15 @@ from typing import Any
 from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
-from ui.records.exchange.contents import FoundConversations
+from ui.records.conversations import (
+    ChosenModel,
+    ConversationFolder,
+    Placement,
+    title_from_file,
+)
+from ui.records.exchange.canvases import show_documents
+from ui.records.exchange.contents import FoundConversations, origin_of
+from ui.records.exchange.fields_left import shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -19,6 +27,7 @@ from ui.records.exchange.other_programs import (
     file_name,
     fill,
     parts_of,
+    picture,
     result_of,
     seconds,
     text_in,
@@ -29,6 +38,26 @@ from ui.records.messages import ConversationMessage
 from ui.records.tools import CallResult
 
 CLAUDE = "Claude"
+# What becomes of each field.
+CLAUDE_FIELDS = shape_of("""
+    : uuid name created_at updated_at is_starred model project_uuid chat_messages
+    : current_leaf_message_uuid account~ platform~ is_temporary~ settings~
+    project: uuid name
+    chat_messages: uuid text sender created_at updated_at~ parent_message_uuid stop_reason index~
+    chat_messages: stop_sequence input_mode~ truncated~ files_v2~ sync_sources~
+    chat_messages.attachments: file_name file_size~ file_type~ extracted_content id~ created_at~
+    chat_messages.files: file_name file_uuid file_kind~ created_at~
+    chat_messages.content: type text thinking id~ name input! tool_use_id~ is_error start_timestamp~
+    chat_messages.content: stop_timestamp~ flags~ message~ integration_name~ integration_icon_url~
+    chat_messages.content: icon_name~ context~ approval_options~ approval_key~ cut_off~ signature~
+    chat_messages.content: display_content~ alternative_display_type~ remaining~ tool_identifier~
+    chat_messages.content.content: type text title url file_uuid uuid~ is_missing~ is_citable~
+    chat_messages.content.content: metadata~ prompt_context_metadata~ media_type data file_name
+    chat_messages.content.content.source: type media_type data
+    chat_messages.content.citations.details: url type~
+    chat_messages.content.citations: title uuid~ start_index~ end_index~ origin_tool_name~
+    chat_messages.content.summaries: summary
+""")
 _ENDS = {
     "end_turn": StopKind.EOS,
     "stop_sequence": StopKind.STOP_STRING,
@@ -43,6 +72,10 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
     began, ended = seconds(part.raw("created_at")), seconds(part.raw("updated_at"))
     name = part.take("uuid", str)
     conversation = conversation_of(CLAUDE, name, text_in(part, "name"), began, ended)
+    conversation.is_pinned = part.raw("is_starred") is True
+    if model := text_in(part, "model"):
+        conversation.model = ChosenModel(title_from_file(model))
+    conversation.placement = Placement(_project(part, found))
     # The message made from each; for an empty one, the message before it.
     by_id: dict[str, ConversationMessage | None] = {}
     ranks: dict[str | None, int] = {}
@@ -65,6 +98,7 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
             parent = last
         if own := text_in(message, "uuid"):
             by_id[own] = parent
+    show_documents(made, found)
     fill(conversation, made)
     leaf = by_id.get(text_in(part, "current_leaf_message_uuid"), last)
     if leaf is not None:
@@ -75,6 +109,31 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
         found.left_out["empty conversation"] += 1
 
 
+def read_project(part: Fields, found: FoundConversations) -> None:
+    """Read a project as a folder; its instructions are those of new conversations in it."""
+    name = title_from_file(text_in(part, "name"))
+    prompt = whole(text_in(part, "prompt_template"))
+    identity = origin_of(CLAUDE, part.take("uuid", str))
+    found.folders = [folder for folder in found.folders if folder.id != identity]
+    found.folders.append(ConversationFolder(name, prompt, id=identity))
+    if documents := len(part.items("docs")):
+        found.left_out["project document"] += documents
+
+
+def _project(part: Fields, found: FoundConversations) -> str:
+    """Return the folder for the project of a conversation."""
+    project = part.raw("project")
+    named = Fields(project) if isinstance(project, dict) else Fields({})
+    own = text_in(part, "project_uuid") or text_in(named, "uuid")
+    if not own:
+        return ""
+    identity = origin_of(CLAUDE, own)
+    if all(folder.id != identity for folder in found.folders):
+        name = title_from_file(text_in(named, "name") or "Claude project")
+        found.folders.append(ConversationFolder(name, id=identity))
+    return identity
+
+
 def _is_first(above: str) -> bool:
     """Return whether a parent's id means "none": all zeros, except for the UUID's version."""
     return above.startswith("00000000-0000-")
@@ -83,18 +142,20 @@ def _is_first(above: str) -> bool:
 def _said(message: Fields, found: FoundConversations) -> Said | None:
     sender = message.take("sender", str)
     if sender not in ("human", "assistant"):
-        found.left_out["message of an unknown sender"] += 1
+        found.left_out["unknown message"] += 1
         return None
     texts: list[str] = []
     thoughts: list[str] = []
     calls: dict[str, ToolCall] = {}
     results: list[CallResult] = []
+    pictures: list[Attachment] = []
     for number, block in enumerate(message.items("content")):
         kind = text_in(block, "type")
         if kind == "text" and isinstance(text := block.raw("text"), str):
-            texts.append(whole(text))
+            texts.append(whole(text) + _sources(block))
         elif kind == "thinking" and isinstance(text := block.raw("thinking"), str):
-            thoughts.append(whole(text))
+            summaries = [whole(text_in(item, "summary")) for item in block.items("summaries")]
+            thoughts += [whole(text)] if text.strip() else summaries
         elif kind == "tool_use":
             own = text_in(block, "id") or f"call_{number}"
             calls[own] = call_of(own, text_in(block, "name"), block.raw("input") or {})
@@ -102,9 +163,10 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
             own = text_in(block, "tool_use_id")
             call = calls.get(own) or list(calls.values())[-1]
             is_error = block.raw("is_error") is True
-            results.append(result_of(call, _result_text(block, found), is_error=is_error))
+            returned = _result_text(block, pictures, found)
+            results.append(result_of(call, returned, is_error=is_error))
         elif kind != "token_budget":  # a mark without content
-            found.left_out["unknown part" if kind != "tool_result" else "message of a tool"] += 1
+            found.left_out["unknown part" if kind != "tool_result" else "tool message"] += 1
     said = "\n\n".join(text for text in texts if text.strip())
     if not said and isinstance(plain := message.raw("text"), str):
         said = whole(plain)
@@ -113,11 +175,11 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
     if sender == "human":
         made = Said("user", said, when, files=files)
     else:
-        said, _ = with_files(said, files)
+        said, kept = with_files(said, [*files, *pictures])
         reason = _reason(message.raw("stop_reason"), message.raw("stop_sequence"))
         made = Said(
             "assistant", said, when, thinking="\n\n".join(thoughts), calls=tuple(calls.values()),
-            results=tuple(results), reason=reason,
+            results=tuple(results), reason=reason, pictures=kept,
         )  # fmt: skip
     return None if made.is_empty else made
 
@@ -128,18 +190,46 @@ def _reason(named: Any, sequence: Any) -> Reason | None:
     return None if kind is None else Reason(kind, whole(sequence) if is_named else None)
 
 
-def _result_text(block: Fields, found: FoundConversations) -> str:
+def _sources(block: Fields) -> str:
+    """Return the links to the sources of a text."""
+    links: dict[str, str] = {}
+    for citation in block.items("citations"):
+        details = citation.inner("details") if citation.has("details") else citation
+        if isinstance(url := details.raw("url"), str) and url:
+            links.setdefault(url, text_in(citation, "title") or url)
+    listed = (f"[{name}]({url})" for url, name in links.items())
+    return f"\n\n{' · '.join(listed)}" if links else ""
+
+
+def _result_text(block: Fields, pictures: list[Attachment], found: FoundConversations) -> str:
+    """Return the text that a tool returned; its pictures are added to the others."""
     content = block.raw("content")
     if isinstance(content, str):
         return content
-    texts = []
-    for part in content if isinstance(content, list) else []:
-        if isinstance(part, dict) and isinstance(text := part.get("text"), str):
-            texts.append(text)
+    texts: list[str] = []
+    for value in content if isinstance(content, list) else []:
+        part = Fields(value) if isinstance(value, dict) else Fields({})
+        kind = part.raw("type")
+        if kind == "image":
+            name = file_name(text_in(part, "file_name") or f"picture {len(pictures) + 1}")
+            pictures.append(_picture(part, name, found))
+        elif isinstance(part.raw("text"), str) or isinstance(part.raw("title"), str):
+            said = (part.raw(name) for name in ("title", "url", "text"))
+            texts.append("\n".join(whole(one) for one in said if isinstance(one, str) and one))
         else:
-            is_picture = isinstance(part, dict) and part.get("type") == "image"
-            found.left_out["picture" if is_picture else "unknown part"] += 1
+            found.left_out["unknown part"] += 1
     return "\n\n".join(texts)
+
+
+def _picture(part: Fields, name: str, found: FoundConversations) -> Attachment:
+    """Return a picture that is in the part itself, or is a file of the export."""
+    source = part.inner("source") if part.has("source") else part
+    if isinstance(data := source.raw("data"), str):
+        address = f"data:{source.raw('media_type')};base64,{data}"
+        return picture(name, found, found.pictures.file_from(address))
+    own = part.raw("file_uuid")
+    file = found.pictures.file_of(own) if isinstance(own, str) else ""
+    return picture(name, found, file)
 
 
 def _files(message: Fields, found: FoundConversations) -> list[Attachment]:
@@ -154,7 +244,13 @@ def _files(message: Fields, found: FoundConversations) -> list[Attachment]:
     read = {file.name for file in files}
     for item in message.items("files"):
         name = file_name(text_in(item, "file_name"))
-        if name not in read:
+        if name in read:
+            continue
+        names = (item.raw("file_uuid"), item.raw("file_name"))
+        kept = (found.pictures.file_of(one) for one in names if isinstance(one, str) and one)
+        if file := next(filter(None, kept), ""):
+            files.append(picture(name, found, file))
+        else:
             found.left_out["attached file"] += 1
             files.append(Attachment(name, "(the file is not in the export)"))
     return files

@@ -395,7 +395,7 @@ class FoundConversations:
     @property
     def left_out_words(self) -> str:
         """What has no place here, as one sentence: "Left out: 2 pictures…"; empty for nothing."""
-        parts = [counted(count, kind) for kind, count in sorted(self.left_out.items())]
+        parts = left_out_parts(self.left_out)
         if self.unread:
             shown = (title_from_file(name)[:_MOST_NAME_CHARS] for name in self.unread[:_MOST_NAMED])
             named = ", ".join(shown)
@@ -418,6 +418,26 @@ class FoundConversations:
                 into.append(read(part))
             except DamagedFile as error:
                 self.note_damage(str(error))
+
+
+def is_from_elsewhere(origin: str) -> bool:
+    """Return whether a conversation with this origin comes from another program."""
+    return bool(origin) and not origin.startswith(origin_of("Fullstop", ""))
+
+
+def left_out_parts(left_out: Mapping[str, int]) -> list[str]:
+    """Return what has no place here, each kind with its number; fields only by their number."""
+    kinds = {kind: count for kind, count in left_out.items() if ": " not in kind}
+    named = sum(kind.startswith("field: ") for kind in left_out)
+    parts = [counted(count, kind) for kind, count in sorted(kinds.items())]
+    return [*parts, counted(named, "kind") + " of other details"] if named else parts
+
+
+def fields_named(left_out: Mapping[str, int], kind: str) -> list[str]:
+    """Return the names of the fields of a kind that are left out."""
+    return sorted(
+        name.removeprefix(f"{kind}: ") for name in left_out if name.startswith(f"{kind}: ")
+    )
 
 
 def origin_of(program: str, name: str) -> str:

@@ -10,7 +10,8 @@ object:
            "unread": [names], "traces": {run: name}}
     {"path": …, "most_bytes": n, "pictures": …, "numbers": [n, …]}, then {} for each
     further answer
-        → {"conversations": […]}            as in our own archive: a few, or a long one
+        → {"conversations": […]}            as in our own archive: a few, or a long one; each
+                                            with its own {"left_out": {kind: count}}
         → {"left_out": {kind: count}}       of these conversations; there are no more
                                             their pictures are copied to the folder, one at a time
     → {"refused": words} or {"errno": n, "cause": words} or {"memory": true} instead of each
@@ -40,8 +41,8 @@ from engine.processes.own_limits import CpuTimer, allow_memory, give_way
 from ui.records.codec import folder_values, preset_values
 from ui.records.conversations import Conversation, ConversationFolder, Placement
 from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item
-from ui.records.exchange.chatgpt import CHATGPT, read_chatgpt
-from ui.records.exchange.claude import CLAUDE, read_claude
+from ui.records.exchange.chatgpt import CHATGPT, CHATGPT_FIELDS, read_chatgpt
+from ui.records.exchange.claude import CLAUDE, CLAUDE_FIELDS, read_claude, read_project
 from ui.records.exchange.contents import (
     DAMAGED_ARCHIVE,
     ArchivedPictures,
@@ -53,6 +54,7 @@ from ui.records.exchange.contents import (
     traces_beside,
     traces_in,
 )
+from ui.records.exchange.fields_left import Shape, note_fields
 from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
 from ui.records.exchange.lm_studio import (
     LM_STUDIO,
@@ -81,10 +83,12 @@ _UNKNOWN = (
     "folder that the other program exported"
 )
 _Reader = Callable[[Fields, FoundConversations], None]
-_SHAPES: tuple[tuple[str, str, _Reader], ...] = (
-    ("mapping", CHATGPT, read_chatgpt),
-    ("chat_messages", CLAUDE, read_claude),
+# A field that tells the program, its name, and how its conversations are read.
+_SHAPES: tuple[tuple[str, str, _Reader, Shape], ...] = (
+    ("mapping", CHATGPT, read_chatgpt, CHATGPT_FIELDS),
+    ("chat_messages", CLAUDE, read_claude, CLAUDE_FIELDS),
 )
+_PROJECTS = "projects.json"
 
 
 def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
@@ -195,7 +199,11 @@ class ExportReading:
         elif len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
             yield from _one_file(source, names[0], self.found)
         else:
-            for name in sorted(one for one in names if _is_list(PurePosixPath(one).name)):
+            lists = sorted(one for one in names if _is_list(PurePosixPath(one).name))
+            for name in names if lists else ():
+                if PurePosixPath(name).name == _PROJECTS:
+                    _projects(source, name, self.found)
+            for name in lists:
                 yield from _one_file(source, name, self.found)
 
 
@@ -338,6 +346,16 @@ def _one_file(source: _Source, name: str, found: FoundConversations) -> Iterator
         found.left_out["unknown part"] += unknown
 
 
+def _projects(source: _Source, name: str, found: FoundConversations) -> None:
+    """Read Claude's projects as folders."""
+    try:
+        for item in json_items(source.pieces(name), ()):
+            if item.number is not None and not item.name:
+                read_project(Fields(item.value(), f"{name}{item.place}"), found)
+    except DamagedFile as error:
+        found.note_damage(f"{name}: {error}")
+
+
 def _take_listed(item: JsonItem, found: FoundConversations) -> bool:
     """Read an item of a list of conversations; return whether it could be one."""
     where = f"conversations{item.place}"
@@ -346,24 +364,24 @@ def _take_listed(item: JsonItem, found: FoundConversations) -> bool:
     except DamagedFile as error:
         found.note_damage(f"{where}: {error}")
         return True
-    for field, program, read in _SHAPES:
+    for field, program, read, shape in _SHAPES:
         if isinstance(value, dict) and field in value:
             found.program = found.program or program
-            _attempt(found, where, value, read)
+            _attempt(found, where, value, read, shape)
             return True
     return False
 
 
 def _take_fields(values: dict[str, Any], name: str, found: FoundConversations) -> None:
     """Read a file that is an object: one conversation."""
-    for field, program, read in _SHAPES:
+    for field, program, read, shape in _SHAPES:
         if field in values:
             found.program = program
-            _attempt(found, "conversations[0]", values, read)
+            _attempt(found, "conversations[0]", values, read, shape)
             return
     if _is_lm_studio(values):
         found.program = LM_STUDIO
-        read_lm_studio(Fields(values), name, found)
+        read_lm_studio(values, name, found)
     elif not name.startswith(_LISTS):
         raise DamagedFile("fullstop_conversations: is missing; " + _UNKNOWN)
 
@@ -375,9 +393,12 @@ def _is_lm_studio(values: dict[str, Any]) -> bool:
     )
 
 
-def _attempt(found: FoundConversations, where: str, values: Any, read: _Reader) -> None:
+def _attempt(
+    found: FoundConversations, where: str, values: Any, read: _Reader, shape: Shape
+) -> None:
     try:
         read(Fields(values, where), found)
+        note_fields(values, shape, found.left_out)
     except DamagedFile as error:
         found.note_damage(str(error))
 
@@ -394,8 +415,10 @@ def _kept_by_lm_studio(
     skipped = 1 if len(tops) == 1 and all(len(place) > 1 for place in places) else 0
     for name, values in _each(source, names, found):
         try:
-            read = read_preset if name.endswith(PRESET_SUFFIX) else read_lm_studio
-            read(Fields(values), name, found)
+            if name.endswith(PRESET_SUFFIX):
+                read_preset(Fields(values), name, found)
+            else:
+                read_lm_studio(values, name, found)
         except DamagedFile as error:
             found.note_damage(f"{name}: {error}")
         inside = "/".join(PurePosixPath(name).parts[skipped:-1])
@@ -420,7 +443,7 @@ def _threads(source: _Source, names: list[str], found: FoundConversations) -> It
             found.left_out["empty conversation"] += 1
             continue
         try:
-            read_jan(Fields(values, name), _lines(source.pieces(beside)), place.name, found)
+            read_jan(values, _lines(source.pieces(beside)), place.name, found)
         except DamagedFile as error:
             found.note_damage(f"{beside}: {error}")
         except OSError as error:
@@ -552,7 +575,7 @@ def _chosen(reading: ExportReading, numbers: frozenset[int]) -> Iterator[dict[st
         if batch and size + more > _MOST_BATCH_CHARS:
             yield {"conversations": batch}
             batch, size = [], 0
-        batch.append(_values(conversation))
+        batch.append(_values(conversation) | {"left_out": counted})
         size += more
     if batch:
         yield {"conversations": batch}

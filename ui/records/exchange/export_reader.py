@@ -81,12 +81,14 @@ class ExportReader:
 
     def conversations(
         self, numbers: Iterable[int], left_out: Counter[str]
-    ) -> Iterator[Conversation]:
-        """Yield some of the conversations; raises as ``contents`` does.
+    ) -> Iterator[tuple[Conversation, dict[str, int]]]:
+        """Yield some of the conversations, each with what of it has no place here.
+
+        Raises as ``contents`` does.
 
         Args:
             numbers: Their numbers in the file.
-            left_out: Gets at the end what has no place here.
+            left_out: Gets at the end what has no place here, of all of them.
         """
         question = {**self._question(), "numbers": sorted(numbers)}
         try:
@@ -97,7 +99,7 @@ class ExportReader:
                     if not self.is_ours:  # the ids of its runs are as new as the runs
                         for run in runs_of(conversation.tree):
                             run.copied_from = ""
-                    yield conversation
+                    yield conversation, item.inner("left_out").each(int)
         finally:
             self._process.rest()
         left_out.update(answer["left_out"])

@@ -15,8 +15,14 @@ from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields, parsed_json
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
-from ui.records.conversations import ConversationSettings, StopEntry
+from ui.records.conversations import (
+    ChosenModel,
+    ConversationSettings,
+    StopEntry,
+    title_from_file,
+)
 from ui.records.exchange.contents import FoundConversations
+from ui.records.exchange.fields_left import FIELD, note_fields, shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -39,9 +45,40 @@ from ui.records.messages import ConversationMessage
 from ui.records.tools import CallResult
 
 LM_STUDIO = "LM Studio"
+# What becomes of each field.
+LM_STUDIO_FIELDS = shape_of("""
+    : name pinned createdAt systemPrompt messages clientInput notes! userLastMessagedAt
+    : assistantLastMessagedAt usePerChatPredictionConfig~ tokenCount~ preset~ plugins~
+    : pluginConfigs~ disabledPluginTools~ looseFiles~ clientInputFiles userFilesSizeBytes~
+    perChatPredictionConfig: fields!
+    lastUsedModel: indexedModelIdentifier identifier~ instanceLoadTimeConfig~ defaultLoadConfig~
+    lastUsedModel: instanceOperationTimeConfig~
+    messages: versions currentlySelected
+    messages.versions: type role content steps preprocessed~ processed~ edited~ senderInfo
+    messages.versions.senderInfo: senderName~
+    messages.versions.content: type text fileIdentifier identifier name fileType sizeBytes~
+    messages.versions.content: fromDraftModel~ tokensCount~ isStructural~
+    messages.versions.steps: type stepIdentifier content defaultShouldIncludeInContext~
+    messages.versions.steps: shouldIncludeInContext~ prefix~ suffix~ style genInfo debugInfo~
+    messages.versions.steps: statusState~ callId~ callRequestId~ roleOverride~
+    messages.versions.steps.style: type ended~ title~
+    messages.versions.steps.content: type text fromDraftModel~ tokensCount~ isStructural~ name
+    messages.versions.steps.content: callId~ toolCallRequestId~ toolCallId~ parameters! content!
+    messages.versions.steps.content: fileIdentifier identifier fileType sizeBytes~ pluginIdentifier~
+    messages.versions.steps.content: toolName~
+    messages.versions.steps.genInfo: identifier~ indexedModelIdentifier loadModelConfig~
+    messages.versions.steps.genInfo.predictionConfig: fields!
+    messages.versions.steps.genInfo.stats: stopReason timeToFirstTokenSec totalTimeSec
+    messages.versions.steps.genInfo.stats: promptTokensCount predictedTokensCount
+    messages.versions.steps.genInfo.stats: totalTokensCount~ tokensPerSecond~ numGpuLayers~
+    messages.versions.steps.genInfo.stats: usedDraftModelKey~ totalDraftTokensCount~
+    messages.versions.steps.genInfo.stats: acceptedDraftTokensCount~ rejectedDraftTokensCount~
+    messages.versions.steps.genInfo.stats: ignoredDraftTokensCount~
+""")
 SUFFIX = ".conversation.json"
 PRESET_SUFFIX = ".preset.json"
 _KEY = "llm.prediction."
+_MOST_NAME_CHARS = 60
 _STOPS = "stopStrings"
 _SAMPLING: dict[str, tuple[str, type[float] | type[int]]] = {
     "temperature": ("temperature", float),
@@ -67,12 +104,18 @@ _CAUSES = {"modelUnloaded": "The model was unloaded."}
 _REMARKS = ("debugInfoBlock", "toolStatus", "status")
 
 
-def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
+def read_lm_studio(values_of_file: Any, name: str, found: FoundConversations) -> None:
     """Read a conversation; damaged messages are listed, and the others are read."""
+    part = Fields(values_of_file)
     began = seconds(part.raw("createdAt"))
     own = PurePosixPath(name).name.removesuffix(SUFFIX)
     conversation = conversation_of(LM_STUDIO, own, text_in(part, "name"), began, 0.0)
     conversation.is_pinned = part.raw("pinned") is True
+    conversation.draft = whole(text_in(part, "clientInput"))
+    if part.has("lastUsedModel"):
+        last = part.inner("lastUsedModel")
+        if model := text_in(last, "indexedModelIdentifier") or text_in(last, "identifier"):
+            conversation.model = ChosenModel(title_from_file(model))
     values = _values(part, "perChatPredictionConfig")
     conversation.settings, conversation.stops = _settings(values, name, found)
     if prompt := whole(text_in(part, "systemPrompt")):
@@ -89,10 +132,17 @@ def read_lm_studio(part: Fields, name: str, found: FoundConversations) -> None:
         made += versions
         shown = next((m for m in versions if m.shown_rank == 2), None)
         parent = shown or (versions[-1] if versions else parent)
-    # Messages have no times: the newest is at least as new as the conversation.
+    # Few messages have times: each is at least as new as the one before, or the conversation.
     for message in made:
-        message.created_at = message.created_at or began
+        above = message.parent.created_at if message.parent else began
+        message.created_at = max(message.created_at, above)
+    last_said = (part.raw(f"{who}LastMessagedAt") for who in ("user", "assistant"))
+    conversation.updated_at = max(map(seconds, last_said))
     fill(conversation, made)
+    if notes := part.raw("notes"):
+        found.left_out["note"] += len(notes) if isinstance(notes, list) else 1
+    note_fields(values_of_file, LM_STUDIO_FIELDS, found.left_out)
+    _note_settings(values, found)
     if made:
         found.conversations.append(conversation)
     else:
@@ -141,6 +191,13 @@ def _settings(
     return ConversationSettings(**options), stops
 
 
+def _note_settings(values: Mapping[str, Any], found: FoundConversations) -> None:
+    """Name the settings that there are none for here."""
+    for name in values:
+        if name not in (*_SAMPLING, _STOPS, "systemPrompt"):
+            found.left_out[f"{FIELD}: setting {name[:_MOST_NAME_CHARS]}"] += 1
+
+
 def _texts(value: Any) -> list[Any]:
     return [one for one in value if one != ""] if isinstance(value, list) else []
 
@@ -155,7 +212,7 @@ def _versions(message: Fields, found: FoundConversations) -> tuple[list[tuple[in
 def _said(version: Fields, found: FoundConversations) -> Said | None:
     role = version.take("role", str)
     if role not in ("user", "assistant"):
-        found.left_out["message of the system"] += 1
+        found.left_out["system message"] += 1
         return None
     answer = _Answer(found)
     if version.has("steps"):
@@ -165,14 +222,14 @@ def _said(version: Fields, found: FoundConversations) -> Said | None:
         answer.take_content(version, is_thinking=False)
     text = "".join(answer.texts)
     if role == "user":
-        return Said("user", text, files=tuple(answer.files))
+        return Said("user", text, answer.when, files=tuple(answer.files))
     text, thought = thought_apart(text)
     text, pictures = with_files(text, answer.files)
     sender = version.inner("senderInfo") if version.has("senderInfo") else None
     model = text_in(sender, "senderName") if sender is not None else ""
     thinking = "\n\n".join(filter(None, ["".join(answer.thoughts).strip(), thought]))
     return Said(
-        "assistant", text, model=model or answer.model, thinking=thinking,
+        "assistant", text, answer.when, model=answer.model or model, thinking=thinking,
         calls=tuple(answer.calls.values()), results=tuple(answer.results), stops=answer.stops,
         max_tokens=answer.max_tokens, pictures=pictures, reason=answer.reason,
     )  # fmt: skip
@@ -191,10 +248,14 @@ class _Answer:
         self.stops: tuple[str, ...] = ()
         self.max_tokens: int | None = None
         self.reason: Reason | None = None
+        self.when = 0.0
         self._found = found
 
     def take_step(self, step: Fields) -> None:
         """Add one step of an answer."""
+        began = text_in(step, "stepIdentifier").partition("-")[0]  # a time, and a random number
+        if began.isdigit() and not self.when:
+            self.when = seconds(int(began))
         if (kind := text_in(step, "type")) != "contentBlock":
             if kind not in _REMARKS:
                 self._found.left_out["unknown part"] += 1
@@ -251,17 +312,20 @@ class _Answer:
         return "\n\n".join(texts)
 
     def _take_file(self, piece: Fields) -> None:
-        name = text_in(piece, "fileIdentifier") or "file"
+        own = text_in(piece, "fileIdentifier") or text_in(piece, "identifier") or "file"
+        name = text_in(piece, "name") or own
         if text_in(piece, "fileType") == "image":
-            self.files.append(picture(name, self._found, self._found.pictures.file_of(name)))
+            self.files.append(picture(name, self._found, self._found.pictures.file_of(own)))
         else:
             self._found.left_out["attached file"] += 1
             self.files.append(Attachment(file_name(name), "(the file is not kept here)"))
 
     def _take_info(self, info: Fields) -> None:
         """Add what is told of a step's end: the model, the stops that it ran with, the reason."""
-        self.model = self.model or text_in(info, "identifier")
+        named = text_in(info, "indexedModelIdentifier") or text_in(info, "identifier")
+        self.model = self.model or named
         values = _values(info, "predictionConfig")
+        _note_settings(values, self._found)
         known = tuple(whole(text) for text in _texts(values.get(_STOPS)) if isinstance(text, str))
         self.stops = known or self.stops
         limit = values.get("maxPredictedTokens")

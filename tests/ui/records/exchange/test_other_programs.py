@@ -117,7 +117,7 @@ def test_chatgpt_conversations_come_with_their_branches(tmp_path: Path, is_archi
     ]
     call = one.messages[-2].run
     assert call is not None
-    assert call.thinking == "I should look."
+    assert call.thinking == "s\n\nI should look."
     assert [(c.name, json.loads(c.arguments)) for c in call.tool_calls] == [
         ("python", {"code": "search()"})
     ]

@@ -1,0 +1,265 @@
+"""Of an export, every value is kept, or the field that has it is named."""
+
+import copy
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.outside import exports
+from tests.support.random_cases import cases
+from ui.records.codec import folder_values
+from ui.records.exchange.archive import conversation_values
+from ui.records.exchange.contents import FoundConversations
+from ui.records.exchange.export_process import ExportReading
+from ui.records.import_report import (
+    left_out_words,
+    made_report,
+    report_from,
+    report_json,
+    reported,
+)
+
+MOST = 8_000_000
+# Counted as what they are, because the thing itself is not kept: its field has no name of its own.
+COUNTED = {
+    "model_set_context": "memory note",
+    "content.content": "reasoning recap",
+    "notes": "note",
+}
+
+
+def png() -> bytes:
+    """Return a picture of one pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(b"\0\1\2\3")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    )
+
+
+def zipped(path: Path, files: dict[str, bytes | str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def chatgpt(folder: Path, values: Any) -> Path:
+    pictures = {"file_pic00001-photo.png": png(), "file-plot0001.png": png()}
+    return zipped(folder / "c.zip", {"conversations.json": json.dumps([values]), **pictures})
+
+
+def claude(folder: Path, values: Any) -> Path:
+    files = {"conversations.json": json.dumps([values]), "pic-uuid-0001.png": png()}
+    return zipped(folder / "c.zip", files)
+
+
+def lm_studio(folder: Path, values: Any) -> Path:
+    files = {"1.conversation.json": json.dumps(values), "user-files/17-1.png": png()}
+    return zipped(folder / "c.zip", files)
+
+
+def jan(folder: Path, values: Any) -> Path:
+    thread, messages = values
+    lines = "\n".join(map(json.dumps, messages))
+    files = {"t/thread.json": json.dumps(thread), "t/messages.jsonl": lines}
+    return zipped(folder / "c.zip", files)
+
+
+PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[Path, Any], Path]]] = {
+    "ChatGPT": (exports.chatgpt, chatgpt),
+    "Claude": (exports.claude, claude),
+    "LM Studio": (exports.lm_studio, lm_studio),
+    "Jan": (exports.jan, jan),
+}
+EVERY = pytest.mark.parametrize("program", PROGRAMS)
+
+
+def read(program: str, folder: Path, values: Any) -> FoundConversations:
+    path = PROGRAMS[program][1](folder, values)
+    with ExportReading(path, MOST, folder / "pictures") as reading:
+        reading.found.conversations = list(reading.conversations())
+        return reading.found
+
+
+def leaves(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(values, dict):
+        for name, value in values.items():
+            yield from leaves(value, f"{place}.{name}")
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from leaves(value, place)
+    else:
+        yield place, values
+
+
+def kept_text(found: FoundConversations) -> str:
+    values = [conversation_values(one) for one in found.conversations]
+    return json.dumps([values, [folder_values(folder) for folder in found.folders]])
+
+
+@EVERY
+def test_every_value_is_kept_or_its_field_is_named(program: str, tmp_path: Path) -> None:
+    values = PROGRAMS[program][0]()
+    found = read(program, tmp_path, values)
+    assert found.damaged == []
+    kept, named = kept_text(found), list(found.left_out)
+    lost = []
+    for place, value in leaves(values):
+        if not isinstance(value, str) or not value.startswith("w-"):
+            continue
+        value = value.partition(" \ue200")[0]  # a mark, for which a link stands
+        names = place.strip(".").split(".")
+        is_named = any(
+            name.partition(": ")[2].split(".")[-1] in names for name in named if ": " in name
+        )
+        noun = next((noun for end, noun in COUNTED.items() if place.endswith(end)), None)
+        if value not in kept and not is_named and noun not in named:
+            lost.append((place, value))
+    assert lost == []
+
+
+@EVERY
+def test_what_a_program_has_comes_in_as_what_it_is(program: str, tmp_path: Path) -> None:
+    found = read(program, tmp_path, PROGRAMS[program][0]())
+    (conversation,) = found.conversations
+    told = reported(conversation, found.left_out)
+    assert conversation.is_pinned
+    assert conversation.model is not None
+    assert "model" in conversation.model.name
+    wanted = {
+        "ChatGPT": {
+            "message": 5, "alternative message": 1, "picture": 2, "attached file": 1,
+            "reasoned answer": 1, "tool call": 4, "known ending": 5, "system prompt": 1,
+            "model": 1, "folder": 1, "star": 1,
+        },
+        "Claude": {
+            "message": 2, "alternative message": 1, "picture": 2, "attached file": 2,
+            "reasoned answer": 1, "tool call": 3, "known ending": 1, "model": 1,
+            "folder": 1, "star": 1,
+        },
+        "LM Studio": {
+            "message": 2, "alternative message": 1, "picture": 1, "attached file": 1,
+            "reasoned answer": 1, "tool call": 1, "known ending": 1, "system prompt": 1,
+            "stop sequence": 1, "model": 1, "star": 1, "draft": 1,
+        },
+        "Jan": {
+            "message": 4, "attached file": 2, "reasoned answer": 2, "tool call": 2,
+            "known ending": 1, "system prompt": 1, "stop sequence": 1, "model": 1,
+            "folder": 1, "star": 1,
+        },
+    }  # fmt: skip
+    assert told.kept == wanted[program]
+
+
+@EVERY
+@settings(
+    max_examples=cases(25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_a_field_that_nobody_knows_is_named_wherever_it_is(
+    program: str, tmp_path: Path, data: st.DataObject
+) -> None:
+    values = copy.deepcopy(PROGRAMS[program][0]())
+    places = [place for place in objects(values) if not free(place[0])]
+    place, holder = data.draw(st.sampled_from(places))
+    holder["w_new_field"] = data.draw(st.sampled_from(["text", 7, {"a": 1}, [1], True]))
+    found = read(program, tmp_path, values)
+    assert any("w_new_field" in name or parent(place) in name for name in found.left_out), place
+
+
+def objects(values: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(values, dict):
+        yield place, values
+        for name, value in values.items():
+            yield from objects(value, f"{place}.{name}")
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from objects(value, place)
+
+
+def parent(place: str) -> str:
+    return place.rsplit(".", 1)[-1] or "w_new_field"
+
+
+def free(place: str) -> bool:
+    """Return whether an object is kept whole, or is a set of things and no thing."""
+    kept = (
+        "input",
+        "parameters",
+        "response",
+        "messages",
+        "fields",
+        "mapping",
+        "function",
+        "updates",
+    )
+    return bool({*place.split(".")} & {*kept})
+
+
+def test_a_canvas_and_an_artifact_show_their_text_after_each_change(tmp_path: Path) -> None:
+    for program, name in (("ChatGPT", "Canvas"), ("Claude", "Artifact")):
+        folder = tmp_path / program
+        folder.mkdir()
+        (conversation,) = read(program, folder, PROGRAMS[program][0]()).conversations
+        runs = [message.run for message in conversation.tree if message.run is not None]
+        calls = [(run, call) for run in runs for call in run.tool_calls if call.name == name]
+        texts = [run.result_of(call.id).text for run, call in calls]  # type: ignore[union-attr]
+        assert len(texts) == 2
+        assert texts[0].split(" ")[0] in ("first", "old")
+        assert texts[1].split(" ")[0] in ("second", "new")
+        assert texts[0].split(" ")[1] == texts[1].split(" ")[1]
+        assert all("content" not in json.loads(call.arguments) for _, call in calls)
+
+
+def test_a_source_is_a_link_where_it_was(tmp_path: Path) -> None:
+    (conversation,) = read("ChatGPT", tmp_path, exports.chatgpt()).conversations
+    assert "](https://source.test))" in conversation.messages[-1].said
+    assert "\ue200" not in conversation.messages[-1].said
+
+
+def test_claudes_projects_are_folders_with_their_instructions(tmp_path: Path) -> None:
+    projects = [{"uuid": "p-1", "name": "Garden", "prompt_template": "Be green.",
+                 "docs": [{"filename": "a.txt"}]}, {"uuid": 7}]  # fmt: skip
+    path = zipped(
+        tmp_path / "c.zip",
+        {
+            "conversations.json": json.dumps([exports.claude()]),
+            "projects.json": json.dumps(projects),
+        },
+    )
+    with ExportReading(path, MOST) as reading:
+        (conversation,) = list(reading.conversations())
+        found = reading.found
+    (folder,) = found.folders
+    assert (folder.name, folder.system_prompt) == ("Garden", "Be green.")
+    assert conversation.placement.folder_id == folder.id
+    assert found.left_out["project document"] == 1
+    assert "projects.json" not in found.unread
+
+
+def test_a_report_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
+    found = read("LM Studio", tmp_path, exports.lm_studio())
+    told = [reported(one, found.left_out) for one in found.conversations]
+    report = made_report("LM Studio", "c.zip", told, {"picture": 1}, ["x: y"], ["a.txt"])
+    assert report_from(report_json(report)) == report
+    text = report.text()
+    assert "Kept: 2 messages" in text
+    assert "contextOverflowPolicy" in text
+    assert "Not kept: 1 picture" in text
+    assert left_out_words({}) == ""

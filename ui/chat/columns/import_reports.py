@@ -1,0 +1,182 @@
+"""The reports of imports: what came in of each conversation, and what not. Main thread."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QObject, QSize, Qt
+from PySide6.QtGui import QPainter
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QListView,
+    QPushButton,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
+
+from ui.chat.columns.sidebar_rows import when_words
+from ui.kit.buttons import CheckBox, Choice
+from ui.kit.labels import label
+from ui.kit.layouts import column
+from ui.kit.menus import copy_from
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.theme import current_theme
+from ui.kit.windows import move_focus
+from ui.records.import_report import ImportReport, ReportedConversation
+
+_WIDTH_PX, _HEIGHT_PX = 620, 520
+_GAP_PX = 7
+
+
+class ReportRows(QAbstractListModel):
+    """The conversations of a report."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._rows: list[ReportedConversation] = []
+
+    def show(self, rows: Sequence[ReportedConversation]) -> None:
+        """Show some conversations."""
+        self.beginResetModel()
+        self._rows = list(rows)
+        self.endResetModel()
+
+    def at(self, row: int) -> ReportedConversation:
+        return self._rows[row]
+
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self._rows)
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        """Return what is told of a conversation, in lines."""
+        if not index.isValid() or role not in (DISPLAY, int(Qt.ItemDataRole.AccessibleTextRole)):
+            return None
+        told = self._rows[index.row()]
+        lines = [told.title, f"Kept: {told.kept_words}"]
+        if told.left_out_words:
+            lines.append(f"Not kept: {told.left_out_words}")
+        return "\n".join(lines)
+
+
+class _ReportDelegate(QStyledItemDelegate):
+    """Draws a conversation on as many lines as it needs: Qt cuts off text of several lines."""
+
+    def __init__(self, view: QListView) -> None:
+        super().__init__(view)
+        self._view = view
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
+        """Leave the text to ``paint``."""
+        super().initStyleOption(option, index)
+        option.text = ""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        width = self._view.viewport().width() - 2 * _GAP_PX
+        flags = int(Qt.TextFlag.TextWordWrap)
+        text = str(index.data())
+        height = self._view.fontMetrics().boundingRect(0, 0, width, 1 << 16, flags, text).height()
+        return QSize(width, height + 2 * _GAP_PX)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw the background, then the lines."""
+        super().paint(painter, option, index)
+        painter.save()
+        area = option.rect.adjusted(_GAP_PX, _GAP_PX, -_GAP_PX, -_GAP_PX)
+        painter.setPen(self._view.palette().text().color())
+        painter.drawText(area, int(Qt.TextFlag.TextWordWrap), str(index.data()))
+        painter.restore()
+
+
+class ImportReportDialog(QDialog):
+    """Shows the imports, one at a time; Return or a double click opens a conversation.
+
+    Args:
+        reports: The reports, the newest first.
+        open_conversation: Opens the conversation with an id.
+        parent: The window.
+        shown: The conversation to begin with; empty for none.
+    """
+
+    def __init__(
+        self,
+        reports: Sequence[ImportReport],
+        open_conversation: Callable[[str], object],
+        parent: QWidget,
+        shown: str = "",
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Import Reports")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._reports = list(reports)
+        self._open = open_conversation
+        names = [(one.id, f"{one.program}, {when_words(one.imported_at)}") for one in reports]
+        self.choice = Choice("Import", names)
+        self.choice.setVisible(len(self._reports) > 1)
+        self.words = label("", is_wrapped=True)
+        self.rest = label("", "muted", 0.95, is_wrapped=True)
+        self.only_less = CheckBox("Only conversations of which something did not come in")
+        self.rows = ReportRows(self)
+        self.list = QListView()
+        self.list.setModel(self.rows)
+        self.list.setProperty("kind", "rows")
+        self.list.setItemDelegate(_ReportDelegate(self.list))
+        self.list.setAccessibleName("Conversations of the import")
+        self.list.setResizeMode(QListView.ResizeMode.Adjust)
+        self.list.setLayoutMode(QListView.LayoutMode.Batched)
+        self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.copy = QPushButton("Copy Report")
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.addButton(self.copy, QDialogButtonBox.ButtonRole.ActionRole)
+        buttons.rejected.connect(self.reject)
+        column(
+            self.choice,
+            self.words,
+            self.rest,
+            self.only_less,
+            (self.list, 1),
+            buttons,
+            spacing=8,
+            margins=(18, 16, 18, 16),
+            on=self,
+        )
+        current_theme().open_size(self, _WIDTH_PX, _HEIGHT_PX)
+        self.copy.clicked.connect(lambda: copy_from(self.copy, self.report.text()))
+        self.choice.currentIndexChanged.connect(self._refresh)
+        self.only_less.toggled.connect(self._refresh)
+        self.list.activated.connect(lambda index: self._open_at(index.row()))
+        first = next((one for one in self._reports if shown and one.of(shown)), None)
+        if first is not None:
+            self.choice.choose(first.id)
+        self._refresh()
+        self._show(shown)
+
+    @property
+    def report(self) -> ImportReport:
+        """The report that is shown."""
+        return self._reports[max(self.choice.currentIndex(), 0)]
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def _refresh(self) -> None:
+        report = self.report
+        self.words.setText(report.sentence)
+        self.rest.setText("\n".join(report.rest))
+        self.rest.setVisible(bool(report.rest))
+        told = report.conversations
+        if self.only_less.isChecked():
+            told = tuple(one for one in told if one.left_out_words)
+        self.rows.show(told)
+
+    def _show(self, conversation_id: str) -> None:
+        rows = range(self.rows.rowCount())
+        row = next((n for n in rows if self.rows.at(n).conversation_id == conversation_id), -1)
+        if row >= 0:
+            self.list.setCurrentIndex(self.rows.index(row))
+            self.list.scrollTo(self.rows.index(row))
+
+    def _open_at(self, row: int) -> None:
+        self._open(self.rows.at(row).conversation_id)
+        self.accept()

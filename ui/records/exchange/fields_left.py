@@ -1,0 +1,72 @@
+"""Names the fields of an export that have no place here, so that nothing is lost unnoticed.
+
+What becomes of each field is declared for each program, in lines such as::
+
+    mapping.*.message: id~ create_time content!
+
+The field is kept; with ``~`` it is a mark that only the other program needs, such as an id; with
+``!`` it is kept with all that is inside. Any other field that has a value is named. Pure; any
+thread.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+# A hostile file may have a million names, or one as long as a page.
+_MOST_NAMES, _MOST_NAME_CHARS = 60, 60
+_ANY = "*"
+FIELD, MARK = "field", "mark of the program"
+
+Shape = Mapping[str, Any]
+
+
+def shape_of(declared: str) -> Shape:
+    """Return the fields that are declared."""
+    shape: dict[str, Any] = {}
+    for line in declared.strip().splitlines():
+        place, _, names = line.strip().rpartition(":")
+        inside = shape
+        for step in place.split(".") if place else ():
+            inside = inside.setdefault(step, {})
+            if not isinstance(inside, dict):
+                raise ValueError(f"{place} is declared as a whole")
+        for name in names.split():
+            bare = name.rstrip("!~")
+            if name != bare:
+                inside[bare] = name[-1]
+            else:
+                inside.setdefault(bare, {})
+    return shape
+
+
+def note_fields(values: Any, shape: Shape, left_out: Counter[str]) -> None:
+    """Count the fields of a conversation that are not kept, by their names."""
+    names: Counter[str] = Counter()
+    _note(values, shape, "", names)
+    for name, count in names.most_common(_MOST_NAMES):
+        left_out[name] += count
+    if more := sum(count for _, count in names.most_common()[_MOST_NAMES:]):
+        left_out[f"{FIELD}: others"] += more
+
+
+def _note(values: Any, shape: Shape | str, place: str, names: Counter[str]) -> None:
+    if shape == "!":
+        return
+    if isinstance(values, list):
+        for value in values:
+            if isinstance(value, dict | list):
+                _note(value, shape, place, names)
+        return
+    if not isinstance(values, dict):
+        return
+    for name, value in values.items():
+        known = None if isinstance(shape, str) else shape.get(name, shape.get(_ANY))
+        if value is None or value in ("", [], {}):
+            continue
+        if known is None or isinstance(shape, str) or known == "~":
+            kind = MARK if known == "~" or shape == "~" else FIELD
+            names[f"{kind}: {f'{place}.{name}'.lstrip('.')[:_MOST_NAME_CHARS]}"] += 1
+        else:
+            inner = place if _ANY in shape and name not in shape else f"{place}.{name}"
+            _note(value, known, inner, names)

@@ -1,0 +1,194 @@
+"""What an import kept of each conversation, and what not: made at its end, kept with it. Pure."""
+
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+
+from engine import counted
+from engine.files.json_fields import Fields, parsed_json
+from ui.records.conversations import Conversation
+from ui.records.exchange.contents import fields_named, left_out_parts
+from ui.records.exchange.fields_left import FIELD, MARK
+
+# A report is shown whole.
+_MOST_DAMAGED, _MOST_UNREAD = 200, 200
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedConversation:
+    """A conversation of an import.
+
+    Attributes:
+        conversation_id: The conversation.
+        title: Its title at the import.
+        kept: How many things of each kind came in.
+        left_out: How many things of each kind did not.
+    """
+
+    conversation_id: str
+    title: str
+    kept: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def kept_words(self) -> str:
+        """What came in, in words."""
+        return ", ".join(counted(count, kind) for kind, count in self.kept.items())
+
+    @property
+    def left_out_words(self) -> str:
+        """What did not come in, in words; empty for nothing."""
+        return left_out_words(self.left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """An import.
+
+    Attributes:
+        program: The program whose conversations they are.
+        name: The name of the file or folder.
+        conversations: The conversations, in their order.
+        left_out: What of the file belongs to no conversation and did not come in.
+        damaged: The parts that could not be read.
+        unread: The files that hold no conversations.
+        imported_at: Unix time, in seconds.
+        id: Unique.
+    """
+
+    program: str
+    name: str
+    conversations: tuple[ReportedConversation, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    damaged: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    imported_at: float = field(default_factory=time.time)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def sentence(self) -> str:
+        """What was imported, as a sentence."""
+        less = sum(bool(one.left_out_words) for one in self.conversations)
+        count = counted(len(self.conversations), "conversation")
+        said = f"{count} from {self.program}: {self.name}."
+        if not less:
+            return f"{said} Everything in them came in."
+        return f"{said} Of {less:,}, something did not come in."
+
+    @property
+    def rest(self) -> list[str]:
+        """What of the file came in nowhere, in lines."""
+        lines = [f"Damaged: {words}" for words in self.damaged]
+        lines += [f"Not read: {name}" for name in self.unread]
+        if words := left_out_words(self.left_out):
+            lines.append(f"Not kept: {words}")
+        return lines
+
+    def of(self, conversation_id: str) -> ReportedConversation | None:
+        """Return what is told of a conversation; None if it is not part of the import."""
+        found = (one for one in self.conversations if one.conversation_id == conversation_id)
+        return next(found, None)
+
+    def text(self) -> str:
+        """Return the whole report as plain text."""
+        lines = [self.sentence, *self.rest]
+        for told in self.conversations:
+            lines += ["", told.title, f"  Kept: {told.kept_words}"]
+            if told.left_out_words:
+                lines.append(f"  Not kept: {told.left_out_words}")
+        return "\n".join(lines) + "\n"
+
+
+def left_out_words(left_out: Mapping[str, int]) -> str:
+    """Return what did not come in, with the names of all fields; empty for nothing."""
+    kinds = {kind: count for kind, count in left_out.items() if ": " not in kind}
+    parts = left_out_parts(kinds)
+    if fields := fields_named(left_out, FIELD):
+        parts.append(f"other details ({', '.join(fields)})")
+    if marks := fields_named(left_out, MARK):
+        parts.append(f"marks that only that program needs ({', '.join(marks)})")
+    return ", ".join(parts)
+
+
+def reported(conversation: Conversation, left_out: Mapping[str, int]) -> ReportedConversation:
+    """Return what is told of a conversation that came in."""
+    kept: Counter[str] = Counter()
+    shown = conversation.messages
+    kept["message"] = len(shown)
+    kept["alternative message"] = len(conversation.tree) - len(shown)
+    for message in conversation.tree:
+        run = message.run
+        kept["picture"] += len(message.pictures)
+        kept["attached file"] += sum(not file.picture_file for file in message.files)
+        if run is not None:
+            kept["reasoned answer"] += bool(run.thinking)
+            kept["tool call"] += len(run.tool_calls)
+            kept["known ending"] += run.finished is not None
+    settings, place = conversation.settings, conversation.placement
+    kept["system prompt"] = bool(settings.system_prompt)
+    kept["stop sequence"] = len(conversation.stops)
+    kept["model"] = conversation.model is not None
+    kept["folder"] = bool(place.folder_id)
+    kept["star"] = conversation.is_pinned
+    kept["archive"] = place.is_archived
+    kept["draft"] = bool(conversation.draft.strip())
+    return ReportedConversation(
+        conversation.id,
+        conversation.title,
+        {kind: int(count) for kind, count in kept.items() if count},
+        dict(left_out),
+    )
+
+
+def made_report(
+    program: str,
+    name: str,
+    conversations: Iterable[ReportedConversation],
+    left_out: Mapping[str, int],
+    damaged: Iterable[str],
+    unread: Iterable[str],
+) -> ImportReport:
+    """Return the report of an import."""
+    return ImportReport(
+        program,
+        name,
+        tuple(conversations),
+        dict(left_out),
+        tuple(damaged)[:_MOST_DAMAGED],
+        tuple(unread)[:_MOST_UNREAD],
+    )
+
+
+def report_json(report: ImportReport) -> str:
+    """Return a report as it is kept."""
+    return json.dumps(asdict(report))
+
+
+def report_from(text: str) -> ImportReport:
+    """Return a report as it was kept.
+
+    Raises:
+        DamagedFile: It is none.
+    """
+    fields = Fields(parsed_json(text))
+    return ImportReport(
+        fields.take("program", str),
+        fields.take("name", str),
+        tuple(
+            ReportedConversation(
+                item.take("conversation_id", str),
+                item.take("title", str),
+                item.inner("kept").each(int),
+                item.inner("left_out").each(int),
+            )
+            for item in fields.items("conversations")
+        ),
+        fields.inner("left_out").each(int),
+        tuple(str(words) for words in fields.take("damaged", list)),
+        tuple(str(words) for words in fields.take("unread", list)),
+        fields.take("imported_at", float),
+        fields.take("id", str),
+    )
