@@ -39,9 +39,12 @@ _WIDEST_PX = 760
 
 
 def page_text(path: Path) -> str:
-    """Return a page as it is shown: without pictures and without links to files."""
+    """Return a page as it is shown: without pictures, links to files, and breaks in paragraphs."""
+    # Imported when it is wanted: the search of the hub must not hold up the main window.
+    from ui.models.finder import card_text
+
     text = path.read_text(encoding="utf-8", errors="replace")
-    return _PAGE_LINK.sub(r"\1", _PICTURE.sub("", text))
+    return card_text(_PAGE_LINK.sub(r"\1", _PICTURE.sub("", text)), len(text))[0]
 
 
 class PageWindow(OwnWindow):

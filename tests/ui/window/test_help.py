@@ -32,7 +32,7 @@ def test_the_pages_of_the_program_are_found_and_shown_without_pictures() -> None
 
 async def test_the_guide_opens_in_a_window_of_its_own(window: MainWindow, tmp_path: Path) -> None:
     guide = tmp_path / "guide.md"
-    guide.write_text("# How to\n\nSee [options](OPTIONS.md) and [below](#how-to).\n")
+    guide.write_text("# How to\n\nSee [options](OPTIONS.md)\nand [below](#how-to).\n")
     window.others.help_files = HelpFiles(guide)
     window.others.show_guide()
     shown = window.others.pages["Fullstop Guide"]
