@@ -50,6 +50,7 @@ from engine.library.models import (
     check_folder,
     context_length,
     model_name,
+    not_in_batches,
     unsupported,
     weights_size,
 )
@@ -176,6 +177,7 @@ def _read(
     total = weights_size(folder)
     on_progress(LoadProgress("tokenizer", 0, total))
     try:
+        _check_batches(folder, stated)
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
         tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
@@ -243,8 +245,16 @@ def check(folder: Path) -> None:
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
         classes_of(stated)
+        _check_batches(folder, stated)
+    except EngineError:
+        raise
     except Exception as error:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
+
+
+def _check_batches(folder: Path, config: dict[str, Any]) -> None:
+    if refused := not_in_batches(config):
+        raise ModelLoadFailed(f"{model_name(folder)} is of architecture {refused}")
 
 
 def _stamps(folder: Path) -> Stamps | None:

@@ -23,6 +23,10 @@ from tests.support.asking import ask, loaded_engine, run
     [
         ({"model_type": "wonder"}, "architecture wonder"),
         ({"model_file": "evil.py"}, "never run"),
+        (
+            {"model_type": "llama4"},
+            "architecture llama4, whose cache mlx-lm cannot",
+        ),
         ({"model_type": None}, "not a language model"),
     ],
 )
@@ -62,6 +66,13 @@ def failure(folder: Path) -> str:
         return str(caught.value)
 
     return run(play())
+
+
+def test_an_architecture_that_cannot_answer_here_is_refused_when_it_is_loaded(copied: Path) -> None:
+    changed_config(copied, model_type="llama4")
+    assert failure(copied).startswith(
+        "a-model is of architecture llama4, whose cache mlx-lm cannot"
+    )
 
 
 def test_an_architecture_that_is_not_supported_is_named_with_the_version(copied: Path) -> None:
