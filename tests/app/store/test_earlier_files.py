@@ -8,7 +8,13 @@ from app.store.conversation_store import SqliteConversationStore
 from app.store.statements import VERSION
 from engine import StopKind
 from tests.app.store.conftest import Use
-from ui.records.conversations import ConversationFolder, Placement, StopEntry
+from ui.records.conversations import (
+    ConversationFolder,
+    Placement,
+    QueuedMessage,
+    StopEntry,
+    WhenFull,
+)
 from ui.records.store import Recovered
 
 EARLIER = Path(__file__).parent / "earlier"
@@ -83,4 +89,32 @@ def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_columns(
         assert {one.title for one in store.load_all()} == {"Counting", "Plain"}
 
     use(steps)
+    use(again)
+
+
+def test_messages_of_a_file_of_version_2_can_be_pinned_and_summarized(use: Use, path: Path) -> None:
+    path.parent.mkdir()
+    shutil.copyfile(EARLIER / "conversations-2.db", path)
+
+    async def first(store: SqliteConversationStore) -> None:
+        counting = store.load_all()[0]
+        await store.fill(counting)
+        assert not any(message.is_pinned or message.summary for message in counting.tree)
+        asked, answer = counting.messages
+        asked.summary, answer.is_pinned = "Before.", True
+        counting.when_full = WhenFull.SUMMARIZE
+        counting.queue = (QueuedMessage("And then?"),)
+        store.save(counting)
+        store.save_messages(counting, [asked, answer])
+
+    async def again(store: SqliteConversationStore) -> None:
+        counting = store.load_all()[0]
+        assert (counting.when_full, counting.queue[0].text) == (WhenFull.SUMMARIZE, "And then?")
+        await store.fill(counting)
+        asked, answer = counting.messages
+        assert (asked.summary, asked.is_pinned, answer.is_pinned) == ("Before.", False, True)
+        assert answer.run is not None
+        assert answer.run.finished is not None
+
+    use(first)
     use(again)

@@ -129,6 +129,7 @@ async def test_after_a_stop_the_messages_wait_until_return_is_pressed(
     assert waiting(window) == ["And then?"]
     assert "not sent yet" in window.chat.queue.notice.text()
     assert len(scripted.generations) == 1
+    assert composer.action.isEnabled()
     QTest.keyClick(composer.input, Qt.Key.Key_Return)
     await eventually(lambda: len(scripted.generations) == 2)
     assert asked(scripted)[-1] == "And then?"

@@ -250,7 +250,7 @@ class Composer(QFrame):
         self._counted = ("", "")
         self.full_because = ""
         self._not_ready_because = ""
-        self.has_queue = False
+        self._has_queue = False
         self.notice = label("", "muted", 0.93, is_wrapped=True)
         self._row = QWidget()
         self.input = GrowingInput()
@@ -357,6 +357,12 @@ class Composer(QFrame):
         self.input.setPlaceholderText(placeholder)
         self._refresh()
 
+    def show_queue(self, has_queue: bool) -> None:
+        """Let Return and the button send the first message that waits."""
+        if has_queue != self._has_queue:
+            self._has_queue = has_queue
+            self._refresh()
+
     def say(self, words: str) -> None:
         """Say below the text why it was not sent; empty for nothing."""
         self.notice.setText(words)
@@ -448,7 +454,7 @@ class Composer(QFrame):
             self._submit()
 
     def _submit(self) -> None:
-        if not (self._is_written or self.has_queue):
+        if not (self._is_written or self._has_queue):
             return
         if self.attachments.is_reading:
             self.say(_READING)
@@ -464,7 +470,8 @@ class Composer(QFrame):
     def _refresh(self) -> None:
         theme = current_theme()
         why_not = _READING if self.attachments.is_reading else self.full_because
-        can_send = self._is_ready and self._is_written and not why_not
+        has_message = self._is_written or self._has_queue
+        can_send = self._is_ready and has_message and not why_not
         self.action.setEnabled(self._is_running or can_send)
         says, keys = ("Stop the answer", "Esc") if self._is_running else ("Send", "Enter")
         if why_not and not self._is_running:

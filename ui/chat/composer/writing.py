@@ -150,7 +150,7 @@ class Writing(QObject):
     def _show_queue(self) -> None:
         if self._opened is not None:
             queue = self._opened.conversation.queue
-            self._composer.has_queue = bool(queue)
+            self._composer.show_queue(bool(queue))
             self._queue.show_messages(queue, waits=self._opened.is_busy)
 
     def _take_queue(self, queue: tuple[QueuedMessage, ...]) -> None:
