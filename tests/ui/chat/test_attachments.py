@@ -325,6 +325,9 @@ async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_who
         assert chip is not None
         assert f"the first {cut.sent_chars:,} of 312,000 characters" in chip.accessibleName()
         await eventually(composer.action.isEnabled)
+        said = composer.meter.accessibleName()
+        assert said.startswith("This message has ")
+        assert int(said.split()[3].replace(",", "")) < window.workspace.model.info.context_length  # type: ignore[union-attr]
         chip = row.chip(0)
         assert chip is not None
         assert chip.cut.text() == "Send All"

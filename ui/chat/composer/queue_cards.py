@@ -126,8 +126,10 @@ class QueueCards(QWidget):
         if tuple(messages) != self._messages:
             self._messages = tuple(messages)
             self._show_cards()
-        count = counted(len(self._messages), "message")
-        self.notice.setText("" if waits else f"{count} not sent yet. Return sends the first one.")
+        count = len(self._messages)
+        first = "it" if count == 1 else "the first one"
+        words = f"{counted(count, 'message')} not sent yet. Return sends {first}."
+        self.notice.setText("" if waits else words)
         self.notice.setVisible(not waits)
         hidden = len(self._messages) - len(self.cards)
         self.more.setText(f"and {hidden:,} more")

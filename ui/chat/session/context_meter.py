@@ -172,7 +172,7 @@ class ContextMeter(QObject):
         prompt, total = fit.tokens or 0, fit.total or 0
         if fit.is_least and without is not None:
             prompt = max(prompt, without + sum(files.values()))
-        text = question(asked.typed, asked.files).text
+        text = question(asked.typed, asked.files).sent
         if len(text) > _PART_CHARS and files:
             message = sum(files.values()) + await self._tokens(asked, asked.typed)
         else:
