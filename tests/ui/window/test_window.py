@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.answers.said import sentence_of_stop
@@ -25,9 +26,10 @@ from ui.window.main_window import MainWindow
 
 
 @pytest.fixture
-def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
+def window(enter: Enter, engine: Engine, theme: Theme, demo_model_path: Path) -> Living[MainWindow]:
     def make() -> MainWindow:
-        window = main_window(engine, theme)
+        folders = ModelFolders(bundled=demo_model_path)
+        window = main_window(engine, theme, model_folders=lambda _: folders)
         window.stop_panel.show()
         settings = window.workspace.current.conversation.settings
         window.workspace.settings.change(replace(settings, max_tokens=400))

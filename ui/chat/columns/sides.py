@@ -222,7 +222,7 @@ class SidesPage(QWidget):
         heading = label("Side by side", "title", weight=QFont.Weight.DemiBold)
         self.words = label("", "muted", is_wrapped=True)
         self.compare = QPushButton("Compare in the Inspector")
-        self.leave = QPushButton()
+        self.leave = QPushButton("Keep Both as Versions")
         self.leave.setToolTip("The conversation continues with the left answer. Its settings stay.")
         self.compare.setAccessibleName(self.compare.text())
         self._head = QBoxLayout(QBoxLayout.Direction.LeftToRight)
