@@ -179,6 +179,7 @@ def attachment_from(fields: Fields) -> Attachment:
     """
     name, remark = fields.take("name", str), fields.maybe("remark", str) or ""
     sent_chars = fields.maybe("sent_chars", int)
+    sent_chars = None if sent_chars is None else max(sent_chars, 0)
     if not fields.has("pages"):
         text = fields.take("text", str)
         return Attachment(name, text, remark=remark, sent_chars=sent_chars)

@@ -419,7 +419,9 @@ class MessageColumn(QScrollArea):
         left_out = last_left_out(shown)
         if left_out is None or conversation.when_full is WhenFull.ASK:
             return None
-        return left_out if shown[left_out.until] is message else None
+        # The record may come from a damaged or foreign file.
+        is_there = left_out.until < len(shown) and shown[left_out.until] is message
+        return left_out if is_there else None
 
     def _show_again(self, message: ConversationMessage) -> None:
         """Show that a message was pinned, its files were cut, or its summary was changed."""
