@@ -35,6 +35,7 @@ PICTURE_KINDS = {
 PICTURE_NOTE = re.compile(
     rf"\(a picture, kept as (?P<file>[0-9a-f]{{32}}\.(?:{'|'.join(PICTURE_KINDS)}))\)"
 )
+_NOT_HERE = re.compile(r"\((?:the file|a picture, which) is not [a-z ]+\)")
 _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
 
 
@@ -87,6 +88,11 @@ class Attachment:
         """The name of its file in the folder of pictures; empty for anything but a picture."""
         match = PICTURE_NOTE.fullmatch(self.text.rstrip("\n"))
         return match["file"] if match else ""
+
+    @property
+    def is_only_named(self) -> bool:
+        """Whether it stands for a file of another program that is not here."""
+        return _NOT_HERE.fullmatch(self.text.strip()) is not None
 
     def with_pages(self, first: int, last: int) -> "Attachment":
         """Return the same file with another range of pages.

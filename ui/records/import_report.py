@@ -43,6 +43,11 @@ class ReportedConversation:
         """What did not come in, in words; empty for nothing."""
         return left_out_words(self.left_out)
 
+    @property
+    def is_less(self) -> bool:
+        """Whether something that a person could miss did not come in."""
+        return any(not kind.startswith(f"{MARK}: ") for kind in self.left_out)
+
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
@@ -71,12 +76,12 @@ class ImportReport:
     @property
     def sentence(self) -> str:
         """What was imported, as a sentence."""
-        less = sum(bool(one.left_out_words) for one in self.conversations)
+        less = sum(one.is_less for one in self.conversations)
         count = counted(len(self.conversations), "conversation")
         said = f"{count} from {self.program}: {self.name}."
         if not less:
-            return f"{said} Everything in them came in."
-        return f"{said} Of {less:,}, something did not come in."
+            return f"{said} Everything came in that matters here."
+        return f"{said} Something of {counted(less, 'conversation')} did not come in."
 
     @property
     def rest(self) -> list[str]:
@@ -122,7 +127,9 @@ def reported(conversation: Conversation, left_out: Mapping[str, int]) -> Reporte
     for message in conversation.tree:
         run = message.run
         kept["picture"] += len(message.pictures)
-        kept["attached file"] += sum(not file.picture_file for file in message.files)
+        kept["attached file"] += sum(
+            not file.picture_file and not file.is_only_named for file in message.files
+        )
         if run is not None:
             kept["reasoned answer"] += bool(run.thinking)
             kept["tool call"] += len(run.tool_calls)
@@ -130,7 +137,8 @@ def reported(conversation: Conversation, left_out: Mapping[str, int]) -> Reporte
     settings, place = conversation.settings, conversation.placement
     kept["system prompt"] = bool(settings.system_prompt)
     kept["stop sequence"] = len(conversation.stops)
-    kept["model"] = conversation.model is not None
+    answered = {message.run.model_id for message in conversation.tree if message.run is not None}
+    kept["model"] = len(answered - {""}) or conversation.model is not None
     kept["folder"] = bool(place.folder_id)
     kept["star"] = conversation.is_pinned
     kept["archive"] = place.is_archived

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QObject, QSize, Qt
-from PySide6.QtGui import QPainter
+from PySide6.QtCore import QAbstractListModel, QObject, QRect, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -27,6 +27,7 @@ from ui.records.import_report import ImportReport, ReportedConversation
 
 _WIDTH_PX, _HEIGHT_PX = 620, 520
 _GAP_PX = 7
+_WRAPPED = int(Qt.TextFlag.TextWordWrap)
 
 
 class ReportRows(QAbstractListModel):
@@ -73,18 +74,35 @@ class _ReportDelegate(QStyledItemDelegate):
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         width = self._view.viewport().width() - 2 * _GAP_PX
-        flags = int(Qt.TextFlag.TextWordWrap)
-        text = str(index.data())
-        height = self._view.fontMetrics().boundingRect(0, 0, width, 1 << 16, flags, text).height()
-        return QSize(width, height + 2 * _GAP_PX)
+        _, rest = self._areas(index, QRect(0, 0, width, 1 << 16))
+        return QSize(width, rest.bottom() + 2 * _GAP_PX)
+
+    def _areas(self, index: Index, room: QRect) -> tuple[QRect, QRect]:
+        """Return the areas of the title and of the lines below it."""
+        title, _, rest = str(index.data()).partition("\n")
+        name = QFontMetrics(self._bold()).boundingRect(room, _WRAPPED, title)
+        below = room.adjusted(0, name.height() + 2, 0, 0)
+        return name, self._view.fontMetrics().boundingRect(below, _WRAPPED, rest)
+
+    def _bold(self) -> QFont:
+        font = QFont(self._view.font())
+        font.setWeight(QFont.Weight.DemiBold)
+        return font
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw the background, then the lines."""
         super().paint(painter, option, index)
         painter.save()
         area = option.rect.adjusted(_GAP_PX, _GAP_PX, -_GAP_PX, -_GAP_PX)
-        painter.setPen(self._view.palette().text().color())
-        painter.drawText(area, int(Qt.TextFlag.TextWordWrap), str(index.data()))
+        title, _, rest = str(index.data()).partition("\n")
+        colors = current_theme().colors
+        name, below = self._areas(index, area)
+        painter.setFont(self._bold())
+        painter.setPen(QColor(colors.text))
+        painter.drawText(name, _WRAPPED, title)
+        painter.setFont(self._view.font())
+        painter.setPen(QColor(colors.muted))
+        painter.drawText(below, _WRAPPED, rest)
         painter.restore()
 
 
@@ -167,7 +185,7 @@ class ImportReportDialog(QDialog):
         self.rest.setVisible(bool(report.rest))
         told = report.conversations
         if self.only_less.isChecked():
-            told = tuple(one for one in told if one.left_out_words)
+            told = tuple(one for one in told if one.is_less)
         self.rows.show(told)
 
     def _show(self, conversation_id: str) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent
+import shiboken6
+from PySide6.QtCore import QObject, QSignalBlocker, QSize, QSizeF, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPixmap
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -25,6 +26,7 @@ from ui.kit.dialogs import choose_files
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, clear_layout_of, label, plain_tool_tip, rescale
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import move_focus, pop_up_above
@@ -615,6 +617,10 @@ def _below(earlier: str, why: str) -> str:
     return "\n".join(filter(None, (earlier, why)))
 
 
+# The largest size of a picture in a message, in heights of its text.
+_WIDE_EM, _HIGH_EM = 22, 16
+
+
 class AttachedFile(QWidget):
     """The chip, with the unfolded text below it.
 
@@ -630,6 +636,7 @@ class AttachedFile(QWidget):
         super().__init__()
         self._file = file
         self.text_view: FlowText | None = None
+        self.picture: QLabel | None = None
         if file.picture_file:
             icon, says = "detach", f"Open {file.name}"
         else:
@@ -652,6 +659,25 @@ class AttachedFile(QWidget):
             lambda: self.text_view, lambda: lines_of(shown_text(self._file.text)), self._toggle
         )
         return [SearchedLabel(self.chip.name), text]
+
+    def show_picture(self, folder: Path) -> None:
+        """Show the picture below its name, once it is read; nothing if it cannot be shown."""
+        if self._file.picture_file:
+            start_task(self, self._show_picture(folder / self._file.picture_file), "show a picture")
+
+    async def _show_picture(self, path: Path) -> None:
+        em = self.fontMetrics().height()
+        image = await asyncio.to_thread(picture_from, path, QSizeF(em * _WIDE_EM, em * _HIGH_EM))
+        if image is None or not shiboken6.isValid(self):
+            return
+        shown = QLabel()
+        shown.setPixmap(QPixmap.fromImage(image))
+        shown.setAccessibleName(f"Picture {self._file.name}")
+        layout = self.layout()
+        assert layout is not None
+        layout.addWidget(shown)
+        self.picture = shown
+        self.unfolded.emit(True)
 
     def _open(self) -> None:
         if self._file.picture_file:

@@ -1,6 +1,7 @@
 """An answer: reasoning, text, calls, why it ended, and what can be done with it. Main thread."""
 
 from functools import cached_property
+from pathlib import Path
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -294,6 +295,11 @@ class AnswerView(QWidget):
         if self.editor is not None:
             self.editor.show_busy(is_busy)
         self.action_row.stop_at()
+
+    def show_pictures(self, folder: Path) -> None:
+        """Show its pictures, which are in a folder."""
+        for picture in self.pictures:
+            picture.show_picture(folder)
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return the thinking, the text, the calls and the pictures, for the search."""

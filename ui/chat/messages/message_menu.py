@@ -453,6 +453,9 @@ class MessageHandling(QObject):
             view.rewritten.connect(partial(self._rewrite, view.message))
             view.left.connect(self._composer.input.setFocus)
         view.picture_wanted.connect(partial(self.show_picture, view))
+        folder = self._workspace.store.pictures_folder
+        if folder is not None and view.message.pictures:
+            view.show_pictures(folder)
         view.unpin_wanted.connect(lambda: self.changes.pin(view.message, False))
         if isinstance(view, QuestionView):
             view.send_all_wanted.connect(self._send_all)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from math import ceil
+from pathlib import Path
 
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QResizeEvent
@@ -64,6 +65,8 @@ class PlainBubble(QWidget):
         widths = [_text_px(self._text)]
         for file in self.files:
             widths.append(file.chip.sizeHint().width())
+            if file.picture is not None:
+                widths.append(file.picture.sizeHint().width())
             if file.text_view is not None and file.is_unfolded:
                 widths.append(_text_px(file.text_view))
         wanted = min(max(widths) + 2, most)
@@ -127,6 +130,11 @@ class QuestionView(QWidget):
     def text_view(self) -> FlowText:
         """The view of the question's text."""
         return self.bubble.text_view
+
+    def show_pictures(self, folder: Path) -> None:
+        """Show its pictures, which are in a folder."""
+        for file in self.bubble.files:
+            file.show_picture(folder)
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return its files and its text, for the search."""

@@ -86,6 +86,8 @@ class AnsweringModel(QObject):
         choice = self.choice
         if choice is None:
             return self.loaded.stage
+        if choice.folder is None:  # only its name is known, until it is found on this computer
+            return "unloaded"
         # The model may be one of several in memory while another one is loading or has failed.
         if self.loaded.in_memory.may_be_several and self.loaded.info_of(choice.folder) is not None:
             return "ready"
@@ -141,6 +143,8 @@ class AnsweringModel(QObject):
     def info(self) -> ModelInfo | None:
         """The conversation's model, if it is loaded."""
         choice = self.choice
+        if choice is not None and choice.folder is None:
+            return None
         return self.loaded.info_of(None if choice is None else choice.folder)
 
     @property

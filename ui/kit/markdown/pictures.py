@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import (
@@ -42,6 +43,8 @@ from PySide6.QtGui import (
     QTextImageFormat,
 )
 from PySide6.QtSvg import QSvgRenderer
+
+from engine.files.safe_files import read_bounded
 
 _log = logging.getLogger(__name__)
 
@@ -320,6 +323,15 @@ def decoded_image(content: bytes, most: QSizeF) -> QImage | None:
     if size.width() > most.width() or size.height() > most.height():
         image.setDevicePixelRatio(max(image.width() / shown.width(), 1.0))
     return image
+
+
+def picture_from(path: Path, most: QSizeF) -> QImage | None:
+    """Return the picture in a file, as ``decoded_image`` does; blocks, any thread."""
+    try:
+        content = read_bounded(path, MOST_PICTURE_BYTES)
+    except OSError:
+        return None
+    return decoded_image(content, most)
 
 
 # The pictures of a document, by their names.

@@ -15,11 +15,9 @@ from engine import StopKind
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
-    ChosenModel,
     Conversation,
     ConversationFolder,
     Placement,
-    title_from_file,
 )
 from ui.records.exchange.canvases import show_documents
 from ui.records.exchange.contents import FoundConversations, origin_of
@@ -34,6 +32,7 @@ from ui.records.exchange.other_programs import (
     conversation_of,
     file_name,
     fill,
+    note_model,
     picture,
     result_of,
     seconds,
@@ -127,11 +126,10 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
         _project(part, found), is_archived=part.raw("is_archived") is True
     )
     conversation.is_pinned = part.raw("is_starred") is True
-    if model := text_in(part, "default_model_slug"):
-        conversation.model = ChosenModel(title_from_file(model))
     tree = _Tree(nodes, found, f"“{conversation.title}”: ")
     messages = tree.messages()
     show_documents(messages, found)
+    note_model(messages, text_in(part, "default_model_slug"))
     if tree.instructions:
         settings = conversation.settings
         conversation.settings = replace(settings, system_prompt="\n\n".join(tree.instructions))

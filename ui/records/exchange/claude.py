@@ -11,7 +11,6 @@ from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
-    ChosenModel,
     ConversationFolder,
     Placement,
     title_from_file,
@@ -26,6 +25,7 @@ from ui.records.exchange.other_programs import (
     conversation_of,
     file_name,
     fill,
+    note_model,
     parts_of,
     picture,
     result_of,
@@ -73,8 +73,6 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
     name = part.take("uuid", str)
     conversation = conversation_of(CLAUDE, name, text_in(part, "name"), began, ended)
     conversation.is_pinned = part.raw("is_starred") is True
-    if model := text_in(part, "model"):
-        conversation.model = ChosenModel(title_from_file(model))
     conversation.placement = Placement(_project(part, found))
     # The message made from each; for an empty one, the message before it.
     by_id: dict[str, ConversationMessage | None] = {}
@@ -99,6 +97,7 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
         if own := text_in(message, "uuid"):
             by_id[own] = parent
     show_documents(made, found)
+    note_model(made, text_in(part, "model"))
     fill(conversation, made)
     leaf = by_id.get(text_in(part, "current_leaf_message_uuid"), last)
     if leaf is not None:

@@ -158,6 +158,13 @@ def fill(conversation: Conversation, messages: Iterable[ConversationMessage]) ->
     conversation.created_at = conversation.created_at or conversation.updated_at
 
 
+def note_model(messages: Iterable[ConversationMessage], model: str) -> None:
+    """Note the model of a conversation in its answers: a hosted one cannot answer here."""
+    for message in messages:
+        if message.run is not None:
+            message.run.model_id = message.run.model_id or model
+
+
 def seconds(value: Any) -> float:
     """Return a time given in seconds, milliseconds or ISO 8601 as Unix seconds; 0 for none."""
     if isinstance(value, str):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtGui import QColor, QDesktopServices, QImage
 from PySide6.QtWidgets import QApplication, QButtonGroup, QMessageBox
 from pytestqt.qtbot import QtBot
 
@@ -20,6 +20,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.kit.dialogs import ask_about_picture
+from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.records.attachments import kept_picture
 from ui.records.conversations import Conversation
@@ -415,3 +416,28 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
     assert opened == []
     assert answer("Open") == "Open this picture in another program?"
     assert opened == [str(path)]
+
+
+async def test_a_kept_picture_is_shown_below_its_name_and_never_larger_than_its_place(
+    theme: Theme, qtbot: QtBot, tmp_path: Path
+) -> None:
+    name, wrong = f"{'a' * 32}.png", f"{'b' * 32}.png"
+    image = QImage(4000, 1000, QImage.Format.Format_RGB32)
+    image.fill(QColor("#ff0000"))
+    assert image.save(str(tmp_path / name))
+    (tmp_path / wrong).write_bytes(PNG)
+    files = [kept_picture("large.png", name), kept_picture("damaged.png", wrong)]
+    view = QuestionView(question("Look", [*files, kept_picture("gone.png", "c" * 32 + ".png")]))
+    qtbot.addWidget(view)
+    view.resize(700, 400)
+    view.show()
+    view.show_pictures(tmp_path)
+    for file in view.bubble.files:
+        await finish_tasks(file)
+    large, *others = view.bubble.files
+    assert large.picture is not None
+    assert [file.picture for file in others] == [None, None]
+    size = large.picture.pixmap().deviceIndependentSize()
+    assert size.width() <= 22 * large.fontMetrics().height() + 1
+    assert abs(size.width() / size.height() - 4) < 0.1
+    assert large.picture.accessibleName() == "Picture large.png"

@@ -11,6 +11,8 @@ from tests.support.scripted import Stage
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import RunOnLoop, eventually
 from ui.kit.theme import Theme
+from ui.records.conversations import ChosenModel, Conversation
+from ui.records.messages import ConversationMessage
 from ui.records.runs import RunState
 
 
@@ -162,3 +164,21 @@ async def test_a_model_that_is_gone_is_not_said_to_have_answered_an_empty_chat(
         assert bar.words.text() == "alpha is no longer on this computer."
         assert "answered this conversation" not in bar.detail.text()
         assert bar.detail.text().startswith("It was in ")
+
+
+async def test_a_model_of_which_only_the_name_came_is_not_taken_for_the_loaded_one(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        await several.load("alpha")
+        await eventually(lambda: several.workspace.model.stage == "ready")
+        imported = Conversation("Imported", [ConversationMessage("user", "Hello?")])
+        imported.model = ChosenModel("elsewhere/large-chat")
+        several.workspace.conversations.add(imported)
+        several.workspace.open(imported)
+        bar = several.window.chat.gone
+        await eventually(bar.isVisible)
+        assert bar.words.text() == "elsewhere/large-chat is no longer on this computer."
+        assert several.answering.stage == "gone"
+        assert several.answering.info is None
+        assert not several.answering.has_lost_folder
