@@ -1,11 +1,15 @@
 """Take the pictures of the README and its pages: real runs on the demo model, light and dark.
 
 Run it in the repository's folder with ``python -m tests.take_screenshots [FOLDER]``; it needs no
-screen. The folder is ``assets/screenshots`` unless another one is given. With the fonts Inter and
+screen. The folder is ``assets/screenshots`` unless another one is given. With ``--model MODEL`` a
+real model answers, such as the one of ``tests.lab.real_models``; then only the pictures with
+answers are taken: the window, two answers side by side, the inspector. With the fonts Inter and
 JetBrains Mono installed the pictures look the same everywhere.
 """
 
+import argparse
 import asyncio
+import functools
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -33,12 +37,21 @@ ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "assets" / "demo-model"
 SIZE = 1280, 900
 POINTS = 10.5
+QUESTION = "Count from 1 to 10, one number per line"
 ALPHABET = "Output the whole alphabet from A to Z, without spaces, then immediately output END"
 # Conversations with the stop list that each question is asked with; the last one is shown.
 CONVERSATIONS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
     (("Repeat exactly: 1 2 3 hello world 4 5", ("hello world",)),),
     (("What is a stop sequence?", ()),),
-    (("Count from 1 to 10, one number per line", ("6",)), (ALPHABET, ("6", "END", "\n\nUser:"))),
+    ((QUESTION, ("6",)), (ALPHABET, ("6", "END", "\n\nUser:"))),
+)
+
+
+_FRUITS = "List three fruits and say in a few words what each tastes like"
+REAL_CONVERSATIONS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
+    (("What is the capital of France?", ()),),
+    (("What do bees make?", ()),),
+    ((_FRUITS, ("\n4.",)), ("Which of them is yellow?", ("\n\n", "END", "Human:"))),
 )
 
 
@@ -54,17 +67,19 @@ class StillServer:
 
 async def until(is_so: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(900):
         while not is_so():  # noqa: ASYNC110 - what is awaited is the window's look
             await asyncio.sleep(0.02)
 
 
-async def _take(application: QApplication, folder: Path) -> None:
+async def _take(application: QApplication, folder: Path, model: Path | None = None) -> None:
     with pictured_models(DEMO) as site:
-        await _take_from(application, folder, site)
+        await _take_from(application, folder, site, model)
 
 
-async def _take_from(application: QApplication, folder: Path, site: Hub) -> None:
+async def _take_from(
+    application: QApplication, folder: Path, site: Hub, model: Path | None
+) -> None:
     engine = Engine()
     theme = Theme(application, "light")
     window = main_window(
@@ -77,10 +92,11 @@ async def _take_from(application: QApplication, folder: Path, site: Hub) -> None
     window.workspace.traces.level = TraceLevel.FULL
     window.resize(*SIZE)
     window.show()
-    window.start(DEMO)
+    window.start(model or DEMO)
     await until(lambda: window.workspace.model.stage != "loading")
-    await save(window, folder / "welcome-light.png")
-    for questions in CONVERSATIONS:
+    if model is None:
+        await save(window, folder / "welcome-light.png")
+    for questions in CONVERSATIONS if model is None else REAL_CONVERSATIONS:
         window.workspace.new_conversation()
         current = window.workspace.current
         for question, stops in questions:
@@ -92,29 +108,38 @@ async def _take_from(application: QApplication, folder: Path, site: Hub) -> None
     for mode in ("light", "dark"):
         theme.set_mode(mode)
         await save(window, folder / f"window-{mode}.png")
-    await take_sides(window, folder)
+    if model is None:
+        await take_switcher(window, folder)
+    await take_sides(
+        window, folder, QUESTION if model is None else _FRUITS, "6" if model is None else "2."
+    )
     await _take_inspector(window, folder)
-    await _take_probe(window, engine, folder)
-    await _take_models(window, folder, site)
+    if model is None:
+        await _take_probe(window, engine, folder)
+        await _take_models(window, folder, site)
     window.close()
     await window.finish()
     engine.close()
 
 
-async def take_sides(window: MainWindow, folder: Path) -> None:
-    """Show the list of models, and one question with two answers."""
+async def take_switcher(window: MainWindow, folder: Path) -> None:
+    """Show the list of models."""
     window.theme.set_mode("light")
     window.choosing_model.pop_up()
     await until(lambda: not window.model_library.is_looking)
     await save(window.choosing_model.switcher, folder / "switcher-light.png")
     window.choosing_model.switcher.close()
+
+
+async def take_sides(window: MainWindow, folder: Path, question: str, stop: str) -> None:
+    """Show one question with two answers."""
     shown = window.workspace.current.conversation
     window.workspace.new_conversation()
-    window.chat.composer.set_text("Count from 1 to 10, one number per line")
+    window.chat.composer.set_text(question)
     window.twice.ask()
     sheet = window.twice.sheet
     assert sheet is not None
-    sheet.stops.setPlainText("6")
+    sheet.stops.setPlainText(stop)
     sheet.buttons.accepted.emit()
     await until(lambda: "marked" in window.chat.sides.words.text())
     window.theme.set_mode("dark")
@@ -201,8 +226,12 @@ def take_all(take: Callable[[QApplication, Path], Coroutine[Any, Any, None]], fo
 
 
 def main() -> None:
-    """Take all pictures."""
-    take_all(_take, Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "assets" / "screenshots")
+    """Take all pictures, or those of a real model."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "assets" / "screenshots")
+    parser.add_argument("--model", type=Path, help="folder of a real model that answers")
+    given = parser.parse_args()
+    take_all(functools.partial(_take, model=given.model), given.folder)
 
 
 if __name__ == "__main__":
