@@ -84,10 +84,10 @@ class PrefillRates:
         elif is_whole or took_s > share_s:
             known.rate = min(rate, known.rate * _GROWTH)
             if is_whole:
-                _adjust(known, rate, took_s, share_s / prompts, max(1, _CAREFUL // prompts))
+                _adjust(known, rate, took_s, share_s / prompts)
 
 
-def _adjust(known: _Measured, rate: float, took_s: float, share_s: float, fewest: int) -> None:
+def _adjust(known: _Measured, rate: float, took_s: float, share_s: float) -> None:
     """Look for the smallest number of tokens per step that is read about as fast as larger ones."""
     if known.before is not None:
         (least, rate_before), known.before = known.before, None
@@ -98,7 +98,7 @@ def _adjust(known: _Measured, rate: float, took_s: float, share_s: float, fewest
             known.least, known.in_vain_s = least, took_s
     elif rate * share_s < known.least / 2 and took_s > known.in_vain_s * _LONGER:
         known.before = known.least, rate
-        if known.least > fewest:
+        if known.least > 1:
             known.least //= 2
         else:
             known.least *= 2

@@ -304,3 +304,17 @@ def test_a_prompt_is_read_in_parts_where_a_single_token_takes_longer_than_a_step
         chunks.append(pace.chunk(0, 1))
         pace.read(pass_s + chunks[-1] * 0.002, chunks[-1], is_whole=True, decoding=0)
     assert chunks[-1] > pass_s / 0.002 / 2
+
+
+@pytest.mark.parametrize("token_s", [0.05, 0.3, 1.0, 20.0])
+def test_a_slow_model_shows_every_second_how_far_it_is_or_after_each_token(token_s: float) -> None:
+    pace = PrefillBudget(512)
+    steps: list[float] = []
+    done = 0
+    while done < 400:
+        chunk = min(400 - done, pace.chunk(0, 1))
+        pace.read(chunk * token_s, chunk, is_whole=True, decoding=0)
+        steps.append(chunk * token_s)
+        done += chunk
+    # The first steps learn that smaller ones read as fast.
+    assert max(steps[12:]) <= max(1.0, token_s), steps
