@@ -313,6 +313,14 @@ def attach(model: Any, head: DraftHead) -> None:
     inner.__class__ = type(kind.__name__, (kind,), inside)
 
 
+def detach(model: Any) -> None:
+    """Undo ``attach``, so that model and head are freed as soon as nobody else uses them."""
+    if head_of(model) is not None:
+        kind = type(model.model)
+        model.model.__class__ = kind.__mro__[1]
+        kind.draft_head = None
+
+
 def memory_of(head: DraftHead) -> CacheSize:
     """Return what one answer takes for a head: the cache of its layer, and what waits for it."""
     cache = head.make_cache()

@@ -283,13 +283,7 @@ class DraftHead(nn.Module):  # type: ignore[misc]
             self.embedding = nn.Embedding(words, size)
         if "output" in own:
             self.output = nn.Linear(size, words, bias=False)
-        self._shared = _Shared(
-            block,
-            lambda tokens: (self.embedding if "embedding" in own else inner.embed_tokens)(tokens),
-            lambda states: (self.output if "output" in own else output_of(model))(states),
-            shell,
-            layout,
-        )
+        self._shared = _Shared(block, inner.embed_tokens, output_of(model), shell, layout)
 
     def __call__(
         self, hidden: mx.array, tokens: mx.array, cache: list[Any] | None = None
@@ -309,7 +303,8 @@ class DraftHead(nn.Module):  # type: ignore[misc]
     ) -> tuple[mx.array, mx.array]:
         """Return what ``logits`` takes, and the hidden states for the next step of a chain."""
         shared = self._shared
-        embedded = self.pre_fc_norm_embedding(shared.embed(tokens))
+        embed = self.embedding if "embedding" in self else shared.embed
+        embedded = self.pre_fc_norm_embedding(embed(tokens))
         before = self.pre_fc_norm_hidden(hidden)
         joined = [before, embedded] if shared.layout.has_hidden_first else [embedded, before]
         states = shared.block(self.fc(mx.concatenate(joined, axis=-1)), cache)
@@ -318,7 +313,7 @@ class DraftHead(nn.Module):  # type: ignore[misc]
 
     def logits(self, states: mx.array) -> mx.array:
         """Return the logits of states of shape (…, size)."""
-        return self._shared.output(states)
+        return (self.output if "output" in self else self._shared.output)(states)
 
     def make_cache(self) -> list[Any]:
         """Return an empty cache of one row: one part, since there is one layer."""

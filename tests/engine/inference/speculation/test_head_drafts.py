@@ -1,6 +1,8 @@
 """Drafts of a model's own head, in batches: what it drafts, and that answers stay the same."""
 
+import gc
 import random
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -261,3 +263,21 @@ def test_what_is_read_once_does_not_count_as_the_price_of_a_draft(
     assert waiting[0] > 100
     assert max(waiting[1:]) < 10
     assert prices == [0, 0, 1, 2]
+
+
+def test_a_closed_model_with_a_head_is_freed_at_once() -> None:
+    model, head = _with_random_head("qwen3")
+    batch = RunningBatch(model, BatchLimits(16, 0, 8), lambda: Eager(4))
+    assert batch.own_head is not None
+    batch.insert(BatchSequence([5, 9, 2], sources=[batch.own_head.drafts()]))
+    for _ in range(20):
+        batch.step()
+    gone = [weakref.ref(model), weakref.ref(head)]
+    gc.collect()
+    gc.disable()
+    try:
+        batch.close()
+        del model, head, batch
+        assert [reference() for reference in gone] == [None, None]
+    finally:
+        gc.enable()
