@@ -109,7 +109,7 @@ class _FilterChip(ElidedButton):
         self.narrowed.emit()
 
     def _show(self, words: str) -> None:
-        self.setText(words)
+        self.setText(self._says if self.value is None else words)
         self.setChecked(self.value is not None)
         self.setAccessibleName(f"{self._says}: {words}")
         self.setToolTip(f"{self._says} of the results")
@@ -130,7 +130,7 @@ class SearchFilters(QWidget):
             "Tag", "Any Tag", lambda: [(f"#{tag}", tag) for tag in conversations.tags()]
         )
         self.time = _FilterChip("Time", "Any Time", lambda: _DAYS)
-        self.speaker = _FilterChip("Speaker", "Anyone", lambda: _SPEAKERS)
+        self.speaker = _FilterChip("Who", "Anyone", lambda: _SPEAKERS)
         inner = QWidget()
         flow = FlowLayout(inner)
         column(inner, margins=(12, 0, 12, 6), on=self)
