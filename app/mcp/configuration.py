@@ -25,6 +25,8 @@ ADDRESSES = ("url", "serverUrl", "httpUrl")
 
 KEPT_ELSEWHERE = "${keychain}"
 """Replaces the value of a secret in the file."""
+SIGNED_IN = ("oauth/tokens", "oauth/client")
+"""The secrets of a sign-in, and of how Fullstop is registered for it."""
 
 _MOST_NAME_CHARS = 64
 _SECRET_NAME = re.compile(

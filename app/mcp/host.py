@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.mcp.configuration import (
+    SIGNED_IN,
     BadConfiguration,
     ReadServers,
     ServersFile,
@@ -38,7 +39,7 @@ from ui.records.tools import (
     ToolInfo,
     ToolServerConfig,
 )
-from ui.tools.tool_host import AddedServers, OnProgress, OnQuestion, ToolsRefused
+from ui.tools.tool_host import AddedServers, OnPage, OnProgress, OnQuestion, ToolsRefused
 
 # Converts a tool server's answers to text for the model and the person, within a limit.
 
@@ -141,7 +142,10 @@ def _size(data: str) -> str:
 
 
 if TYPE_CHECKING:
+    import httpx2
+
     from app.mcp.session import ServerSession
+    from app.mcp.sign_in import OpenPage
 
 _MOST_PICTURES = 20
 _MOST_PICTURE_BYTES = 10 << 20
@@ -250,7 +254,7 @@ class ServerRoom:
                 return
             await self._take({key: one for key, one in self._configs.items() if key != name})
             await self._end(name)
-            for secret in config.secrets:
+            for secret in (*config.secrets, *SIGNED_IN):
                 await asyncio.to_thread(self._secrets.forget, name, secret)
 
     async def switch(self, name: str, is_on: bool) -> None:
@@ -270,6 +274,17 @@ class ServerRoom:
         """End a server and start it again."""
         await self._end(name)
         await self._started(name)
+
+    async def sign_in(self, name: str, open_page: "OpenPage") -> None:
+        """Start a server; a person signs in in the browser if it wants that."""
+        from app.mcp.sign_in import SIGN_IN_TIME_OUT_S, new_sign_in
+
+        config = self._configs.get(name)
+        if config is None or config.is_program:
+            return
+        await self._end(name)
+        async with new_sign_in(self._secrets, name, config.url, open_page) as auth:
+            await self._started(name, auth, SIGN_IN_TIME_OUT_S)
 
     async def ready(self, names: Sequence[str]) -> None:
         """Start the servers that are on, and wait for them; failed ones are not restarted."""
@@ -315,6 +330,7 @@ class ServerRoom:
             session.remarks,
             session.log.lines,
             session.version,
+            session.wants_sign_in and stage is ServerStage.FAILED,
         )
 
     async def _add(self, read: ReadServers) -> AddedServers:
@@ -381,8 +397,16 @@ class ServerRoom:
             return  # a person starts it again
         await self._started(name)
 
-    async def _started(self, name: str) -> None:
-        """Start a server if it does not run, and wait until it is ready or has failed."""
+    async def _started(
+        self, name: str, auth: "httpx2.Auth | None" = None, time_out_s: float | None = None
+    ) -> None:
+        """Start a server if it does not run, and wait until it is ready or has failed.
+
+        Args:
+            name: The server.
+            auth: How it is told who asks; None for as before.
+            time_out_s: How long that may take; None for the usual time.
+        """
         async with self._starting.setdefault(name, asyncio.Lock()):
             config, session = self._configs.get(name), self._sessions.get(name)
             if config is None or not config.is_on:
@@ -392,6 +416,8 @@ class ServerRoom:
                 try:
                     values = await asyncio.to_thread(self._values, config)
                     kind = await asyncio.to_thread(_session_kind)
+                    if auth is None and not config.is_program:
+                        auth = await _kept_sign_in(self._secrets, config)
                 except (ToolsRefused, OSError) as error:
                     words = str(error) if isinstance(error, ToolsRefused) else os_cause(error)
                     self._problems[name] = words
@@ -401,11 +427,12 @@ class ServerRoom:
                 session = self._sessions[name] = kind(
                     config,
                     values,
-                    start_time_out_s=self._start_time_out_s,
+                    start_time_out_s=time_out_s or self._start_time_out_s,
                     call_time_out_s=self._call_time_out_s,
                     changed=self._tell,
                     died=partial(self._begin_restart, name),
                     log=ServerLog() if session is None else session.log,
+                    auth=auth,
                 )
                 self._tell()
             await session.settled()
@@ -452,6 +479,12 @@ def _session_kind() -> "type[ServerSession]":
     from app.mcp.session import ServerSession
 
     return ServerSession
+
+
+async def _kept_sign_in(secrets: ToolSecrets, config: ToolServerConfig) -> "httpx2.Auth | None":
+    from app.mcp.sign_in import kept_sign_in
+
+    return await kept_sign_in(secrets, config.name, config.url)
 
 
 def _free_name(name: str, taken: dict[str, Any]) -> str:
@@ -562,6 +595,15 @@ class ToolServers:
     async def restart(self, name: str) -> None:
         """End a server and start it again."""
         await self._do(lambda room: room.restart(name))
+
+    async def sign_in(self, name: str, open_page: OnPage) -> None:
+        """Have a person sign in to a server in the browser, and start it."""
+
+        async def opened(address: str) -> None:
+            assert self._main is not None
+            self._main.call_soon_threadsafe(open_page, address)
+
+        await self._do(lambda room: room.sign_in(name, opened))
 
     async def ready(self, names: Sequence[str]) -> None:
         """Start the servers that are on, and wait until each is ready or has failed."""

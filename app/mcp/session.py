@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from time import monotonic as _now_s
 from typing import Any
 
+import httpx2
 from mcp import Client, MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -290,6 +291,7 @@ class ServerSession:
         changed: Callable[[], None],
         died: Callable[[], None],
         log: ServerLog,
+        auth: httpx2.Auth | None = None,
     ) -> None:
         self.config = config
         self.stage = ServerStage.STARTING
@@ -307,6 +309,9 @@ class ServerSession:
         self._tell_died = died
         self._client: Client | None = None
         self._askers: list[_Asker] = []
+        self._auth = auth
+        self._is_refused = False
+        self.wants_sign_in = False
         self._words = SessionWords(config, log)
         self._ended = asyncio.Event()
         self._settled = asyncio.Event()
@@ -492,7 +497,9 @@ class ServerSession:
                 header.name: self._values[f"header/{header.name}"] for header in config.headers
             }
             reached = sse_transport if config.is_sse else address_transport
-            transport = reached(config.url, headers, self._call_time_out_s())
+            transport = reached(
+                config.url, headers, self._call_time_out_s(), self._auth, self._note_refusal
+            )
         return Client(
             transport,
             mode=mode,
@@ -565,6 +572,9 @@ class ServerSession:
         elif "list_changed" in str(getattr(message, "method", "")):
             self._list_again.set()
 
+    def _note_refusal(self) -> None:
+        self._is_refused = True
+
     def _note_end(self, why: str, breaks_limits: bool) -> None:
         self._words.exit_words = why
         if self.stage is ServerStage.READY:
@@ -578,6 +588,10 @@ class ServerSession:
             self.stage = ServerStage.STOPPED
             return
         was_ready = self.stage is ServerStage.READY
+        own_key = any(header.name.lower() == "authorization" for header in self.config.headers)
+        if self._is_refused and not own_key:
+            self.wants_sign_in, has_died = True, False
+            words = f"{self._words.name} wants to know who you are. Choose Sign In."
         if self.problem != words:
             _log.warning("%s", words)
         self.stage, self.problem = ServerStage.FAILED, words

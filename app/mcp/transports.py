@@ -76,10 +76,22 @@ _THINKS_S = 3_600.0
 
 @asynccontextmanager
 async def address_transport(
-    url: str, headers: Mapping[str, str], call_time_out_s: float
+    url: str,
+    headers: Mapping[str, str],
+    call_time_out_s: float,
+    auth: httpx2.Auth | None = None,
+    note_refusal: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Any]:
-    """Yield the streams of messages from and to a server."""
-    client = _client(headers, call_time_out_s)
+    """Yield the streams of messages from and to a server.
+
+    Args:
+        url: Its address.
+        headers: Sent with each request.
+        call_time_out_s: How long a call may take.
+        auth: Adds the tokens of a sign-in; None for none.
+        note_refusal: Called when the server wants to know who asks.
+    """
+    client = _client(headers, call_time_out_s, auth, note_refusal)
     async with (
         client,
         streamable_http_client(
@@ -91,7 +103,11 @@ async def address_transport(
 
 @asynccontextmanager
 async def sse_transport(
-    url: str, headers: Mapping[str, str], call_time_out_s: float
+    url: str,
+    headers: Mapping[str, str],
+    call_time_out_s: float,
+    auth: httpx2.Auth | None = None,
+    note_refusal: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Any]:
     """Yield the streams of messages from and to a server; arguments as ``address_transport``."""
 
@@ -100,19 +116,25 @@ async def sse_transport(
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        return _client(headers or {}, call_time_out_s)
+        return _client(headers or {}, call_time_out_s, auth, note_refusal)
 
-    async with sse_client(url, dict(headers), httpx_client_factory=made) as streams:
+    async with sse_client(url, dict(headers), httpx_client_factory=made, auth=auth) as streams:
         yield streams
 
 
-def _client(headers: Mapping[str, str], call_time_out_s: float) -> httpx2.AsyncClient:
+def _client(
+    headers: Mapping[str, str],
+    call_time_out_s: float,
+    auth: httpx2.Auth | None,
+    note_refusal: Callable[[], None],
+) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         # A compressed answer of a few KB may become gigabytes, so compression is refused.
         headers={**headers, "accept-encoding": "identity"},
         # A person may think about a question of the server; calls have a limit of their own.
         timeout=httpx2.Timeout(_CONNECTS_WITHIN_S, read=call_time_out_s + _THINKS_S),
-        transport=_Bounded(httpx2.AsyncHTTPTransport()),
+        transport=_Bounded(httpx2.AsyncHTTPTransport(), note_refusal),
+        auth=auth,
     )
 
 
@@ -123,13 +145,16 @@ class AnswerRefused(httpx2.ReadError):
 class _Bounded(httpx2.AsyncBaseTransport):
     """Ends answers and streams that send too much."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, note_refusal: Callable[[], None]) -> None:
         self._inner = inner
+        self._note_refusal = note_refusal
         self._bytes = Allowance(64 << 20, 8 << 20, "it floods its answers")
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; the answer's body is limited."""
         answer = await self._inner.handle_async_request(request)
+        if answer.status_code == httpx2.codes.UNAUTHORIZED:
+            self._note_refusal()
         packing = answer.headers.get("content-encoding", "identity").strip().lower()
         if packing not in ("", "identity"):
             await answer.aclose()

@@ -187,6 +187,7 @@ class ServerState:
         remarks: What was left out of these lists, and why, as whole sentences.
         log: The last lines that it wrote for people, oldest first.
         version: The name and version that it reports, once it has done so.
+        wants_sign_in: Whether it failed because a person has to sign in.
     """
 
     config: ToolServerConfig
@@ -198,6 +199,7 @@ class ServerState:
     remarks: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
     version: str = ""
+    wants_sign_in: bool = False
 
     @property
     def name(self) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Coroutine
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtCore import QSignalBlocker, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
@@ -55,6 +55,9 @@ class ServerDetail(QWidget):
         self.in_new = CheckBox(declaration("tools.in_new_conversations").label)
         self.in_new.setToolTip("New conversations begin with this server in Tools")
         self.restart = QPushButton("Restart")
+        self.sign_in = QPushButton("Sign In…")
+        self.sign_in.setProperty("kind", "primary")
+        self.sign_in.setToolTip("Opens the server’s page in the browser")
         self.edit = QPushButton("Edit…")
         self.delete = QPushButton("Delete…")
         self.restart.setAccessibleName("Restart this tool server")
@@ -88,7 +91,7 @@ class ServerDetail(QWidget):
             self._reached,
             self._remarks,
             self.in_new,
-            row(self.restart, self.edit, self.delete, STRETCH),
+            row(self.sign_in, self.restart, self.edit, self.delete, STRETCH),
             (self.tabs, 1),
             spacing=9,
             margins=(18, 4, 18, 0),
@@ -110,6 +113,8 @@ class ServerDetail(QWidget):
         self._reached.setText(f"{version}{server.config.words}")
         self._remarks.setText(" ".join(server.remarks))
         self._remarks.setVisible(bool(server.remarks))
+        self.sign_in.setVisible(server.wants_sign_in)
+        self.sign_in.setAccessibleName(f"Sign in to {server.name}")
         self.in_new.setChecked(is_in_new)
         self.in_new.setAccessibleName(f"Use {server.name} in new conversations")
         self.restart.setEnabled(server.config.is_on and server.stage is not ServerStage.STARTING)
@@ -235,6 +240,7 @@ class ToolServersWindow(OwnWindow):
         self.detail.restart.clicked.connect(
             lambda: self._with_chosen(lambda one: self._begin(host.restart(one.name)))
         )
+        self.detail.sign_in.clicked.connect(lambda: self._with_chosen(self._sign_in))
         self.detail.edit.clicked.connect(lambda: self._with_chosen(self._show_form))
         self.detail.delete.clicked.connect(lambda: self._with_chosen(self._ask_deletion))
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self.close)
@@ -289,6 +295,13 @@ class ToolServersWindow(OwnWindow):
     def _with_chosen(self, intent: Any) -> None:
         if (chosen := self._chosen()) is not None:
             intent(chosen)
+
+    def _sign_in(self, server: ServerState) -> None:
+        self._begin(self._toolbox.host.sign_in(server.name, self._open_page))
+
+    def _open_page(self, address: str) -> None:
+        self._say(f"Sign in at {QUrl(address).host()}, in your browser.")
+        QDesktopServices.openUrl(QUrl(address))
 
     def _switch(self, is_on: bool) -> None:
         host = self._toolbox.host

@@ -32,6 +32,10 @@ class ToolsRefused(Exception):
     """An action failed; the message says why and what to do, in whole sentences."""
 
 
+OnPage = Callable[[str], object]
+"""Called with the address of a page, which is opened in the browser."""
+
+
 @dataclass(frozen=True, slots=True)
 class AddedServers:
     """What became of the servers in a JSON.
@@ -101,6 +105,14 @@ class ToolHost(Protocol):
 
     async def restart(self, name: str) -> None:
         """End a server and start it again."""
+
+    async def sign_in(self, name: str, open_page: OnPage) -> None:
+        """Have a person sign in to a server in the browser, and start it.
+
+        Args:
+            name: The server.
+            open_page: Called with the address of the page where a person signs in.
+        """
 
     async def ready(self, names: Sequence[str]) -> None:
         """Start those servers that are switched on, and wait until each is ready or has failed.

@@ -16,7 +16,7 @@ from ui.records.tools import (
     ToolServerConfig,
     ToolsInUse,
 )
-from ui.tools.tool_host import AddedServers, OnProgress, OnQuestion, ToolsRefused
+from ui.tools.tool_host import AddedServers, OnPage, OnProgress, OnQuestion, ToolsRefused
 from ui.tools.toolbox import Toolbox
 
 ADD = ToolInfo(
@@ -65,6 +65,9 @@ class NoTools:
 
     async def restart(self, name: str) -> None:
         """There is none to restart."""
+
+    async def sign_in(self, name: str, open_page: OnPage) -> None:
+        """There is nobody who asks."""
 
     async def ready(self, names: Sequence[str]) -> None:
         """There is nothing to wait for."""

@@ -60,6 +60,9 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         by_name["alpha"].pin.click()
         await eventually(lambda: not engine.model_status("alpha").is_pinned)
         await eventually(lambda: engine.model_status("alpha").unloads_at is not None)
+        panel.window().activateWindow()
+        by_name["alpha"].unload.setFocus()
+        await eventually(by_name["alpha"].unload.hasFocus)
         by_name["alpha"].unload.click()
         await eventually(lambda: set(lines(panel)) == {"beta"})
         assert engine.model_status("beta").is_loaded

@@ -302,3 +302,31 @@ async def test_a_server_that_new_conversations_use_is_on_in_them_until_it_is_del
         ]
         delete.click()
         assert window.preferences.now.tools.in_new_conversations == ()
+
+
+async def test_a_server_that_wants_a_sign_in_has_a_button_that_opens_its_page(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Asking(DictatedHost):
+        """Wants to know who asks."""
+
+        async def sign_in(self, name: str, open_page: Any) -> None:
+            open_page("https://e.org/in?client=1")
+            self.become(stage=ServerStage.READY, problem="", wants_sign_in=False)
+
+    opened: list[str] = []
+    monkeypatch.setattr(
+        "ui.tools.servers_window.QDesktopServices.openUrl",
+        lambda url: opened.append(url.toString()),
+    )
+    failed = replace(SUMS, stage=ServerStage.FAILED, problem="Who are you?", wants_sign_in=True)
+    window = ToolServersWindow(Toolbox(Asking(failed), preferences_state()))
+    qtbot.addWidget(window)
+    window.show()
+    button = window.detail.sign_in
+    assert button.isVisible()
+    assert button.accessibleName() == "Sign in to sums"
+    button.click()
+    await eventually(lambda: not button.isVisible())
+    assert opened == ["https://e.org/in?client=1"]
+    assert window.said.text() == "Sign in at e.org, in your browser."

@@ -483,7 +483,11 @@ class VariantForm(QWidget):
             wraps=True,
         )
         self.column = column(
-            self.lines, label(hint, "faint", 0.92, is_wrapped=True), spacing=11, on=self
+            self.lines,
+            label(hint, "faint", 0.92, is_wrapped=True),
+            spacing=11,
+            margins=(0, 8, 0, 0),
+            on=self,
         )
 
     def variant(self) -> Variant:
@@ -587,8 +591,8 @@ class SidesSheet(QDialog):
         self.forms.append(variant)
         self.tabs.addTab(variant, f"Answer {place + 2}")
         self.tabs.setCurrentWidget(variant)
+        variant.stops.setFocus()  # a button that hid with the focus ended the program
         self._show_count()
-        variant.stops.setFocus()
 
     def _take_away(self) -> None:
         variant = self.forms.pop(self.tabs.currentIndex())
@@ -596,6 +600,7 @@ class SidesSheet(QDialog):
         variant.deleteLater()
         for place in range(self.tabs.count()):
             self.tabs.setTabText(place, f"Answer {place + 2}")
+        self.forms[self.tabs.currentIndex()].stops.setFocus()
         self._show_count()
 
     def _show_count(self) -> None:
@@ -649,7 +654,13 @@ class SidesSheet(QDialog):
                 text.setFixedHeight(theme.px(_TEXT_PX))
             variant.lines.invalidate()  # a hidden form does not notice changed heights
             variant.column.invalidate()
-            variant.setMinimumHeight(variant.column.totalHeightForWidth(width))
+        if self.forms:
+            # All have the same fields; one that was never shown does not know its height yet.
+            height = self.forms[0].column.totalHeightForWidth(width)
+            has_tabs = len(self.forms) > 1
+            bar = self.tabs.tabBar().sizeHint().height() if has_tabs else 0
+            # Qt's own figure for a width is that of pages below one another.
+            self.tabs.setFixedHeight(height + bar)
         self._column.invalidate()
         wanted = self._column.totalHeightForWidth(width)
         self._area.setMinimumHeight(min(wanted, room.height() * 3 // 4))

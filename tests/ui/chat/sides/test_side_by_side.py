@@ -272,6 +272,7 @@ async def test_a_question_is_answered_four_times_and_each_answer_has_its_own_sto
     ]
     assert not any(answer.stop.isHidden() for answer in answers)
     last = answers[-1]
+    last.stop.setFocus()
     last.stop.click()
     await eventually(lambda: not last.side.session.is_running)
     assert last.stop.isHidden()
@@ -291,6 +292,43 @@ async def test_a_question_is_answered_four_times_and_each_answer_has_its_own_sto
     conversation = window.workspace.current.conversation
     assert len(conversation.tree.versions(conversation.messages[-1])) == 4
     assert conversation.enabled_stops() == ("J",)
+
+
+async def test_the_sheet_does_not_grow_with_each_answer(window: MainWindow) -> None:
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    await eventually(sheet.isVisible)
+    heights = []
+    for _ in range(2):
+        sheet.more.click()
+        await eventually(lambda: sheet.forms[-1].isVisible())
+        heights.append(sheet._area.minimumHeight())
+    single = sheet.forms[0].column.totalHeightForWidth(sheet.minimumWidth() - 44)
+    assert heights[0] == heights[1]
+    assert heights[0] < 2 * single
+    sheet.reject()
+
+
+async def test_the_button_that_leaves_with_the_last_answer_takes_no_focus_with_it(
+    window: MainWindow,
+) -> None:
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.activateWindow()
+    await eventually(sheet.isActiveWindow)
+    for _ in range(2):
+        sheet.more.setFocus()
+        await eventually(sheet.more.hasFocus)
+        sheet.more.click()
+    assert sheet.more.isHidden()
+    await eventually(sheet.forms[-1].stops.hasFocus)
+    for _ in range(2):
+        sheet.fewer.setFocus()
+        await eventually(sheet.fewer.hasFocus)
+        sheet.fewer.click()
+    assert sheet.fewer.isHidden()
+    await eventually(sheet.forms[0].stops.hasFocus)
+    sheet.reject()
 
 
 async def test_an_answer_can_be_taken_out_of_the_sheet_again(window: MainWindow) -> None:

@@ -1,0 +1,92 @@
+"""A real server that wants a sign-in: it is said, done in the browser, and kept for later."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.app.mcp.served import SERVERS, Served, answers
+from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
+
+Begin = Callable[..., str]
+
+
+@pytest.fixture
+def signed(served: Served) -> Iterator[Begin]:
+    """Starts the server on loopback; returns its address."""
+    with ExitStack() as ends:
+
+        def begin(*how: str) -> str:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            process = subprocess.Popen(
+                [sys.executable, str(SERVERS / "signed.py"), str(port), *how],
+                stderr=subprocess.DEVNULL,
+            )
+            ends.callback(process.wait)
+            ends.callback(process.kill)
+            served.until(lambda: answers(port))
+            return f"http://127.0.0.1:{port}/mcp"
+
+        yield begin
+
+
+def test_who_signs_in_once_needs_no_browser_later(served: Served, signed: Begin) -> None:
+    url = signed()
+    served.do(served.host.put(ToolServerConfig("signed", url=url, is_on=True)))
+    served.do(served.host.ready(["signed"]))
+    state = served.state("signed")
+    assert (state.stage, state.wants_sign_in) == (ServerStage.FAILED, True)
+    assert state.problem == ("The tool server “signed” wants to know who you are. Choose Sign In.")
+    pages: list[str] = []
+
+    def browse(address: str) -> None:
+        pages.append(address)
+        asyncio.get_running_loop().run_in_executor(None, read, address)
+
+    def read(address: str) -> None:
+        with urllib.request.urlopen(address, timeout=60) as page:
+            assert b"You are signed in." in page.read()
+
+    served.do(served.host.sign_in("signed", browse))
+    state = served.state("signed")
+    assert (state.problem, state.wants_sign_in) == ("", False)
+    assert served.call("signed", "greet") == ("hello", False)
+    [page] = pages
+    assert page.startswith(url.removesuffix("/mcp"))
+    served.do(served.host.restart("signed"))
+    assert served.call("signed", "greet") == ("hello", False)
+    assert len(pages) == 1
+    secrets = served.host._secrets
+    assert "access_token" in str(secrets.value("signed", "oauth/tokens"))
+    assert "access_token" not in (served.folder / "tool-servers.json").read_text()
+    served.do(served.host.remove("signed"))
+    assert secrets.value("signed", "oauth/tokens") is None
+
+
+def test_a_sign_in_that_is_refused_can_be_tried_again(served: Served, signed: Begin) -> None:
+    url = signed("refuses")
+    served.do(served.host.put(ToolServerConfig("signed", url=url, is_on=True)))
+
+    def browse(address: str) -> None:
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, urllib.request.urlopen, address)
+
+    served.do(served.host.sign_in("signed", browse))
+    state = served.state("signed")
+    assert (state.stage, state.wants_sign_in) == (ServerStage.FAILED, True)
+
+
+def test_a_key_that_is_refused_is_not_called_a_sign_in(served: Served, signed: Begin) -> None:
+    key = NamedValue("Authorization", "Bearer wrong", is_secret=True)
+    config = ToolServerConfig("signed", url=signed(), headers=(key,), is_on=True)
+    served.do(served.host.put(config))
+    served.do(served.host.ready(["signed"]))
+    state = served.state("signed")
+    assert (state.stage, state.wants_sign_in) == (ServerStage.FAILED, False)
