@@ -238,6 +238,8 @@ class GrowingCard(QFrame):
 # disturbed while another call continues.
 
 _SHORT_CHARS, _SHORT_LINES = 600, 8
+# A longer result can be shortened to this for the model, by hand.
+_LONG_CHARS = 4_000
 _PICTURE_PX = 420, 280
 
 
@@ -249,12 +251,15 @@ class ToolCard(QFrame):
         replied: The person answered what its server asks; carries the ``QuestionReply``.
         restart_wanted: The person wants its server to be started again; carries the server's name.
         picture_wanted: The person wants to see a picture; carries the ``Attachment``.
+        cut_wanted: The person wants the model to get only the beginning of the result from now
+            on, or all of it; carries the number of characters, or None.
     """
 
     decided = Signal(object)
     replied = Signal(object)
     restart_wanted = Signal(str)
     picture_wanted = Signal(object)
+    cut_wanted = Signal(object)
 
     def __init__(self, name: str, arguments: str) -> None:
         super().__init__()
@@ -300,6 +305,11 @@ class ToolCard(QFrame):
         self.whole.setAccessibleName(f"Open the whole result of {name} in a window")
         self.whole.clicked.connect(self._open_whole)
         self.whole.hide()
+        self.cut = QPushButton("Shorten")
+        self.cut.setProperty("kind", "fold")
+        self.cut.clicked.connect(self._cut)
+        self.cut.hide()
+        self._is_cut = False
         self.sent = label("", "muted", 0.92, is_wrapped=True)
         self.sent.hide()
         self._copy = CopyButton(f"Copy the result of {name}", lambda: self._whole)
@@ -319,7 +329,7 @@ class ToolCard(QFrame):
         self._column.addLayout(answer)
         self._column.addWidget(self.sent)
         self._column.addWidget(self.result)
-        self._column.addLayout(row(self.fold, self.whole, STRETCH))
+        self._column.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
 
     def show_state(self, words: str, tone: Tone) -> None:
         """Show the state of the call."""
@@ -371,6 +381,14 @@ class ToolCard(QFrame):
         is_cut = result is not None and result.is_cut
         self.sent.setText(f"The model got {result.sent_words}." if result and is_cut else "")
         self.sent.setVisible(is_cut)
+        self._is_cut = is_cut
+        self.cut.setVisible(is_cut or len(whole) > _LONG_CHARS)
+        self.cut.setText("Send All" if is_cut else "Shorten")
+        self.cut.setAccessibleName(
+            f"Send the model all of the result of {self._name}"
+            if is_cut
+            else f"Send the model only the beginning of the result of {self._name}"
+        )
         if whole == self._whole and self.result.isHidden() == (result is None):
             return
         self._whole = whole
@@ -380,6 +398,9 @@ class ToolCard(QFrame):
         self.fold.setVisible(_shortened(whole) != whole)
         self.whole.setVisible(not fits_card(whole))
         self._show_text()
+
+    def _cut(self) -> None:
+        self.cut_wanted.emit(None if self._is_cut else _LONG_CHARS)
 
     def show_lost(self, server: str) -> None:
         """Offer to start the server of the call again; "" if it runs, or is started by itself."""
@@ -503,6 +524,8 @@ class ToolCards(QWidget):
             the ``QuestionReply``.
         restart_wanted: The person wants a server to be started again; carries its name.
         picture_wanted: The person wants to see a picture of a result; carries the ``Attachment``.
+        cut_wanted: The person wants the model to get only the beginning of a result, or all of it;
+            carries the call's id, and the number of characters or None.
     """
 
     decided = Signal(str, object)
@@ -510,6 +533,7 @@ class ToolCards(QWidget):
     continue_wanted = Signal()
     restart_wanted = Signal(str)
     picture_wanted = Signal(object)
+    cut_wanted = Signal(str, object)
 
     def __init__(self) -> None:
         super().__init__()
@@ -544,6 +568,7 @@ class ToolCards(QWidget):
                 card.replied.connect(partial(self.replied.emit, call.id))
                 card.restart_wanted.connect(self.restart_wanted)
                 card.picture_wanted.connect(self.picture_wanted)
+                card.cut_wanted.connect(partial(self.cut_wanted.emit, call.id))
                 self._add(card)
             progress = run.progress.get(call.id)
             card.show_state(*state_words(run, call.id))

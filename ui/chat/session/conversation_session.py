@@ -265,6 +265,24 @@ class ConversationSession(QObject):
         if self._tools is not None:
             self._tools.reply(call_id, reply)
 
+    def cut_result(self, answer: ConversationMessage, call_id: str, sent_chars: int | None) -> None:
+        """Let the model get only the beginning of a result from the next prompt on, or all of it.
+
+        Args:
+            answer: The answer with the call.
+            call_id: The call.
+            sent_chars: How many characters of its result go; None for all.
+        """
+        run = answer.run
+        if run is None:
+            return
+        run.results = [
+            replace(result, sent_chars=sent_chars) if result.call_id == call_id else result
+            for result in run.results
+        ]
+        self._save_messages([answer])
+        self.run_changed.emit(run)
+
     def show_version(self, message: ConversationMessage) -> None:
         """Show a version of a message, with the messages after it."""
         if self.is_running:

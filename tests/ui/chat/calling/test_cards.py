@@ -236,3 +236,24 @@ def test_a_result_that_was_cut_says_how_much_the_model_got_and_opens_whole(
     assert field.toPlainText() == text
     assert field.isVisible()
     field.window().close()
+
+
+def test_a_long_result_is_shortened_for_the_model_and_sent_whole_again(
+    cards: ToolCards, run: Run
+) -> None:
+    asked: list[tuple[str, int | None]] = []
+    cards.cut_wanted.connect(lambda call_id, chars: asked.append((call_id, chars)))
+    card = cards.cards["c1"]
+    run.results = [CallResult("c1", CallState.DONE, "short")]
+    cards.show_run(run)
+    assert not card.cut.isVisibleTo(card)
+    run.results = [CallResult("c1", CallState.DONE, "x" * 9_000)]
+    cards.show_run(run)
+    assert card.cut.text() == "Shorten"
+    card.cut.click()
+    run.results = [CallResult("c1", CallState.DONE, "x" * 9_000, sent_chars=4_000)]
+    cards.show_run(run)
+    assert card.cut.text() == "Send All"
+    assert "the first 4,000 of 9,000 characters" in card.sent.text()
+    card.cut.click()
+    assert asked == [("c1", 4_000), ("c1", None)]

@@ -395,3 +395,28 @@ def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_
     assert first.content == later.content == result.sent
     assert 2_000 < len(result.sent) < 4_096 * 3 // 4
     assert f"the first {result.sent_chars:,} of 5,250,000" in result.sent
+
+
+def test_a_result_that_a_person_shortens_goes_short_with_the_next_question(
+    run: RunOnLoop, scripted: ScriptedEngine
+) -> None:
+    talk = Talk(scripted, allowed=(approval_of(ADD),))
+    talk.host.text = "x" * 1_000
+
+    async def work() -> None:
+        talk.session.send("Read it.")
+        await talk.asked(1)
+        talk.call(adding(1, 1))
+        await talk.asked(2)
+        talk.answer("Read.")
+        await eventually(lambda: not talk.session.is_running)
+        talk.session.cut_result(talk.conversation.messages[1], adding(1, 1).id, 100)
+        talk.session.send("And now?")
+        await talk.asked(3)
+        talk.answer("Still here.")
+        await eventually(lambda: not talk.session.is_running)
+
+    talked(run, talk, work)
+    whole, short = (scripted.requests[n].messages[2].content for n in (1, 2))
+    assert whole == "x" * 1_000
+    assert short.startswith("x" * 100 + "\n[Cut: ")
