@@ -41,7 +41,7 @@ from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.running_cache import prepare_to_run
 from engine.inference.sequence import LANES, WORTH_TOKENS, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve
-from engine.inference.speculation.head_drafts import OwnHead, detach, head_of, without_head
+from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss
 from engine.values.tokens import PromptScores
 
@@ -507,7 +507,6 @@ class RunningBatch:
 
     def close(self) -> None:
         """Free the rows, the kept prompts and the model."""
-        detach(self._generators.model)
         self._generators.close()
         self.sequences.clear()
         self.prompts.index.clear()

@@ -309,16 +309,10 @@ def attach(model: Any, head: DraftHead) -> None:
             cache[-1].note(inputs, hidden)
         return hidden
 
-    inside = {"__call__": call, "__module__": kind.__module__, "draft_head": head}
+    inside = {"__call__": call, "__module__": kind.__module__}
     inner.__class__ = type(kind.__name__, (kind,), inside)
-
-
-def detach(model: Any) -> None:
-    """Undo ``attach``, so that model and head are freed as soon as nobody else uses them."""
-    if head_of(model) is not None:
-        kind = type(model.model)
-        model.model.__class__ = kind.__mro__[1]
-        kind.draft_head = None
+    # Not as a part of the model, which would then have the head's weights as its own.
+    object.__setattr__(inner, "draft_head", head)
 
 
 def memory_of(head: DraftHead) -> CacheSize:
@@ -331,7 +325,7 @@ def memory_of(head: DraftHead) -> CacheSize:
 
 def head_of(model: Any) -> DraftHead | None:
     """Return the head that is attached to a model."""
-    return getattr(type(getattr(model, "model", None)), "draft_head", None)
+    return getattr(getattr(model, "model", None), "draft_head", None)
 
 
 def with_head(cache: list[Any] | None, model: Any) -> list[Any] | None:
