@@ -71,6 +71,7 @@ class ModelCard(QFrame):
         drafts: Sequence[FoundModel] = (),
         newer: HubModel | None = None,
         is_listed: bool = True,
+        needs_person: bool = False,
     ) -> None:
         super().__init__()
         self.setObjectName("card")
@@ -107,6 +108,8 @@ class ModelCard(QFrame):
             pill = StatusPill(found.name)
             if stuck_why:
                 pill.show_state(STUCK, "fault", Tone.FAULT)
+            elif needs_person:
+                pill.show_state("Needs You", "warning", Tone.LIMIT)
             elif is_loading:
                 pill.show_state("Loading…", "spinner", Tone.BUSY)
             elif is_unloaded:
@@ -315,6 +318,7 @@ class LocalModels(QWidget):
                 drafts=library.drafts_for(model) if is_listed else (),
                 newer=self._newer(model.found),
                 is_listed=is_listed,
+                needs_person=model.found.folder.resolve() in library.waiting,
             )
             card.update_wanted.connect(self._upkeep.update)
             card.deletion_wanted.connect(self.deletion_wanted)

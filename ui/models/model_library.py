@@ -63,6 +63,7 @@ class ModelLibrary(QObject):
         memory: The memory of this computer at that time.
         is_looking: Whether the disks are being scanned.
         has_looked: Whether they were scanned since the program started.
+        waiting: The folders of the models whose answers wait for a person.
     """
 
     changed = Signal()
@@ -82,6 +83,7 @@ class ModelLibrary(QObject):
         self.memory = Memory(0, 0)
         self.is_looking = self.has_looked = False
         self._is_stale = False
+        self.waiting: frozenset[Path] = frozenset()
         # The draft models that the command line asked for; they count for this session.
         self._asked_drafts: dict[Path, Path] = {}
         model.draft_of = self.draft_of
@@ -182,6 +184,11 @@ class ModelLibrary(QObject):
             for one in self.model.in_memory.loaded
             if one.info is not None and one.folder not in listed
         ]
+
+    def mark_waiting(self, folders: frozenset[Path]) -> None:
+        """Mark the models whose answers wait for a person, by their folders."""
+        self.waiting = folders
+        self.changed.emit()
 
     def is_bundled(self, folder: Path) -> bool:
         """Whether a folder has the model that comes with the program."""

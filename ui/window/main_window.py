@@ -318,10 +318,15 @@ class AnswerNotices(QObject):
     waiting_changed = Signal()
 
     def __init__(
-        self, workspace: Workspace, preferences: PreferencesState, window: QMainWindow
+        self,
+        workspace: Workspace,
+        preferences: PreferencesState,
+        library: ModelLibrary,
+        window: QMainWindow,
     ) -> None:
         super().__init__(window)
         self._workspace = workspace
+        self._library = library
         self._preferences = preferences
         self._window = window
         self.deliver: Deliver | None = None
@@ -349,8 +354,8 @@ class AnswerNotices(QObject):
         if isinstance(application, QGuiApplication):
             application.setBadgeNumber(len(self.waiting))  # where the system has badges
         choices = (one.model for one in self.waiting)
-        self._workspace.answering.waiting = frozenset(
-            choice.folder for choice in choices if choice is not None and choice.folder is not None
+        self._library.mark_waiting(
+            frozenset(one.folder for one in choices if one is not None and one.folder is not None)
         )
         self.waiting_changed.emit()
         is_seen = QApplication.activeWindow() is not None
@@ -485,7 +490,7 @@ class MainWindow(QMainWindow):
         self._applied = AppliedPreferences(
             self, preferences, self.workspace, self.stop_panel, self.columns, self.model_library
         )
-        self.notices = AnswerNotices(self.workspace, preferences, self)
+        self.notices = AnswerNotices(self.workspace, preferences, self.model_library, self)
         self._menus = MainMenus(self, self)
         self._unsaved = UnsavedText(
             self,

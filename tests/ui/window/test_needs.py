@@ -1,20 +1,29 @@
 """While a call waits for a person, list, models, icon and a notification say so."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
+from pytestqt.qtbot import QtBot
 
+from engine.library.local_models import FoundModel, Origin
+from engine.library.memory import Fit, Memory
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from ui.chat.columns.model_switcher import ModelRow
 from ui.chat.storage.conversation_list import ConversationRole
+from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
+from ui.models.local_models import ModelCard
+from ui.models.model_library import LibraryModel
 from ui.records.runs import Run
 from ui.records.tools import CallProgress
 from ui.server.server_switch import ServerSwitch
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray
+from ui.words import Tone
 
 
 @pytest.fixture
@@ -61,12 +70,12 @@ async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon
     assert "needs you" in row.data(Qt.ItemDataRole.AccessibleTextRole)
     assert badges == [1]
     assert conversation.model is not None
-    assert window.workspace.answering.waiting == {conversation.model.folder}
+    assert window.model_library.waiting == {conversation.model.folder}
     run.progress.clear()
     window.workspace.current.session.run_changed.emit(run)
     assert not row.data(ConversationRole.NEEDS_PERSON)
     assert badges == [1, 0]
-    assert window.workspace.answering.waiting == set()
+    assert window.model_library.waiting == set()
 
 
 async def test_who_works_elsewhere_is_told_what_is_asked(
@@ -99,3 +108,14 @@ def test_the_tray_says_how_many_conversations_wait(theme: Theme) -> None:
     tray.show_waiting(0)
     assert "need" not in tray.icon.toolTip()
     tray.close()
+
+
+def test_a_model_whose_answer_waits_says_so_in_both_lists(
+    theme: Theme, tmp_path: Path, qtbot: QtBot
+) -> None:
+    found = FoundModel("m", tmp_path, Origin.FOLDER)
+    model = LibraryModel(found, None, Fit.FITS, 0.0)
+    card = ModelCard(model, Memory(1, 1), is_loaded=True, is_unloaded=False, needs_person=True)
+    qtbot.addWidget(card)
+    assert [pill.word for pill in card.findChildren(StatusPill)] == ["Needs You"]
+    assert ModelRow(model, is_loaded=True, needs_person=True).state == ("Needs You", Tone.LIMIT)

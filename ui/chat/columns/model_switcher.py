@@ -1,7 +1,6 @@
 """The model's name in the header, and the list below it. Main thread."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from PySide6.QtCore import (
     QAbstractListModel,
@@ -370,10 +369,8 @@ class ModelRows(QAbstractListModel):
         return all(word in text for word in self._words)
 
 
-def rows_of(
-    library: ModelLibrary, chosen: str, waiting: frozenset[Path] = frozenset()
-) -> list[ModelRow]:
-    """Return a row for each model of the library; ``waiting`` are folders of those that wait."""
+def rows_of(library: ModelLibrary, chosen: str) -> list[ModelRow]:
+    """Return a row for each model of the library."""
     state = library.model
     loaded = state.loaded_folders()
     rows = []
@@ -386,7 +383,7 @@ def rows_of(
                 is_chosen=bool(chosen) and str(place) == chosen,
                 is_loaded=place in loaded,
                 is_loading=state.stage == "loading" and state.is_at(place),
-                needs_person=place in waiting,
+                needs_person=place in library.waiting,
             )
         )
     return rows
@@ -597,7 +594,7 @@ class ModelSwitcher(QFrame):
         if choice is None and (info := self._answering.loaded.info) is not None:
             folder = info.path
         chosen = "" if folder is None else str(folder)
-        self.rows.show(rows_of(self._library, chosen, self._answering.waiting))
+        self.rows.show(rows_of(self._library, chosen))
         self._say()
 
     def _look_for(self, text: str) -> None:

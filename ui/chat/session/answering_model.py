@@ -52,8 +52,6 @@ class AnsweringModel(QObject):
         super().__init__(parent)
         self.loaded = loaded
         self.library: ModelFinder | None = None
-        # The folders of models whose answers wait for a person, in whatever conversation.
-        self.waiting: frozenset[Path] = frozenset()
         self._conversation = Conversation()
         self._gone: ChosenModel | None = None
         self._before: tuple[Conversation, ChosenModel | None] | None = None
