@@ -142,10 +142,9 @@ def unanswered_in_words(repository: str = "") -> Iterator[None]:
             raise
         if type(error).__name__.endswith("Timeout"):
             raise HubFailed("the hub did not answer in time; try again later") from error
-        raise HubFailed(
-            f"the hub cannot be reached ({network_cause(error)}); check the connection to the "
-            "internet"
-        ) from error
+        cause = network_cause(error)
+        advice = "" if "the internet" in cause else "; check the connection to the internet"
+        raise HubFailed(f"the hub cannot be reached: {cause}{advice}") from error
 
 
 @contextmanager

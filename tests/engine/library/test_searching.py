@@ -219,7 +219,7 @@ def test_a_refusal_of_the_hub_is_reported_with_its_status(
 
 
 def test_a_hub_that_cannot_be_reached_is_reported_without_trying_again() -> None:
-    with pytest.raises(HubFailed, match=r"cannot be reached .*check the connection"):
+    with pytest.raises(HubFailed, match=r"cannot be reached: .*; check the connection"):
         search(Hub("http://127.0.0.1:9"), "model")
 
 
