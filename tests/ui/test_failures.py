@@ -107,6 +107,7 @@ _OUR_OWN = {
     "DamagedRun",
     "InvalidRequest",
     "DownloadFailed",
+    "FieldRefused",
     "FileRefused",
     "HubFailed",
     "ProbeFailed",

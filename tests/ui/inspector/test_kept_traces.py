@@ -115,9 +115,10 @@ def test_traces_that_a_full_disk_refuses_are_written_once_there_is_room(
         files.restore(frozenset({"r1"}))
         files.keep_only(frozenset({"c1"}))
         done(files)
-        assert list(folder.iterdir()) == []
+        assert kept(folder) == set()
     asyncio.run(eventually(lambda: kept(folder) == {"r1"}))
     files.close()
+    assert [path.name for path in folder.iterdir()] == ["c1.r1.trace"], "nothing half written"
 
 
 def test_traces_are_deleted_with_their_conversation_and_a_damaged_one_affects_no_other(

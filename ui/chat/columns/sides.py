@@ -362,8 +362,8 @@ class SidesPage(QWidget):
         if count == 1:
             return single
         if count < len(self.columns):
-            return f"{count} of {len(self.columns)} answers"
-        return "Both answers" if count == 2 else f"All {count} answers"
+            return f"{count} of {counted(len(self.columns), 'answer')}"
+        return "Both answers" if count == 2 else f"All {counted(count, 'answer')}"
 
     async def _show_differences(self, sides: SideBySide) -> None:
         first, *others = [answer.shown_text for answer in self.columns]

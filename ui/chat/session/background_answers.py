@@ -127,8 +127,8 @@ _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "S
 def _summary_question(before: str, part: str, most_tokens: int) -> str:
     parts = [
         "Summarize the conversation below in plain sentences, in at most "
-        f"{max(most_tokens // 2, 10)} words and in its own language. Keep names, numbers, "
-        "decisions and open questions. Write the summary only.",
+        f"{counted(max(most_tokens // 2, 10), 'word')} and in its own language. Keep names, "
+        "numbers, decisions and open questions. Write the summary only.",
         f"What came before:\n{before.strip()}" if before.strip() else "",
         f"The conversation:\n{part.strip()}",
     ]
