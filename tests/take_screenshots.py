@@ -47,11 +47,11 @@ CONVERSATIONS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
 )
 
 
-_FRUITS = "List three fruits and say in a few words what each tastes like"
+_CAPITAL = "What is the capital of France?"
+_FRUITS = "List three fruits and say what each tastes like"
 REAL_CONVERSATIONS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
-    (("What is the capital of France?", ()),),
-    (("What do bees make?", ()),),
-    ((_FRUITS, ("\n4.",)), ("Which of them is yellow?", ("\n\n", "END", "Human:"))),
+    ((_CAPITAL, ()),),
+    ((QUESTION, ("6",)), (_FRUITS, ("3.", "END", "\n\nUser:"))),
 )
 
 
