@@ -104,6 +104,7 @@ async def _take_from(
                 current.stops.ensure(stop)
             window.workspace.send(question)
             await until(lambda: not window.workspace.current.session.is_running)
+    window.stop_panel.show()
     window.workspace.current.stops.row_changed.emit(1)
     for mode in ("light", "dark"):
         theme.set_mode(mode)
@@ -139,7 +140,7 @@ async def take_sides(window: MainWindow, folder: Path, question: str, stop: str)
     window.twice.ask()
     sheet = window.twice.sheet
     assert sheet is not None
-    sheet.stops.setPlainText(stop)
+    sheet.forms[0].stops.setPlainText(stop)
     sheet.buttons.accepted.emit()
     await until(lambda: "marked" in window.chat.sides.words.text())
     window.theme.set_mode("dark")

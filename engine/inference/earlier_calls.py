@@ -98,29 +98,28 @@ class EarlierCalls:
     @functools.cached_property
     def form(self) -> CallForm:
         """The form in which the template shows calls and results."""
-        counts = {}
-        for form in _forms():
-            if form.content != "kept" and has_template_in_code(self._tokenizer):
-                continue
-            text = self._sample(form)
-            counts[form] = sum(mark in text for mark in _MARKS)
-            if _is_quoted(text):
-                counts[form] -= 1
-            if counts[form] == len(_MARKS) and (form.content != "none" or _BEFORE in text):
-                return form
-        return max(counts, key=counts.__getitem__)
+        best = CallForm()
+        for tools in ([_SAMPLE_TOOL], None):  # a template may fail at any tool
+            counts: dict[CallForm, int] = {}
+            for form in _forms():
+                if form.content != "kept" and has_template_in_code(self._tokenizer):
+                    continue
+                text = self._sample(form, tools)
+                counts[form] = sum(mark in text for mark in _MARKS) - _is_quoted(text)
+                if counts[form] == len(_MARKS) and (form.content != "none" or _BEFORE in text):
+                    return form
+            best = max(counts, key=counts.__getitem__)
+            if counts[best] > 0:
+                break
+        return best
 
-    def _sample(self, form: CallForm) -> str:
+    def _sample(self, form: CallForm, tools: Sequence[Any] | None) -> str:
         """Return how the template renders the sample conversation; empty where it fails."""
         try:
-            messages, options = self._given(_SAMPLE, [_SAMPLE_TOOL], form)
+            messages, options = self._given(_SAMPLE, tools, form)
             return str(
                 self._template(
-                    messages,
-                    tools=[_SAMPLE_TOOL],
-                    add_generation_prompt=True,
-                    tokenize=False,
-                    **options,
+                    messages, tools=tools, add_generation_prompt=True, tokenize=False, **options
                 )
             )
         except Exception:  # templates raise whatever their authors chose

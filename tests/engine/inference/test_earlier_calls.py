@@ -206,3 +206,8 @@ def test_a_conversation_without_calls_is_rendered_as_it_is(tmp_path: Path) -> No
         add_generation_prompt=True,
     )
     assert prompt(tokenizer, said) == plain
+
+
+def test_a_template_that_fails_at_tools_shows_calls_where_none_are_offered(tmp_path: Path) -> None:
+    refusing = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + TEXT
+    assert "Oslo" in prompt(tokenizer_of(tmp_path, refusing), TALK)
