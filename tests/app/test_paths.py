@@ -22,12 +22,23 @@ def test_a_clone_finds_the_demo_model_in_its_assets() -> None:
     assert paths.demo_model() == REPOSITORY / "assets" / "demo-model"
 
 
-def test_a_wheel_contains_the_demo_model_at_the_expected_place() -> None:
+def test_a_wheel_contains_the_demo_model_and_the_pages_of_help_at_the_expected_places(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     included = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     packaged = {Path(source).name: REPOSITORY / target for source, target in included.items()}
+    pages = {name: packaged.pop(name) for name in ("WINDOW.md", "CHANGELOG.md")}
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= packaged.keys()
     assert packaged == {name: paths.PACKAGED_DEMO_MODEL / name for name in packaged}
+    # As in a wheel: the packages alone, without the rest of a clone.
+    monkeypatch.setattr(paths, "__file__", str(tmp_path / "app" / "paths.py"))
+    for name, target in pages.items():
+        assert paths.page(name) is None
+        place = tmp_path / target.relative_to(REPOSITORY)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+        assert paths.page(name) == place
 
 
 def test_a_packaged_demo_model_is_preferred(

@@ -134,7 +134,7 @@ def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_sa
             assert shown.run.text == "".join(SCRIPT[:600])
             inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
             assert inspector.tab(MatcherTab).note.text() == (
-                'Its tokens were not recorded. The stop list was: "END".'
+                "Its tokens were not recorded. The stop list was: “END”."
             )
             inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
             await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
