@@ -35,4 +35,4 @@ def test_quoted_text_is_one_line_without_unseen_characters(text: str) -> None:
 
 
 def test_a_long_text_is_cut_where_asked() -> None:
-    assert quoted("abcdef", max_chars=3) == '"abc…"'
+    assert quoted("abcdef", max_chars=3) == "“abc…”"
