@@ -119,8 +119,8 @@ def check_origin(
     named = origin if _ORIGIN.fullmatch(origin) else "ORIGIN"
     raise ApiError(
         ErrorKind.PERMISSION,
-        "this web origin may not call this server; add it to the allowed origins of the server "
-        f"window, or start the server with --allow-origin {named}",
+        "this web origin may not call this server; start the server with --allow-origin "
+        f"{named} (in the window: Web pages that may call it)",
     )
 
 
