@@ -33,6 +33,9 @@ _PLAIN_IN_A_ROW = 3
 _CLEAR_EVERY = 256
 # How many decisions are made without the model's own head once it does not pay.
 _HEAD_RESTS = 8
+# With more sequences a pass is bound by computing: a wrong draft costs as much as a token, and the
+# streams wait for the trial of it.
+_MAX_HEAD_ROWS = 8
 # After so many of these rests, what a draft of the head takes is measured again.
 _FORGETS_AFTER = 64
 
@@ -175,7 +178,9 @@ class Drafting:
         width, gain = self._weighed(others)
         if self._head_rests:
             self._head_rests -= 1
-        elif any(isinstance(source, HeadDrafts) for sources in of_rows for source in sources):
+        elif len(numbers) <= _MAX_HEAD_ROWS and any(
+            isinstance(source, HeadDrafts) for sources in of_rows for source in sources
+        ):
             best = [_best(sources) for sources in of_rows]
             # What is looked up costs nothing, and a long passage may give more than a short chain.
             with_head = self._weighed(best)

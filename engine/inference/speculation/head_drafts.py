@@ -24,6 +24,9 @@ from engine.values.tokens import TokenOrigin
 _log = logging.getLogger(__name__)
 # The most tokens that wait to be read by the head; older ones are dropped.
 MOST_WAITING = 512
+# The most tokens that a head reads before it drafts, of all rows together. All answers wait
+# meanwhile: on a CPU as slow as they come, reading 512 tokens stands the streams still for 130 ms.
+MOST_READ = 128
 # The most tokens of a chain. Each is drafted from the one before, so that later ones are guesses on
 # guesses.
 MOST_CHAINED = 7
@@ -57,6 +60,18 @@ class _Waiting(NamedTuple):
     def common(self) -> int:
         """How many tokens wait in each row; -1 where none do, or not equally many."""
         return self.counts[0] if len(set(self.counts)) == 1 else -1
+
+    def latest(self, limit: int) -> "_Waiting":
+        """Return it with the last ``limit`` tokens of each row at most."""
+        starts = [max(0, count - limit) for count in self.counts]
+        spans = list(zip(starts, self.counts, strict=True))
+        counts = [count - start for start, count in spans]
+        most = max(counts)
+        return _Waiting(
+            _taken(self.tokens, [[*range(start, count)] for start, count in spans], most),
+            _taken(self.hidden, [[*range(start, count + 1)] for start, count in spans], most + 1),
+            counts,
+        )
 
     def joined(self, tokens: mx.array, hidden: mx.array) -> "_Waiting":
         """Return it with further tokens of all rows, and the hidden states after them."""
@@ -139,6 +154,9 @@ class HeadCache:
     def propose(self, known: Sequence[int], most: int) -> list[list[int]]:
         """Return drafts for each row: what may follow the token that the model reads next."""
         waiting = self.gathered()
+        limit = max(1, MOST_READ // self.rows)
+        if max(waiting.counts) > limit:
+            waiting = waiting.latest(limit)
         counts = waiting.counts
         width, held = max(counts) + 1, waiting.tokens.shape[1]
         if not width:

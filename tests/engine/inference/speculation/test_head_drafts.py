@@ -202,6 +202,27 @@ def test_what_waits_for_a_head_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert model.model is not None
 
 
+@pytest.mark.parametrize(("rows", "read"), [(1, 16), (4, 4), (40, 1)])
+def test_before_it_drafts_a_head_reads_only_the_latest_of_what_waits(
+    rows: int, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(head_drafts, "MOST_READ", 16)
+    model, head = _with_random_head("qwen3")
+    cache = head_drafts.HeadCache.merge([head_drafts.HeadCache(head) for _ in range(rows)])
+    tokens = mx.array([[(row + place) % VOCABULARY for place in range(30)] for row in range(rows)])
+    cache.note(tokens, model.model(tokens))
+    widths: list[int] = []
+    whole = DraftHead.read
+
+    def watched(self: DraftHead, hidden: mx.array, tokens: mx.array, cache: Any) -> Any:
+        widths.append(tokens.shape[1])
+        return whole(self, hidden, tokens, cache)
+
+    monkeypatch.setattr(DraftHead, "read", watched)
+    assert len(cache.propose([7] * rows, 2)) == rows
+    assert widths == [read + 1, 1]
+
+
 def test_a_head_that_fails_ends_its_drafts_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     model, head = _with_random_head("qwen3")
     monkeypatch.setattr(DraftHead, "read", lambda *_: 1 / 0)
