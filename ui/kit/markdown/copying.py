@@ -235,8 +235,9 @@ class _Page:
         kind = "ol" if number else "ul"
         self._close_lists(depth)
         if mark and len(self.lists) == depth:
-            self.out.append("</li>")
-            if self.lists[-1] != kind:
+            if self.lists[-1] == kind:
+                self.out.append("</li>")
+            else:
                 self._close_lists(depth - 1)
         while len(self.lists) < depth:
             is_last = len(self.lists) == depth - 1

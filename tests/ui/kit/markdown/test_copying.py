@@ -1,7 +1,7 @@
 """What is copied keeps the marks and the indentation of lists, as plain text and as HTML."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PySide6.QtGui import QTextCursor
 from PySide6.QtWidgets import QApplication
@@ -93,6 +93,7 @@ LINES = st.lists(
 ).map("\n".join)
 
 
+@example(text="- word\n1. word", cut=(0, 300))
 @settings(
     max_examples=cases(60),
     deadline=None,
