@@ -178,6 +178,7 @@ def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
         assert problem.sentence == "Your conversations are not being saved."
         assert problem.detail.startswith(f"conversations.db: {cause}. ")
         await trouble.end()
+        await trouble.until(lambda: len(trouble.told) > 1)
         assert trouble.told[1:] == [None]
 
 
