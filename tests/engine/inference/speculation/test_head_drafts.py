@@ -289,7 +289,7 @@ def test_what_is_read_once_does_not_count_as_the_price_of_a_draft(
     while len(waiting) < 4:
         batch.step()
     batch.close()
-    assert waiting[0] > 100
+    assert waiting[0] > 50
     assert max(waiting[1:]) < 10
     assert prices == [0, 0, 1, 2]
 
