@@ -34,8 +34,8 @@ _CLEAR_EVERY = 256
 # How many decisions are made without the model's own head once it does not pay.
 _HEAD_RESTS = 8
 # With more sequences a pass is bound by computing: a wrong draft costs as much as a token, and the
-# streams wait for the trial of it.
-_MAX_HEAD_ROWS = 8
+# streams wait for the trial of it, up to 0.4 s on a CPU, where that begins with the second one.
+_MAX_HEAD_ROWS, _MAX_HEAD_ROWS_ON_CPU = 8, 1
 # After so many of these rests, what a draft of the head takes is measured again.
 _FORGETS_AFTER = 64
 
@@ -178,7 +178,7 @@ class Drafting:
         width, gain = self._weighed(others)
         if self._head_rests:
             self._head_rests -= 1
-        elif len(numbers) <= _MAX_HEAD_ROWS and any(
+        elif len(numbers) <= _max_head_rows() and any(
             isinstance(source, HeadDrafts) for sources in of_rows for source in sources
         ):
             best = [_best(sources) for sources in of_rows]
@@ -325,3 +325,9 @@ def _within(guesses: abc.Sequence[int], size: int) -> abc.Sequence[int]:
     if not guesses or (max(guesses) < size and min(guesses) >= 0):
         return guesses
     return guesses[: next(n for n, one in enumerate(guesses) if not 0 <= one < size)]
+
+
+def _max_head_rows() -> int:
+    """Return for how many sequences a model's own head may draft."""
+    is_cpu = mx.default_device() == mx.Device(mx.cpu)
+    return _MAX_HEAD_ROWS_ON_CPU if is_cpu else _MAX_HEAD_ROWS
