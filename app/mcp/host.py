@@ -28,7 +28,7 @@ from app.mcp.processes import ServerLog, kill_all
 from app.settings.keychain import ToolSecrets
 from engine import size_in_words
 from engine.files.causes import os_cause
-from ui.records.pictures import picture_kind
+from ui.records.attachments import picture_kind
 from ui.records.tools import (
     NamedValue,
     QuestionReply,

@@ -62,6 +62,8 @@ class Drafting:
         # For each kind of source: what one of its guesses takes.
         self._proposing = {origin: Measured() for origin in TokenOrigin}
         self._head_rests = self._rests = 0
+        is_cpu = mx.default_device() == mx.Device(mx.cpu)
+        self._max_head_rows = _MAX_HEAD_ROWS_ON_CPU if is_cpu else _MAX_HEAD_ROWS
         self._ended_at_s = 0.0
         self._was_checked = False
         # How many of the next steps belong to the plain loop.
@@ -178,7 +180,7 @@ class Drafting:
         width, gain = self._weighed(others)
         if self._head_rests:
             self._head_rests -= 1
-        elif len(numbers) <= _max_head_rows() and any(
+        elif len(numbers) <= self._max_head_rows and any(
             isinstance(source, HeadDrafts) for sources in of_rows for source in sources
         ):
             best = [_best(sources) for sources in of_rows]
@@ -325,9 +327,3 @@ def _within(guesses: abc.Sequence[int], size: int) -> abc.Sequence[int]:
     if not guesses or (max(guesses) < size and min(guesses) >= 0):
         return guesses
     return guesses[: next(n for n, one in enumerate(guesses) if not 0 <= one < size)]
-
-
-def _max_head_rows() -> int:
-    """Return for how many sequences a model's own head may draft."""
-    is_cpu = mx.default_device() == mx.Device(mx.cpu)
-    return _MAX_HEAD_ROWS_ON_CPU if is_cpu else _MAX_HEAD_ROWS

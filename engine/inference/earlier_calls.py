@@ -192,7 +192,7 @@ _MARKS = (
 
 
 def _is_quoted(text: str) -> bool:
-    """Whether arguments stand there as a Python object, or as JSON inside a JSON text."""
+    """Return whether a prompt shows arguments as Python, or as JSON inside a JSON text."""
     return "'sought'" in text or '\\"sought' in text
 
 

@@ -143,7 +143,7 @@ class ModelStatus:
         is_pinned: Whether it stays in memory when another model needs room.
         is_default: Whether it answers requests that name no model.
         is_stuck: Whether it was given up because it was stuck. ``message`` says where, and it
-            answers nothing until it is restarted or has come back.
+            answers no request until it is restarted or responds again.
     """
 
     id: str = ""

@@ -112,6 +112,11 @@ class Attachment:
         )
 
 
+def picture_kind(beginning: bytes) -> str:
+    """Return the suffix for a picture's file by its first bytes; empty if it is not kept."""
+    return next((kind for kind, form in PICTURE_KINDS.items() if form.match(beginning)), "")
+
+
 def kept_picture(name: str, file: str) -> Attachment:
     """Return a picture as an attachment: its text, a note, says which file it is."""
     return Attachment(name, f"(a picture, kept as {file})")

@@ -93,7 +93,7 @@ class ImportReport:
         return lines
 
     def of(self, conversation_id: str) -> ReportedConversation | None:
-        """Return what is told of a conversation; None if it is not part of the import."""
+        """Return the report on a conversation; None if it is not part of the import."""
         found = (one for one in self.conversations if one.conversation_id == conversation_id)
         return next(found, None)
 
@@ -119,7 +119,7 @@ def left_out_words(left_out: Mapping[str, int]) -> str:
 
 
 def reported(conversation: Conversation, left_out: Mapping[str, int]) -> ReportedConversation:
-    """Return what is told of a conversation that came in."""
+    """Return the report on a conversation that was imported."""
     kept: Counter[str] = Counter()
     shown = conversation.messages
     kept["message"] = len(shown)

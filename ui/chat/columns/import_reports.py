@@ -50,7 +50,7 @@ class ReportRows(QAbstractListModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
-        """Return what is told of a conversation, in lines."""
+        """Return the report on a conversation as lines of text."""
         if not index.isValid() or role not in (DISPLAY, int(Qt.ItemDataRole.AccessibleTextRole)):
             return None
         told = self._rows[index.row()]

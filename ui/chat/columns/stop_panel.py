@@ -72,7 +72,7 @@ class StopPanel(QDockWidget):
             self.activateWindow()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Show how far the run has come, which is not followed while the panel is hidden."""
+        """Bring the verdict up to date: a hidden panel does not follow the run."""
         super().showEvent(event)
         self.verdict.follow()
 

@@ -2,19 +2,21 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from engine import StopKind, Tool, ToolCall
+from engine.files.safe_files import write_whole
 from ui.kit.tasks import start_task
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, kept_picture, picture_kind
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
-from ui.records.pictures import keep_pictures
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
 from ui.records.tools import (
@@ -304,7 +306,7 @@ class ToolLoop:
         if not answer.pictures or folder is None:
             return ()
         try:
-            return await asyncio.to_thread(keep_pictures, folder, answer.pictures, tool.title)
+            return await asyncio.to_thread(_keep_pictures, folder, answer.pictures, tool.title)
         except OSError as error:
             _log.warning("pictures of %s could not be kept", tool.server, exc_info=error)
             return ()
@@ -315,3 +317,16 @@ class ToolLoop:
             if run.result_of(call.id) is None:
                 words = "The user stopped this call before it was run."
                 run.results.append(CallResult(call.id, CallState.CANCELLED, words))
+
+
+def _keep_pictures(folder: Path, pictures: Iterable[bytes], name: str) -> tuple[Attachment, ...]:
+    """Write pictures to the store's folder, each named by its content: none is kept twice."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept = []
+    for number, data in enumerate(pictures, 1):
+        kind = picture_kind(data)
+        file = f"{hashlib.sha256(data).hexdigest()[:32]}.{kind}"
+        if not (folder / file).exists():
+            write_whole(folder / file, data)
+        kept.append(kept_picture(f"{name} {number}.{kind}", file))
+    return tuple(kept)

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QScrollBar, QToolButton, QWidget
 
 from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets, word_places
 from ui.kit.markdown.block_writer import TAB_CHARS, constraints, shared_room
-from ui.kit.markdown.copying import mime_of, text_between
+from ui.kit.markdown.clipboard import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.inline_writer import FOLD_PREFIX, NOTE_PREFIX, REFERENCE_PREFIX
 from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, text_width

@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from engine import counted
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.safe_files import read_bounded
-from ui.records.attachments import PICTURE_KINDS
+from ui.records.attachments import picture_kind
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 
@@ -300,7 +300,7 @@ class ArchivedPictures:
         """Write a picture; return the name for it, or nothing if it cannot be kept."""
         digest, size, kind = hashlib.sha256(), 0, ""
         for piece in _from_signature(pieces):
-            kind = kind or _kind(piece)
+            kind = kind or picture_kind(piece)
             size += len(piece)
             self._left -= len(piece)
             if not kind or size > MOST_PICTURE_BYTES or self._left < 0:
@@ -319,10 +319,6 @@ def _from_signature(pieces: Iterator[bytes]) -> Iterator[bytes]:
             break
     yield first
     yield from pieces
-
-
-def _kind(beginning: bytes) -> str:
-    return next((kind for kind, form in PICTURE_KINDS.items() if form.match(beginning)), "")
 
 
 def _decoded(address: str, begin: int) -> Iterator[bytes]:
