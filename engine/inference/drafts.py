@@ -11,7 +11,7 @@ from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess, Measured
-from engine.inference.speculation.head_drafts import MOST_CHAINED, HeadDrafts
+from engine.inference.speculation.head_drafts import MOST_CHAINED, HeadDrafts, max_rows
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import DraftSource
 from engine.inference.speculation.verification import Checked, Rounding, check, first_logprobs
@@ -33,9 +33,6 @@ _PLAIN_IN_A_ROW = 3
 _CLEAR_EVERY = 256
 # How many decisions are made without the model's own head once it does not pay.
 _HEAD_RESTS = 8
-# With more sequences a pass is bound by computing: a wrong draft costs as much as a token, and the
-# streams wait for the trial of it, up to 0.4 s on a CPU, where that begins with the second one.
-_MAX_HEAD_ROWS, _MAX_HEAD_ROWS_ON_CPU = 8, 1
 # After so many of these rests, what a draft of the head takes is measured again.
 _FORGETS_AFTER = 64
 
@@ -62,8 +59,7 @@ class Drafting:
         # For each kind of source: what one of its guesses takes.
         self._proposing = {origin: Measured() for origin in TokenOrigin}
         self._head_rests = self._rests = 0
-        is_cpu = mx.default_device() == mx.Device(mx.cpu)
-        self._max_head_rows = _MAX_HEAD_ROWS_ON_CPU if is_cpu else _MAX_HEAD_ROWS
+        self._max_head_rows = max_rows()
         self._ended_at_s = 0.0
         self._was_checked = False
         # How many of the next steps belong to the plain loop.

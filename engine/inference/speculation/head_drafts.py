@@ -31,11 +31,19 @@ MOST_READ = 32
 # The most tokens of a chain. Each is drafted from the one before, so that later ones are guesses on
 # guesses.
 MOST_CHAINED = 7
+# With more sequences a pass is bound by computing: a wrong draft costs as much as a token, and the
+# streams wait for the trial of it, up to 0.4 s on a CPU, where that begins with the second one.
+MAX_ROWS, MAX_ROWS_ON_CPU = 8, 1
 # The expected shares of right drafts before any was verified: of the first of a chain, of others.
 _EXPECTED, _EXPECTED_LATER = 0.7, 0.6
 # A head that was wrong too often is tried again: with each token that it does not draft, its
 # expected share of right drafts moves back towards ``_EXPECTED`` by this fraction.
 _RECOVERY = 0.002
+
+
+def max_rows() -> int:
+    """Return for how many sequences at once a head drafts at most, on this device."""
+    return MAX_ROWS_ON_CPU if mx.default_device() == mx.Device(mx.cpu) else MAX_ROWS
 
 
 class _Waiting(NamedTuple):
@@ -108,7 +116,8 @@ class HeadCache:
     """What a head has read and has to read of the sequences of a batch, as a part of their cache.
 
     It is the last part, and the model's own code does not see it. mlx-lm moves it with the others
-    when sequences join and leave.
+    when sequences join and leave. While there are too many for the head, it holds nothing: what
+    nobody reads would be moved by each of them, unevaluated, and computed at once in the end.
 
     Attributes:
         rows: How many sequences these are.
@@ -117,8 +126,9 @@ class HeadCache:
 
     def __init__(self, head: DraftHead) -> None:
         self._head = head
+        self._max_rows = max_rows()
         self.rows = 1
-        self.read = _running(head.make_cache())
+        self.read = self._unread()
         self._waiting: _Waiting | None = None
         # What the model has read since, in order: tokens and the hidden states after them.
         self._pieces: deque[tuple[mx.array, mx.array]] = deque()
@@ -133,6 +143,8 @@ class HeadCache:
 
     def note(self, tokens: mx.array, hidden: mx.array) -> None:
         """Note tokens that the model reads, with the hidden states after them."""
+        if self._is_crowded:
+            return
         if tokens.shape[1] > MOST_WAITING:
             tokens, hidden = tokens[:, -MOST_WAITING:], hidden[:, -MOST_WAITING:]
         self._pieces.append((tokens.astype(mx.uint32), hidden))
@@ -148,6 +160,8 @@ class HeadCache:
 
     def take_back(self, surplus: Sequence[int]) -> None:
         """Remove the last ``surplus[row]`` tokens of each row, which the model has just read."""
+        if self._is_crowded:
+            return
         tokens, hidden, counts = self.gathered()
         left = [count - one for count, one in zip(counts, surplus, strict=True)]
         self.wait(_Waiting(tokens, hidden, left))
@@ -219,7 +233,29 @@ class HeadCache:
         return _Waiting(mx.zeros((self.rows, 0), mx.uint32), hidden, [-1] * self.rows)
 
     @property
+    def _is_crowded(self) -> bool:
+        """Whether there are too many sequences for the head."""
+        return self.rows > self._max_rows
+
+    def _unread(self) -> list[Any]:
+        """Return the cache of a head that has read nothing of these sequences."""
+        unread = [part.merge([part] * self.rows) for part in self._head.make_cache()]
+        prepare_to_run(unread)
+        return unread
+
+    def _change_rows(self, rows: int) -> bool:
+        """Note how many sequences there are now; return whether what was held goes on to be."""
+        was_crowded, self.rows = self._is_crowded, rows
+        if not self._is_crowded and not was_crowded:
+            return True
+        self._forget_waiting()
+        self.read = [] if self._is_crowded else self._unread()
+        return False
+
+    @property
     def _parts(self) -> list[RunningKVCache]:
+        if not self.read:
+            return []
         part = self.read[0]
         return list(part.caches) if isinstance(part, CacheList) else [part]
 
@@ -236,6 +272,8 @@ class HeadCache:
     def extend(self, other: "HeadCache") -> None:
         """Add the rows of another cache."""
         own, more = self.gathered(), other.gathered()
+        if not self._change_rows(self.rows + other.rows):
+            return
         width = max(own.tokens.shape[1], more.tokens.shape[1])
         both = [_widened(one, width) for one in (own, more)]
         joined = (
@@ -244,13 +282,21 @@ class HeadCache:
         )
         self.wait(_Waiting(*joined, [*own.counts, *more.counts]))
         self.read[0].extend(other.read[0])
-        self.rows += other.rows
+        self._compute()
 
     def filter(self, keep: Sequence[int]) -> None:
         """Keep the given rows."""
-        self.wait(self.gathered().of(keep))
-        self.read[0].filter(list(keep))
-        self.rows = len(keep)
+        waiting = self.gathered()
+        if self._change_rows(len(keep)):
+            self.wait(waiting.of(keep))
+            self.read[0].filter(list(keep))
+            self._compute()
+
+    def _compute(self) -> None:
+        """Begin to compute what is held, so that changes of the rows do not pile up."""
+        held = [part.keys for part in self._parts] + [part.values for part in self._parts]
+        tokens, hidden, _ = self.gathered()
+        mx.async_eval(tokens, hidden, [each for each in held if each is not None])  # type: ignore[no-untyped-call]
 
     def extract(self, row: int) -> "HeadCache":
         """Return the cache of one row, which has forgotten everything: it is not kept."""
@@ -262,11 +308,11 @@ class HeadCache:
 
     def finalize(self) -> None:
         """Remove those that are none."""
-        if self._padding is not None:
+        if self._padding is not None and not self._is_crowded:
             tokens, hidden, counts = self.gathered()
             left = [max(-1, n - padding) for n, padding in zip(counts, self._padding, strict=True)]
             self.wait(_Waiting(tokens, hidden, left))
-            self._padding = None
+        self._padding = None
 
     @property
     def state(self) -> list[Any]:
@@ -283,7 +329,8 @@ class HeadCache:
         other = HeadCache(self._head)
         other.rows = self.rows
         other.read = copy.deepcopy(self.read, memo)
-        other.wait(self.gathered())
+        if not self._is_crowded:
+            other.wait(self.gathered())
         return other
 
 
@@ -293,13 +340,6 @@ def _last(states: mx.array, counts: Sequence[int]) -> mx.array:
         return states[:, counts[0] : counts[0] + 1]
     places = mx.array([max(0, count) for count in counts])
     return mx.take_along_axis(states, places[:, None, None], axis=1)
-
-
-def _running(cache: list[Any]) -> list[Any]:
-    """Return the empty cache of one row, as a batch has it."""
-    running = [part.merge([part]) for part in cache]
-    prepare_to_run(running)
-    return running
 
 
 def _widened(waiting: _Waiting, width: int) -> _Waiting:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference import drafts
 from engine.inference.mlx_backend import MlxBackend
+from engine.inference.speculation import head_drafts
 from engine.inference.speculation.cost import CostCurve
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
@@ -17,7 +17,7 @@ from tests.support.several.draft_models import write_draft
 @pytest.fixture(autouse=True)
 def _several_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let heads draft for as many sequences as on a GPU."""
-    monkeypatch.setattr(drafts, "_MAX_HEAD_ROWS_ON_CPU", 8)
+    monkeypatch.setattr(head_drafts, "MAX_ROWS_ON_CPU", 8)
 
 
 @pytest.fixture(scope="module")

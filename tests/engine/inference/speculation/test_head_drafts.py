@@ -210,7 +210,7 @@ def test_what_waits_for_a_head_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     assert model.model is not None
 
 
-@pytest.mark.parametrize(("rows", "read"), [(1, 16), (4, 4), (40, 1)])
+@pytest.mark.parametrize(("rows", "read"), [(1, 16), (4, 4), (8, 2)])
 def test_before_it_drafts_a_head_reads_only_the_latest_of_what_waits(
     rows: int, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +229,29 @@ def test_before_it_drafts_a_head_reads_only_the_latest_of_what_waits(
     monkeypatch.setattr(DraftHead, "read", watched)
     assert len(cache.propose([7] * rows, 2)) == rows
     assert widths == [read + 1, 1]
+
+
+def test_a_head_keeps_nothing_of_more_sequences_than_it_drafts_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(head_drafts, "MAX_ROWS_ON_CPU", 2)
+    model, head = _with_random_head("qwen3")
+    cache = head_drafts.HeadCache.merge([head_drafts.HeadCache(head) for _ in range(2)])
+
+    def read(rows: int, tokens: int) -> None:
+        inputs = mx.array([[row + place for place in range(tokens)] for row in range(rows)])
+        cache.note(inputs, model.model(inputs))
+
+    read(2, 20)
+    assert cache.waiting_tokens > 0
+    cache.extend(head_drafts.HeadCache(head))
+    read(3, 5)
+    cache.take_back([1, 2, 0])
+    assert (cache.waiting_tokens, cache.nbytes, cache.read) == (0, 0, [])
+    cache.filter([0, 2])
+    assert cache.propose([7, 8], 3) == [[], []]
+    read(2, 6)
+    assert [len(drafts) for drafts in cache.propose([7, 8], 3)] == [3, 3]
 
 
 def test_a_head_that_fails_ends_its_drafts_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
