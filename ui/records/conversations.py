@@ -271,7 +271,7 @@ class Conversation:
     @property
     def is_running(self) -> bool:
         """Whether an answer is running, also as one of two answers side by side."""
-        return any(not message.is_settled for message in self.tree)
+        return self.tree.is_running
 
     @property
     def short_title(self) -> str:

@@ -103,6 +103,8 @@ class MessageTree:
         self._following: dict[str | None, list[ConversationMessage]] = {}
         self._by_id: dict[str, ConversationMessage] = {}
         self._shown: list[ConversationMessage] | None = None
+        # The answers that may be running: the new ones, and those whose calls may be run again.
+        self._live: dict[str, ConversationMessage] = {}
 
     def __iter__(self) -> Iterator[ConversationMessage]:
         """Iterate over all messages, parents first."""
@@ -111,6 +113,11 @@ class MessageTree:
     def __len__(self) -> int:
         """Return the number of all messages, hidden versions included."""
         return len(self._by_id)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an answer is running or its calls are; asked for each frame of the list."""
+        return any(not message.is_settled for message in self._live.values())
 
     def get(self, message_id: str) -> ConversationMessage | None:
         return self._by_id.get(message_id)
@@ -132,13 +139,19 @@ class MessageTree:
         message.parent = parent
         message.shown_rank = 1 + max((v.shown_rank for v in versions), default=0)
         versions.append(message)
-        self._by_id[message.id] = message
+        self._put(message)
         self._shown = None
+
+    def _put(self, message: ConversationMessage, *, is_new: bool = True) -> None:
+        self._by_id[message.id] = message
+        run = message.run
+        if run is not None and (is_new or run.tool_calls or not message.is_settled):
+            self._live[message.id] = message
 
     def fill(self, messages: Iterable[ConversationMessage]) -> None:
         """Add messages that have their parents and ranks, parents first."""
         for message in messages:
-            self._by_id[message.id] = message
+            self._put(message, is_new=False)
             parent_id = message.parent.id if message.parent else None
             self._following.setdefault(parent_id, []).append(message)
         self._shown = None
@@ -151,6 +164,7 @@ class MessageTree:
         for one in removed:
             self._following.pop(one.id, None)
             del self._by_id[one.id]
+            self._live.pop(one.id, None)
         self._following[message.parent.id if message.parent else None].remove(message)
         self._shown = None
         return removed
@@ -158,7 +172,7 @@ class MessageTree:
     def put_back(self, removed: Iterable[ConversationMessage]) -> None:
         """Put removed messages back, in their order; they keep their ranks."""
         for message in removed:
-            self._by_id[message.id] = message
+            self._put(message)
             versions = self._following.setdefault(message.parent.id if message.parent else None, [])
             versions.append(message)
             versions.sort(key=lambda one: one.created_at)

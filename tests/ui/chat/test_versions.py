@@ -3,15 +3,17 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PySide6.QtWidgets import QApplication
 
 from engine import Engine
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
-from engine.values.chat import Message
+from engine.values.chat import Message, ToolCall
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from tests.support.answers.said import conversation
+from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window
 from tests.support.shown import shown as shown_window
 from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
@@ -20,10 +22,11 @@ from ui.kit.theme import Theme
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage, MessageTree, copied
-from ui.records.runs import Run, StopChange
+from ui.records.runs import Run, RunState, StopChange
 from ui.records.store import MemoryConversationStore
 
 EOS = "<|im_end|>"
+CALLS = [ToolCall("c1", "add", "{}")]
 END = Finished(StopInfo(StopKind.EOS), Usage(7, 0, 3), Timing())
 LIMIT = Finished(StopInfo(StopKind.MAX_TOKENS, text_offset=4), Usage(7, 0, 3), Timing())
 
@@ -297,6 +300,40 @@ def test_showing_a_message_deep_in_a_hidden_branch_shows_all_before_it(
     assert [m.said for m in tree.shown()] == ["Count", "1 2 3", "deep"]
     assert changed == [answer]
     assert tree.show(deep) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "fill", "remove", "put back", "call", "end"]),
+            st.integers(0, 99),
+        )
+    )
+)
+def test_a_tree_knows_whether_any_of_its_answers_is_running(steps: list[tuple[str, int]]) -> None:
+    tree, removed = MessageTree(), list[ConversationMessage]()
+    for what, at in steps:
+        messages = list(tree)
+        place = messages[at % len(messages)] if messages else None
+        run = place.run if place else None
+        if what in ("add", "fill"):
+            made = finished_run(str(at), tool_calls=CALLS[: at % 2])
+            message = ConversationMessage("assistant", run=made if at % 3 else None)
+            if what == "add":
+                made.state = RunState.STREAMING
+                tree.add(message, place)
+            else:
+                message.parent = place
+                tree.fill([message])
+        elif what == "put back":
+            tree.put_back(removed)
+            removed = []
+        elif what == "remove" and place is not None and not removed:
+            removed = tree.remove(place)
+        elif run is not None:
+            run.state = RunState.FINISHED
+            run.is_calling = what == "call" and bool(run.tool_calls)
+        assert tree.is_running == any(not message.is_settled for message in tree)
 
 
 @pytest.mark.parametrize("shows_first", [True, False])

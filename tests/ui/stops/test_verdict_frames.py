@@ -59,6 +59,19 @@ def test_no_frame_cuts_the_verdict_off_while_text_grows(
     run(steps())
 
 
+def test_a_hidden_verdict_takes_other_colors_when_it_is_seen_again(
+    qtbot: QtBot, theme: Theme, scripted: ScriptedEngine
+) -> None:
+    verdict = VerdictView(ModelState(scripted))
+    qtbot.addWidget(verdict)
+    verdict.show_run(finished_run("I add them."))
+    shown_facts = verdict.findChildren(FactTable)
+    theme.set_mode("dark")
+    assert verdict.findChildren(FactTable) == shown_facts
+    verdict.show()
+    assert verdict.findChildren(FactTable) != shown_facts
+
+
 def test_the_facts_of_an_ended_answer_are_not_built_anew_while_its_calls_go_on(
     qtbot: QtBot, theme: Theme, scripted: ScriptedEngine
 ) -> None:
