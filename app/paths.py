@@ -12,7 +12,7 @@ from typing import Literal
 import platformdirs
 
 from engine.files.causes import os_cause
-from engine.files.safe_files import read_bounded
+from engine.files.safe_files import make_folders, read_bounded
 from engine.library.local_models import (
     FoundModel,
     ModelFolders,
@@ -46,12 +46,7 @@ def made_private(folder: Path) -> Path:
     Raises:
         OSError: It cannot be made.
     """
-    for missing in reversed(
-        [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    ):
-        # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
-        missing.mkdir(mode=_FOLDER, exist_ok=True)
-    folder.mkdir(exist_ok=True)
+    make_folders(folder)
     _tighten(folder, _FOLDER)
     return folder
 
@@ -226,17 +221,25 @@ def traces_folder() -> Path:
 
 
 def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
-    """Return the folder of prompt caches: of this person's conversations, or of the server.
+    """Return the folder of prompt caches: of this person's conversations, or of the server."""
+    return _cache_folder() / "prompts" / whose
 
-    ``FULLSTOP_CACHE_DIR`` overrides the cache folder. Data on a USB stick has its caches there.
+
+def pass_costs_folder() -> Path:
+    """Return the folder that remembers what passes of each model cost on this machine."""
+    return _cache_folder() / "pass-costs"
+
+
+def _cache_folder() -> Path:
+    """Return the folder of what can be made again.
+
+    ``FULLSTOP_CACHE_DIR`` overrides it. Data on a USB stick has its caches there.
     """
     if chosen := os.environ.get("FULLSTOP_CACHE_DIR"):
-        folder = Path(chosen).expanduser()
-    elif os.environ.get(DATA_VARIABLE):
-        folder = data_folder() / "cache"
-    else:
-        folder = Path(platformdirs.user_cache_dir(_NAME, appauthor=False))
-    return folder / "prompts" / whose
+        return Path(chosen).expanduser()
+    if os.environ.get(DATA_VARIABLE):
+        return data_folder() / "cache"
+    return Path(platformdirs.user_cache_dir(_NAME, appauthor=False))
 
 
 def log_folder() -> Path:

@@ -45,6 +45,18 @@ def read_bounded(path: Path, max_bytes: int = SETTINGS_BYTES) -> bytes:
     return content
 
 
+def make_folders(folder: Path) -> None:
+    """Make a folder, and those around it that are missing, for this user alone.
+
+    Raises:
+        OSError: One cannot be made.
+    """
+    for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
+        # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
+        missing.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
+
+
 class WholeFile:
     """A file that is written piece by piece and replaces the old one at the end.
 

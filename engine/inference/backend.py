@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.inference.cache.folder import DiskCache
@@ -53,6 +54,7 @@ class BatchLimits:
         rows: Most rows at once.
         guesses: Whether the batch checks guessed tokens.
         disk: Keeps caches on disk after the model is unloaded; None if they are not kept.
+        costs: The folder that remembers what passes of each model cost; None for none.
     """
 
     prefill_chunk: int
@@ -60,6 +62,7 @@ class BatchLimits:
     rows: int
     guesses: bool = True
     disk: DiskCache | None = None
+    costs: Path | None = None
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
 from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.running_cache import prepare_to_run
 from engine.inference.sequence import LANES, WORTH_TOKENS, Sequence, Sequences
-from engine.inference.speculation.cost import CostCurve
+from engine.inference.speculation.cost import CostCurve, PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss
 from engine.values.tokens import PromptScores
@@ -190,6 +190,7 @@ class RunningBatch:
     Attributes:
         cache_use: The state of the prompt cache; another object whenever it changes.
         prompts: The prompt cache.
+        costs: What passes of the model cost.
         can_guess: Whether it checks guesses; if not, it ignores all sources.
         own_head: The model's own draft head, a source for every answer; None where it has none.
     """
@@ -214,7 +215,8 @@ class RunningBatch:
         )
         self._generators = Generators(model, limits, is_cut_anywhere=self.prompts.is_cut_anywhere)
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
-        self._drafting = Drafting(model, self.sequences.by_number, new_curve)
+        self.costs = PassCosts(new_curve)
+        self._drafting = Drafting(model, self.sequences.by_number, self.costs)
         self.own_head = OwnHead() if self.can_guess and head_of(model) is not None else None
         self._budget = PrefillBudget(
             limits.prefill_chunk, limits.rows if can.prompts else 1, self.sequences.reading
@@ -506,7 +508,8 @@ class RunningBatch:
         return list(self.sequences.by_number)
 
     def close(self) -> None:
-        """Free the rows, the kept prompts and the model."""
+        """Free the rows, the kept prompts and the model; remember what its passes cost."""
+        self.costs.save()
         self._generators.close()
         self.sequences.clear()
         self.prompts.index.clear()

@@ -2,7 +2,7 @@
 
 import time
 from collections import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import mlx.core as mx
@@ -10,7 +10,7 @@ import mlx.core as mx
 from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
-from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess, Measured
+from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess, PassCosts
 from engine.inference.speculation.head_drafts import MOST_CHAINED, HeadDrafts, max_rows
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import DraftSource
@@ -43,21 +43,17 @@ class Drafting:
     Args:
         model: The model; called as mlx-lm calls it.
         sequences: Those of the batch, by number.
-        new_curve: Makes an empty record of the costs of passes, for one number of sequences.
+        costs: What passes of the model cost.
     """
 
-    def __init__(
-        self, model: Any, sequences: Mapping[int, Sequence], new_curve: Callable[[], CostCurve]
-    ) -> None:
+    def __init__(self, model: Any, sequences: Mapping[int, Sequence], costs: PassCosts) -> None:
         self._rollback = Rollback(model)
         # The sequences of the last check, each with its place and how many tokens it got there.
         self._checked: dict[int, tuple[int, int]] = {}
         self._sequences = sequences
-        self._new_curve = new_curve
-        self._curves: dict[int, CostCurve] = {}
+        self._costs = costs
         self._noise = Rounding()
-        # For each kind of source: what one of its guesses takes.
-        self._proposing = {origin: Measured() for origin in TokenOrigin}
+        self._proposing = costs.proposing
         self._head_rests = self._rests = 0
         self._max_head_rows = max_rows()
         self._ended_at_s = 0.0
@@ -215,11 +211,7 @@ class Drafting:
         return width, curve.gain(len(chosen), guesses, extra, width)
 
     def _curve(self, rows: int) -> CostCurve:
-        """Return the costs for a number of rows; similar numbers share them."""
-        key = rows if rows <= 4 else 1 << (rows - 1).bit_length()
-        if (curve := self._curves.get(key)) is None:
-            curve = self._curves[key] = self._new_curve()
-        return curve
+        return self._costs.curve(rows)
 
     def _proposed(
         self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], most: int

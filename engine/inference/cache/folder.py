@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
+from engine.files.safe_files import make_folders
 from engine.inference.threads import leave_thread
 from engine.values.request import CacheOwner
 
@@ -390,11 +391,7 @@ class CacheFolder:
     @contextlib.contextmanager
     def unfinished(self, size_bytes: int) -> Iterator[UnfinishedFile]:
         """Yield a file to be written."""
-        # One by one: ``mkdir`` applies the mode to the last folder only, not to its parents.
-        for missing in [
-            parent for parent in (self.path, *self.path.parents) if not parent.exists()
-        ][::-1]:
-            missing.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        make_folders(self.path)
         if self.path.stat().st_mode & 0o077:
             self.path.chmod(_FOLDER_MODE)
         if shutil.disk_usage(self.path).free < size_bytes + LEFT_FREE_BYTES:

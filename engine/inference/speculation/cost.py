@@ -1,9 +1,17 @@
-"""How many tokens one forward pass should verify, from measured costs. Pure."""
+"""How many tokens one forward pass should verify, from measured costs, which a file remembers."""
 
+import json
+import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.files.causes import os_cause
+from engine.files.json_fields import DamagedFile, parsed_json
+from engine.files.safe_files import make_folders, read_bounded, write_whole
+from engine.values.tokens import TokenOrigin
 
 # A pass over several tokens takes longer than a pass over one. How much longer depends on the
 # machine, the model and the number of rows: on a CPU with two cores, eight tokens of one row took
@@ -32,6 +40,10 @@ _FIRST_WIDTH = 4
 _FIRST_LOSS = 5.0
 _LOSS = 0.015
 _MOST_LOSS = 16.0
+# No file of remembered costs is larger.
+_MOST_FILE_BYTES = 1 << 16
+
+_log = logging.getLogger(__name__)
 
 
 class Measured:
@@ -100,6 +112,26 @@ class CostCurve:
         self._skipped = 0
         # What the next tries may lose.
         self._allowance = _FIRST_LOSS
+        # What passes cost when the model was loaded before.
+        self._remembered: dict[int, float] = {}
+
+    @property
+    def known(self) -> dict[int, float]:
+        """The costs that were measured, now or before, in passes over one token."""
+        costs = {width: self._cost(width) for width in WIDTHS}
+        return {width: cost for width, cost in costs.items() if cost is not None}
+
+    def remember(self, costs: Mapping[int, float]) -> None:
+        """Use costs of an earlier time until they are measured again; nothing is tried at first."""
+        self._remembered = dict(costs)
+        self._widest = max(self._widest, *costs)
+        self._allowance = 0.0
+        self._costs = None
+
+    def _cost(self, width: int) -> float | None:
+        """Return what a pass was measured to cost; None where none was."""
+        one_s, took_s = self._one.value_s, self._measured[width].value_s
+        return took_s / one_s if one_s and took_s is not None else self._remembered.get(width)
 
     @property
     def one_s(self) -> float | None:
@@ -123,7 +155,7 @@ class CostCurve:
 
         ``tokens`` is how many of them each row got.
         """
-        if self._measured[width].count == 0 and self._one.value_s:
+        if self._one.value_s and self._cost(width) is None:
             lost = max(0.0, took_s / self._one.value_s - tokens)
             # One that was held up by something else does not count for long.
             self._allowance = max(-_FIRST_LOSS, self._allowance - lost)
@@ -144,14 +176,12 @@ class CostCurve:
 
     def _drawn(self) -> tuple[dict[int, float], dict[int, float]]:
         """Return what each width is expected to cost, and what it costs at most."""
-        one = self._one.value_s
         known: list[tuple[int, float]] = []
         most = math.inf
-        for width, measured in reversed(self._measured.items()):
-            if one and measured.value_s is not None:
-                # A pass that took longer than a wider one was held up by something else.
-                most = min(most, max(1.0, measured.value_s / one))
-                known.append((width, most))
+        for width, cost in reversed(self.known.items()):
+            # A pass that took longer than a wider one was held up by something else.
+            most = min(most, max(1.0, cost))
+            known.append((width, most))
         known = [(1, 1.0), *reversed(known)]
         costs = dict(known)
         for (left, low), (right, high) in pairwise(known):
@@ -198,9 +228,9 @@ class CostCurve:
         """Whether a pass may be tried, although all its guesses may be wrong and each of its tokens
         may cost what it did so far.
         """
-        if self._measured[width].count:
+        if self._cost(width) is not None:
             return True
-        is_first = not any(measured.count for measured in self._measured.values())
+        is_first = all(self._cost(other) is None for other in WIDTHS)
         dear = float(width) if is_first else self._most[width]
         return dear - 1.0 <= self._allowance
 
@@ -211,6 +241,7 @@ class CostCurve:
             self._passed_over = 0
             for measured in self._measured.values():
                 measured.forget()
+            self._remembered = {}
             self._widest = _FIRST_WIDTH // 2
             self._costs = None
 
@@ -227,3 +258,85 @@ def _most_costs(costs: Mapping[int, float], widest: int) -> dict[int, float]:
     slope = (high - 1) / (widest - 1)
     wider = {width: high + slope * (width - widest) for width in WIDTHS if width > widest}
     return {**costs, **wider}
+
+
+class PassCosts:
+    """What the passes of one model cost on this machine, for each number of sequences.
+
+    Attributes:
+        proposing: For each kind of source: what one of its drafts takes.
+    """
+
+    def __init__(self, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
+        self.proposing = {origin: Measured() for origin in TokenOrigin}
+        self._new_curve = new_curve
+        self._curves: dict[int, CostCurve] = {}
+        self._file: Path | None = None
+        # What the file holds: the model that it is of, and the costs.
+        self._model = ""
+        self._remembered: dict[int, dict[int, float]] = {}
+
+    def curve(self, rows: int) -> CostCurve:
+        """Return the costs for a number of sequences; similar numbers share them."""
+        key = rows if rows <= 4 else 1 << (rows - 1).bit_length()
+        if (curve := self._curves.get(key)) is None:
+            curve = self._curves[key] = self._new_curve()
+            if key in self._remembered:
+                curve.remember(self._remembered[key])
+        return curve
+
+    def remember_in(self, file: Path, model: str) -> None:
+        """Begin with the costs in a file, and write them to it with ``save``.
+
+        Args:
+            file: Where they are; one that is damaged or of another model is replaced.
+            model: The fingerprint of the model and of all else that the costs depend on.
+        """
+        self._file, self._model = file, model
+        try:
+            found = parsed_json(read_bounded(file, _MOST_FILE_BYTES).decode())
+            if isinstance(found, dict) and found.get("model") == model:
+                costs, head_s = _read_costs(found), found.get("head_s")
+                if head_s is not None:
+                    self.proposing[TokenOrigin.HEAD].note(_positive(head_s))
+                self._remembered = costs
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            _log.info("the remembered costs of passes in %s are not used: %s", file.name, error)
+
+    def save(self) -> None:
+        """Write what was measured since it was read; that it cannot be written is no error."""
+        measured = {rows: curve.known for rows, curve in self._curves.items() if curve.known}
+        if self._file is None or measured.items() <= self._remembered.items():
+            return
+        costs = {**self._remembered, **measured}
+        content: dict[str, Any] = {"model": self._model, "costs": costs}
+        if (head_s := self.proposing[TokenOrigin.HEAD].value_s) is not None:
+            content["head_s"] = head_s
+        try:
+            make_folders(self._file.parent)
+            write_whole(self._file, json.dumps(content))
+        except OSError as error:
+            _log.info("what passes cost is not remembered: %s", os_cause(error))
+
+
+def _read_costs(found: Mapping[str, Any]) -> dict[int, dict[int, float]]:
+    """Return the costs of a file by number of sequences and width; raises ``ValueError``."""
+    curves = found.get("costs")
+    if not isinstance(curves, dict):
+        raise DamagedFile("it has no costs")
+    costs: dict[int, dict[int, float]] = {}
+    for rows, curve in curves.items():
+        if not isinstance(curve, dict) or not curve:
+            raise DamagedFile("a curve has no costs")
+        costs[int(rows)] = {int(width): _positive(cost) for width, cost in curve.items()}
+        if not costs[int(rows)].keys() <= set(WIDTHS):
+            raise DamagedFile("a pass has another width")
+    return costs
+
+
+def _positive(value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise DamagedFile("a cost is not a number above 0")
+    return float(value)
