@@ -61,6 +61,7 @@ from ui.words import failure_words, unescaped
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer
+    from prompt_toolkit.key_binding import KeyBindings
 
 HELP = """\
 /stop add S        end answers before S, taken as typed; in double quotes \\n, \\t … are read
@@ -80,7 +81,8 @@ HELP = """\
 /new               forget the conversation, keep the settings
 /help              show this (also /?)
 /quit              leave (also /bye, Ctrl-D)
-Ctrl-C ends an answer. A message that begins with a slash is typed with two."""
+Ctrl-C ends an answer. A message that begins with a slash is typed with two. It goes on in the next
+line after \\, after Alt-Return, and between \"\"\" and \"\"\"; what is pasted stays one message."""
 
 _OTHER_NAMES = {"/bye": "/quit", "/exit": "/quit", "/clear": "/new", "/?": "/help"}
 _WITH_FILES = ("/file", "/save", "/load")
@@ -116,18 +118,36 @@ class ChatSession:
         self.wanted_tools: str | None = None
         self.conversation = options.new_conversation()
         self._file: Path | None = None
+        self._commands: dict[str, Callable[[str], str]] = {
+            "/stop": self._stop,
+            "/set": self._set,
+            "/system": self._system,
+            "/thinking": self._thinking,
+            "/model": self._model,
+            "/tools": self._tools,
+            "/file": self._file_added,
+            "/save": self._save,
+            "/load": self._load,
+            "/new": self._new,
+            "/help": lambda _: HELP,
+            "/quit": self._quit,
+        }
 
     @property
     def stops(self) -> tuple[str, ...]:
         return self.conversation.enabled_stops()
 
     def question(self, line: str) -> str | None:
-        """Return the question in a typed line; None if it is a command or blank."""
+        """Return the question that was typed; None if it is a command or blank."""
         if not line.strip():
             return None
-        if line.startswith("/"):
-            return line[1:] if line.startswith("//") else None
-        return line
+        if line.startswith("//"):
+            return line[1:]
+        # A path, or another text of several lines, that was pasted is not a command.
+        is_command = line.startswith("/") and (
+            "\n" not in line or _parts(line)[0] in self._commands
+        )
+        return None if is_command else unquoted(line)
 
     def ask(self, question: str) -> tuple[ConversationMessage, GenerationRequest]:
         """Add a question with its files, and return it with the request that answers it."""
@@ -219,25 +239,10 @@ class ChatSession:
         """Carry out a slash command and return what to tell the person, possibly nothing."""
         if not line.strip():
             return ""
-        word, _, rest = line.partition(" ")
-        commands: dict[str, Callable[[str], str]] = {
-            "/stop": self._stop,
-            "/set": self._set,
-            "/system": self._system,
-            "/thinking": self._thinking,
-            "/model": self._model,
-            "/tools": self._tools,
-            "/file": self._file_added,
-            "/save": self._save,
-            "/load": self._load,
-            "/new": self._new,
-            "/help": lambda _: HELP,
-            "/quit": self._quit,
-        }
-        typed = word.strip()
-        command = commands.get(_OTHER_NAMES.get(typed, typed))
+        typed, rest = _parts(line)
+        command = self._commands.get(typed)
         if command is None:
-            near = did_you_mean(typed, (*commands, *_OTHER_NAMES))
+            near = did_you_mean(typed, (*self._commands, *_OTHER_NAMES))
             return f"{typed} is not a command.{near} /help lists the commands."
         try:
             return command(rest)
@@ -316,7 +321,7 @@ class ChatSession:
         return f"{value:g}" if isinstance(value, float) else str(value)
 
     def _system(self, rest: str) -> str:
-        self._change(system_prompt=rest)
+        self._change(system_prompt=unquoted(rest))
         return "system prompt set" if rest else "system prompt removed"
 
     def _thinking(self, rest: str) -> str:
@@ -442,6 +447,37 @@ class ChatSession:
         return ""
 
 
+def _parts(line: str) -> tuple[str, str]:
+    """Return the command that a line begins with, by our name for it, and what comes after it."""
+    word = line.split(maxsplit=1)[0]
+    return _OTHER_NAMES.get(word, word), line.lstrip()[len(word) + 1 :]
+
+
+_QUOTES = '"""'
+
+
+def goes_on(typed: str) -> bool:
+    """Return whether Return begins another line of what was typed, and does not send it."""
+    if _begins_quoted(typed):
+        return typed.count(_QUOTES) % 2 == 1
+    is_command = typed.startswith("/") and not typed.startswith("//")
+    return typed.endswith("\\") and not is_command
+
+
+def _begins_quoted(typed: str) -> bool:
+    return typed.removeprefix("/system").lstrip().startswith(_QUOTES)
+
+
+def unquoted(typed: str) -> str:
+    """Return a text without the quotes that it was typed between, and the line ends beside them."""
+    inner = typed.strip()
+    is_quoted = inner.startswith(_QUOTES) and inner.endswith(_QUOTES) and len(inner) >= 6
+    # Code that begins and ends with quotes was perhaps pasted; its quotes do not stand alone.
+    if not is_quoted or (inner.count(_QUOTES) > 2 and not inner.startswith(f"{_QUOTES}\n")):
+        return typed
+    return inner[3:-3].removeprefix("\n").removesuffix("\n")
+
+
 def _number(name: str, typed: str) -> float:
     """Return the value of a numeric setting; raise ``CommandError`` if it is out of its range."""
     least, most, is_whole = _NUMBERS[name]
@@ -460,7 +496,7 @@ def _saved_file(typed: str) -> Path:
     return file if file.suffix else file.with_suffix(".json")
 
 
-_PROMPT = "you> "
+_PROMPT, _NEXT_LINE = "you> ", "...> "
 
 
 class _Interrupted(Exception):
@@ -513,6 +549,8 @@ async def _converse(
         interrupt_exception=_Interrupted,
         completer=completer(),
         complete_while_typing=False,
+        key_bindings=_line_keys(),
+        prompt_continuation=_NEXT_LINE,
     )
     asking: PromptSession[str] = PromptSession(interrupt_exception=_Interrupted)
     tools = ChatTools(printer, partial(_read, asking, interrupts))
@@ -520,6 +558,29 @@ async def _converse(
         await _take_turns(engine, session, printer, interrupts, prompt, tools)
     finally:
         await tools.finish()
+
+
+def _line_keys() -> "KeyBindings":
+    """Return the keys that begin another line of a message."""
+    from prompt_toolkit.application import get_app
+    from prompt_toolkit.filters import Condition
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=Condition(lambda: goes_on(get_app().current_buffer.text)))
+    def _go_on(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if not _begins_quoted(buffer.text):
+            buffer.cursor_position = len(buffer.text)
+            buffer.delete_before_cursor()
+        buffer.insert_text("\n")
+
+    @keys.add("escape", "enter")
+    def _begin_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys
 
 
 async def _take_turns(

@@ -8,6 +8,8 @@ from typing import Any
 import pexpect
 import pytest
 
+from ui.records.exchange.archive import conversations_from_json
+
 REPOSITORY = Path(__file__).parents[2]
 # The prompt is redrawn at each key; bracketed paste is switched on only once, at its beginning.
 READY = r"\x1b\[\?2004h[^\n]*you>"
@@ -86,6 +88,36 @@ def test_a_file_a_setting_and_a_saved_conversation_reach_the_model(
     child.expect(READY)
     child.sendline("/quit")
     child.expect(pexpect.EOF)
+
+
+def saved_questions(child: Any, file: Path) -> list[str]:
+    """Save the conversation and return what was asked in it."""
+    child.sendline(f"/save {file}")
+    child.expect("saved as")
+    child.expect(READY)
+    [kept] = conversations_from_json(file.read_text())
+    return [message.text for message in kept.messages if message.role == "user"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "Count from 1 to 3,\\\rone number per line\r",
+        "Count from 1 to 3,\x1b\rone number per line\r",
+        '"""\rCount from 1 to 3,\rone number per line\r"""\r',
+        "\x1b[200~Count from 1 to 3,\r\none number per line\x1b[201~\r",
+    ],
+    ids=["backslash", "alt-return", "quotes", "paste"],
+)
+def test_a_message_of_several_lines_is_sent_as_one(
+    chat: Callable[..., Any], tmp_path: Path, keys: str
+) -> None:
+    child = chat("--max-tokens", "4")
+    child.send(keys)
+    child.expect("4 tokens]")
+    child.expect(READY)
+    asked = saved_questions(child, tmp_path / "kept.json")
+    assert asked == ["Count from 1 to 3,\none number per line"]
 
 
 WEATHER = REPOSITORY / "tests" / "app" / "mcp" / "servers" / "weather.py"

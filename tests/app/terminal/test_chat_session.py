@@ -7,7 +7,7 @@ from prompt_toolkit.document import Document
 
 from app import paths
 from app.settings.options import AnswerOptions
-from app.terminal_chat import HELP, ChatSession, completer
+from app.terminal_chat import HELP, ChatSession, completer, goes_on
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopOptions, StopScope
@@ -52,6 +52,48 @@ def test_blank_lines_and_commands_are_not_questions(session: ChatSession, line: 
 
 def test_two_slashes_begin_a_message_with_one_slash(session: ChatSession) -> None:
     assert session.question("//help") == "/help"
+
+
+@pytest.mark.parametrize(
+    ("typed", "question"),
+    [
+        ('"""\nfirst\n\n  second\n"""', "first\n\n  second"),
+        ('"""one"""', "one"),
+        ("first\nsecond", "first\nsecond"),
+        ("/usr/bin/a\n/usr/bin/b", "/usr/bin/a\n/usr/bin/b"),
+        ('"""\ndef f():\n    """Add."""\n"""', 'def f():\n    """Add."""'),
+        ('"""What a module is."""\nx = """y"""', '"""What a module is."""\nx = """y"""'),
+        ('"""What a module is."""\nx = 1', '"""What a module is."""\nx = 1'),
+    ],
+)
+def test_a_message_of_several_lines_is_one_question(
+    session: ChatSession, typed: str, question: str
+) -> None:
+    assert not goes_on(typed)
+    assert session.question(typed) == question
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_longer"),
+    [
+        ("first \\", True),
+        ('"""first', True),
+        ('/system """first', True),
+        ('"""first"""', False),
+        ("first", False),
+        ('says """ where', False),
+        ("/stop add \\", False),
+        ("//etc \\", True),
+    ],
+)
+def test_a_message_goes_on_after_a_backslash_and_within_quotes(typed: str, is_longer: bool) -> None:
+    assert goes_on(typed) is is_longer
+
+
+def test_a_system_prompt_has_several_lines(session: ChatSession) -> None:
+    assert session.question('/system """\nBe brief.\nBe kind.\n"""') is None
+    session.obey('/system """\nBe brief.\nBe kind.\n"""')
+    assert session.conversation.settings.system_prompt == "Be brief.\nBe kind."
 
 
 def test_a_request_contains_the_system_prompt_the_turns_and_the_stops(session: ChatSession) -> None:
