@@ -33,4 +33,4 @@ def run(options: ChatOptions) -> int:
     print(f"No window: {problem}. Chatting in the terminal instead.", file=sys.stderr)
     from app.terminal_chat import chat
 
-    return chat(options)
+    return chat(options, options.files)

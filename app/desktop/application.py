@@ -139,7 +139,7 @@ def collect_if_due() -> int | None:
 _log = logging.getLogger(__name__)
 _LOCK_NAME = "running.lock"
 _WISH = b"show\n"
-_FILE_WISH = b"open "
+_FILE_WISH, _ATTACH_WISH = b"open ", b"attach "
 _END = b"\0"  # no path has it
 _LONGEST_WISH = 65_536
 _PATIENCE_MS = 2_000
@@ -151,10 +151,12 @@ class SingleInstance(QObject):
     Signals:
         show_wanted: Another start wants this program's window.
         file_wanted: Another start wants a file to be opened here; carries its path.
+        attachment_wanted: Another start wants to ask about a file here; carries its path.
     """
 
     show_wanted = Signal()
     file_wanted = Signal(str)
+    attachment_wanted = Signal(str)
 
     def __init__(self, folder: Path, parent: QObject | None = None) -> None:
         """Programs with the same folder share one lock; the folder must exist."""
@@ -178,13 +180,21 @@ class SingleInstance(QObject):
         self._server.listen(self._name)
         return True
 
-    def ask_to_show(self, opened: Path | None = None) -> bool:
-        """Ask the running program to show its window, and to open a file if one is given."""
+    def ask_to_show(self, opened: Path | None = None, attached: Sequence[Path] = ()) -> bool:
+        """Ask the running program to show its window, and what is to be opened or attached there.
+
+        Args:
+            opened: A saved run.
+            attached: Files that go with the next question.
+        """
         socket = QLocalSocket()
         socket.connectToServer(self._name)
         if not socket.waitForConnected(_PATIENCE_MS):
             return False
-        socket.write(_WISH if opened is None else _FILE_WISH + os.fsencode(opened) + _END)
+        wishes = [(_ATTACH_WISH, path) for path in attached]
+        wishes += [(_FILE_WISH, opened)] if opened is not None else []
+        told = [wish + os.fsencode(path) + _END for wish, path in wishes]
+        socket.write(b"".join(told) or _WISH)
         was_told = socket.waitForBytesWritten(_PATIENCE_MS)
         socket.disconnectFromServer()
         return was_told
@@ -206,14 +216,20 @@ class SingleInstance(QObject):
         """Open the files that other starts name, once their names have arrived completely."""
         for visitor in self._server.findChildren(QLocalSocket):
             said = bytes(visitor.peek(_LONGEST_WISH).data())
-            if said.startswith(_FILE_WISH) and said.endswith(_END):
-                visitor.readAll()
-                name = said.removeprefix(_FILE_WISH).removesuffix(_END)
-                self.file_wanted.emit(os.fsdecode(name))
+            if not said.endswith(_END):
+                continue
+            visitor.readAll()
+            for wish in said.removesuffix(_END).split(_END):
+                if wish.startswith(_FILE_WISH):
+                    self.file_wanted.emit(os.fsdecode(wish.removeprefix(_FILE_WISH)))
+                elif wish.startswith(_ATTACH_WISH):
+                    self.attachment_wanted.emit(os.fsdecode(wish.removeprefix(_ATTACH_WISH)))
 
 
 @contextlib.contextmanager
-def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]:
+def only_instance(
+    opened: Path | None = None, attached: Sequence[Path] = ()
+) -> Iterator[SingleInstance | None]:
     """Yield the lock of the only running program; None after asking another program that
     holds it.
     """
@@ -224,7 +240,7 @@ def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]
         _log.warning("no folder for settings: %s", error)
         folder = paths.config_folder()
     instance = SingleInstance(folder)
-    if not instance.claim() and instance.ask_to_show(opened):
+    if not instance.claim() and instance.ask_to_show(opened, attached):
         yield None
         return
     try:
@@ -235,19 +251,22 @@ def only_instance(opened: Path | None = None) -> Iterator[SingleInstance | None]
 
 @contextlib.contextmanager
 def shown_on_demand(
-    window: MainWindow, instance: SingleInstance | None, open_file: Callable[[Path], None]
+    window: MainWindow,
+    instance: SingleInstance | None,
+    open_file: Callable[[Path], None],
+    attach: Callable[[Path], None],
 ) -> Iterator[None]:
-    """When the program is started again, bring the window forward and open the given file."""
-
-    def open_named(name: str) -> None:
-        open_file(Path(name))
-
-    if instance is not None:
-        instance.show_wanted.connect(window.come_forward)
-        instance.file_wanted.connect(open_named)
+    """When the program is started again, bring the window forward with the files it was given."""
+    if instance is None:
+        yield
+        return
+    connections = (
+        instance.show_wanted.connect(window.come_forward),
+        instance.file_wanted.connect(lambda name: open_file(Path(name))),
+        instance.attachment_wanted.connect(lambda name: attach(Path(name))),
+    )
     try:
         yield
     finally:
-        if instance is not None:
-            instance.show_wanted.disconnect(window.come_forward)
-            instance.file_wanted.disconnect(open_named)
+        for connection in connections:
+            QObject.disconnect(connection)

@@ -347,7 +347,7 @@ def run(options: ChatOptions) -> int:
     raise_limit()
     with contextlib.closing(EndingSignals(_end_at_once)) as signals:
         application = Application()
-        with only_instance(options.opened) as instance:
+        with only_instance(options.opened, options.attached) as instance:
             if instance is None:
                 print("Fullstop is already open; its window was brought forward.", file=sys.stderr)
                 return exits.OK
@@ -394,14 +394,19 @@ async def _until_closed(
         traces = kept_traces(store, preferences)
         window = server_window(engine, theme, store, preferences, loop, traces)
         window.restore_layout(stored.window_layout)
-        if (asked := asked_conversation(options.answer)) is not None:
+        if (asked := asked_conversation(options)) is not None:
             window.workspace.take_in(asked)
         window.closed.connect(closed.set)
         window.workspace.model.changed.connect(lambda: _leave_out_what_is_loaded(window))
         with (
             signals.delivered(loop, lambda: _quit_for(has_signal, window)),
             in_tray(window, preferences),
-            shown_on_demand(window, instance, lambda path: open_saved_run(window, path)),
+            shown_on_demand(
+                window,
+                instance,
+                lambda path: open_saved_run(window, path),
+                lambda path: attach(window, [path]),
+            ),
         ):
             window.show()
             window.start(chosen_model(options, stored), options.draft)
@@ -409,6 +414,8 @@ async def _until_closed(
             application.applicationStateChanged.connect(lambda state: _reopen(window, state))
             if options.opened is not None:
                 open_saved_run(window, options.opened)
+            if options.files:
+                attach(window, options.attached)
             tell(window, stored.notice)
             rescued = RescuedText(window, store)
             rescued.offer()
@@ -456,6 +463,13 @@ def open_saved_run(window: MainWindow, path: Path) -> None:
     window.come_forward()
     window.others.show_inspector()
     window.inspector.open_file(path)
+
+
+def attach(window: MainWindow, files: Iterable[Path]) -> None:
+    """Let files go with the first question of a new conversation."""
+    if not window.workspace.current.conversation.is_unused:
+        window.workspace.new_conversation()
+    window.chat.composer.attachments.attach(files)
 
 
 def server_window(
@@ -521,11 +535,11 @@ def server_window(
     return window
 
 
-def asked_conversation(answer: AnswerOptions) -> Conversation | None:
+def asked_conversation(options: ChatOptions) -> Conversation | None:
     """Return a conversation as the command line wants it; None if it wants nothing."""
-    if answer == AnswerOptions():
+    if options.answer == AnswerOptions() and not options.files:
         return None
-    return answer.new_conversation()
+    return options.answer.new_conversation()
 
 
 def _log_to_file() -> None:

@@ -115,11 +115,6 @@ class OpenedRun:
     )
 
 
-@dataclass(frozen=True)
-class ChatOptions(ModelOptions, OpenedRun):
-    """A conversation, in the window or in the terminal."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Files:
     """Files that go with the first question."""
@@ -130,6 +125,16 @@ class Files:
         metavar="FILE",
         help="a text, PDF or Word file that comes before the prompt; repeatable",
     )
+
+
+@dataclass(frozen=True)
+class ChatOptions(ModelOptions, OpenedRun, Files):
+    """A conversation, in the window or in the terminal."""
+
+    @property
+    def attached(self) -> list[Path]:
+        """The files by their full paths: another process of ours may have to read them."""
+        return [Path(file).expanduser().absolute() for file in self.files]
 
 
 @dataclass(frozen=True, kw_only=True)

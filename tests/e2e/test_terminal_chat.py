@@ -65,7 +65,8 @@ def test_a_file_a_setting_and_a_saved_conversation_reach_the_model(
     chat: Callable[..., Any], tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("hello there")
-    child = chat()
+    (tmp_path / "b.txt").write_text("and here")
+    child = chat("--file", str(tmp_path / "b.txt"))
     child.sendline(f"/file {tmp_path / 'a.txt'}")
     child.expect("a.txt goes with the next question")
     child.expect(READY)
@@ -83,6 +84,7 @@ def test_a_file_a_setting_and_a_saved_conversation_reach_the_model(
     child.sendline("/new")
     child.expect(READY)
     child.sendline(f"/load {tmp_path / 'kept'}")
+    child.expect("and here")
     child.expect("hello there")
     child.expect("is loaded: 2 messages")
     child.expect(READY)

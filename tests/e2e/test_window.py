@@ -66,12 +66,18 @@ def drive(qapp: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Drive:
         return [each for each in qapp.topLevelWidgets() if isinstance(each, MainWindow)]
 
     def run(
-        steps: Steps, *, is_plain: bool = False, stops: tuple[str, ...] = (), **answer: Any
+        steps: Steps,
+        *,
+        is_plain: bool = False,
+        stops: tuple[str, ...] = (),
+        files: tuple[str, ...] = (),
+        **answer: Any,
     ) -> None:
         options = ChatOptions(
             paths.demo_model(),
             is_plain=is_plain,
             answer=AnswerOptions(stops, NewConversation(**answer)),
+            files=files,
         )
 
         async def main() -> None:
@@ -104,6 +110,17 @@ async def answered(window: MainWindow, question: str) -> Any:
     await until(lambda: run.finished is not None)
     await until(lambda: not window.workspace.current.session.is_running)
     return run
+
+
+def test_files_of_the_command_line_go_with_the_first_question(drive: Drive, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello there")
+
+    async def ask(window: MainWindow) -> None:
+        attachments = window.chat.composer.attachments
+        await until(lambda: [file.title for file in attachments.files] == ["a.txt"])
+        await until(lambda: "no-such.txt" in attachments.refusal.text())
+
+    drive(ask, files=(str(tmp_path / "a.txt"), str(tmp_path / "no-such.txt")))
 
 
 def test_the_program_ends_although_a_model_hangs_in_a_step(

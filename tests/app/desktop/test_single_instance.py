@@ -23,6 +23,20 @@ def test_a_second_start_brings_the_first_forward(tmp_path: Path, qtbot: QtBot) -
     first.release()
 
 
+def test_a_second_start_gives_its_files_to_the_first(tmp_path: Path, qtbot: QtBot) -> None:
+    first, second = SingleInstance(tmp_path), SingleInstance(tmp_path)
+    opened: list[str] = []
+    attached: list[str] = []
+    first.file_wanted.connect(opened.append)
+    first.attachment_wanted.connect(attached.append)
+    assert first.claim()
+    with qtbot.waitSignal(first.file_wanted, timeout=30_000):
+        assert second.ask_to_show(tmp_path / "a.run", [tmp_path / "a b.txt", tmp_path / "c.pdf"])
+    first.release()
+    assert opened == [str(tmp_path / "a.run")]
+    assert attached == [str(tmp_path / "a b.txt"), str(tmp_path / "c.pdf")]
+
+
 def test_the_next_start_is_the_first_again_after_the_first_has_ended(
     tmp_path: Path, qapp: QApplication
 ) -> None:

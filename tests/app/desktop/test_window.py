@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from app.desktop.window import asked_conversation, kept_conversations
-from app.settings.options import AnswerOptions
+from app.settings.options import AnswerOptions, ChatOptions
 from engine import StopOptions, StopScope
 from ui.preferences.preferences import NewConversation
 from ui.records.conversations import Conversation
@@ -13,7 +13,7 @@ from ui.records.store import StoreProblem
 
 
 def test_without_options_the_command_line_begins_no_conversation() -> None:
-    assert asked_conversation(AnswerOptions()) is None
+    assert asked_conversation(ChatOptions()) is None
 
 
 def test_options_of_the_command_line_become_a_conversation() -> None:
@@ -21,7 +21,7 @@ def test_options_of_the_command_line_become_a_conversation() -> None:
         ("END", "\n"),
         NewConversation("Brief.", max_tokens=9, temperature=0.5, is_thinking=True),
     )
-    conversation = asked_conversation(answer)
+    conversation = asked_conversation(ChatOptions(answer=answer))
     assert conversation is not None
     assert conversation.enabled_stops() == ("END", "\n")
     settings = conversation.settings
@@ -31,7 +31,9 @@ def test_options_of_the_command_line_become_a_conversation() -> None:
 
 def test_stop_options_of_the_command_line_apply_in_the_window() -> None:
     options = StopOptions(scope=StopScope.ALL, ignore_eos=True, min_tokens=3)
-    conversation = asked_conversation(AnswerOptions(stops=("END",), stop_options=options))
+    conversation = asked_conversation(
+        ChatOptions(answer=AnswerOptions(stops=("END",), stop_options=options))
+    )
     assert conversation is not None
     rules = stop_rules(conversation, None)
     assert (rules.strings, rules.scope_of(rules.stops[0])) == (("END",), StopScope.ALL)
