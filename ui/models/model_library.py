@@ -5,6 +5,7 @@ Main thread; disks are scanned on others.
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -90,6 +91,7 @@ class ModelLibrary(QObject):
         self.downloads = Downloads(model_folders(()).hub_cache or Path.home(), self)
         self.downloads.arrived.connect(lambda _folder: self.refresh())
         model.loaded.connect(self._note_use)
+        model.changed.connect(self._pin_loaded)
         self._apply_idle_minutes()
         preferences.changed.connect(self._apply_idle_minutes)
 
@@ -113,7 +115,11 @@ class ModelLibrary(QObject):
         self._preferences.change_models(rests_after_min=minutes)
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
-        """Keep a model in memory, idle or not, or not any more."""
+        """Keep a model in memory whenever it is loaded, idle or not, or not any more."""
+        pinned = [one for one in self._preferences.now.models.pinned if one != _key(folder)]
+        if is_pinned:
+            pinned.append(_key(folder))
+        self._preferences.change_models(pinned=tuple(pinned))
         self.model.pin(folder, is_pinned, self._idle_s)
 
     def refresh(self) -> None:
@@ -230,6 +236,7 @@ class ModelLibrary(QObject):
                 (places.get(model, model), places.get(draft, draft)) for model, draft in now.drafts
             ),
             last_used=tuple((places.get(folder, folder), at) for folder, at in now.last_used),
+            pinned=tuple(places.get(folder, folder) for folder in now.pinned),
             settings=tuple((places.get(folder, folder), said) for folder, said in now.settings),
         )
 
@@ -237,7 +244,7 @@ class ModelLibrary(QObject):
         """Return the draft model that is loaded beside the model of a folder; None for none."""
         if (asked := self._asked_drafts.get(folder.resolve())) is not None:
             return asked
-        chosen = dict(self._preferences.now.models.drafts).get(str(folder.resolve()))
+        chosen = dict(self._preferences.now.models.drafts).get(_key(folder))
         return None if chosen is None else Path(chosen)
 
     def use_draft(self, folder: Path, draft: Path) -> None:
@@ -248,15 +255,15 @@ class ModelLibrary(QObject):
         """Load a draft model beside the model of a folder from now on, or none."""
         self._asked_drafts.pop(folder.resolve(), None)
         drafts = dict(self._preferences.now.models.drafts)
-        drafts.pop(str(folder.resolve()), None)
+        drafts.pop(_key(folder), None)
         if draft is not None:
-            drafts[str(folder.resolve())] = str(draft.resolve())
+            drafts[_key(folder)] = str(draft.resolve())
         self._preferences.change_models(drafts=tuple(drafts.items()))
         self.refresh()
 
     def settings_of(self, folder: Path) -> ConversationSettings | None:
         """Return the settings that new conversations with a model begin with; None for none."""
-        said = dict(self._preferences.now.models.settings).get(str(folder.resolve()))
+        said = dict(self._preferences.now.models.settings).get(_key(folder))
         try:
             return None if said is None else settings_from(Fields(json.loads(said)))
         except (ValueError, DamagedFile):
@@ -265,9 +272,9 @@ class ModelLibrary(QObject):
     def keep_settings(self, folder: Path, settings: ConversationSettings | None) -> None:
         """Let new conversations with a model begin with these settings; None for no own ones."""
         kept = dict(self._preferences.now.models.settings)
-        kept.pop(str(folder.resolve()), None)
+        kept.pop(_key(folder), None)
         if settings is not None:
-            kept[str(folder.resolve())] = json.dumps(settings_values(settings))
+            kept[_key(folder)] = json.dumps(settings_values(settings))
         self._preferences.change_models(settings=tuple(kept.items()))
 
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
@@ -315,6 +322,7 @@ class ModelLibrary(QObject):
                     _found, self._model_folders(self.folders), self.draft_of
                 )
                 self.memory = await self.memory_now()
+                await self._forget_gone_pins()
                 if not self._is_stale:
                     break
         finally:
@@ -333,6 +341,22 @@ class ModelLibrary(QObject):
             for one, wanted, vocabulary in found
         ]
         self.changed.emit()
+
+    def _pin_loaded(self) -> None:
+        """Pin the models that were loaded since, and that a person pinned, in an earlier session
+        perhaps.
+        """
+        pinned = self._preferences.now.models.pinned
+        for model in self.model.in_memory.every:
+            if not model.is_pinned and _key(model.folder) in pinned:
+                self.model.pin(model.folder, True, self._idle_s)
+
+    async def _forget_gone_pins(self) -> None:
+        pinned = self._preferences.now.models.pinned
+        there = await asyncio.to_thread(lambda: [*filter(os.path.isdir, pinned)])
+        gone = {*pinned}.difference(there)
+        left = [folder for folder in self._preferences.now.models.pinned if folder not in gone]
+        self._preferences.change_models(pinned=tuple(left))
 
     def _note_use(self, folder: Path) -> None:
         used = dict(self._preferences.now.models.last_used)
@@ -354,6 +378,11 @@ class ModelLibrary(QObject):
 
 
 _REMEMBERED = 50
+
+
+def _key(folder: Path) -> str:
+    """Return a folder as choices for its model are kept."""
+    return str(folder.resolve())
 
 
 def _found(

@@ -323,7 +323,7 @@ class ModelState(QObject):
             start_task(self, self._unload_other(status.id, cancels_running), "unload")
 
     def pin(self, folder: Path, is_pinned: bool, idle_s: float | None) -> None:
-        """Keep a model in memory, idle or not, until the program ends; or not any more.
+        """Keep a model in memory, idle or not, until it is unloaded; or not any more.
 
         Args:
             folder: Where it is.

@@ -211,6 +211,12 @@ class ModelPreferences:
         place=MODELS_WINDOW,
         label="Draft Model",
     )
+    pinned: tuple[str, ...] = declare(
+        (),
+        help="folders of the models that stay in memory once they are loaded",
+        place=MODELS_WINDOW,
+        label="Pin",
+    )
     settings: tuple[tuple[str, str], ...] = declare(
         (),
         help="folder of a model, and the settings that new conversations with it begin with, as "

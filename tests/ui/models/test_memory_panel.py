@@ -68,6 +68,45 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         assert engine.model_status("beta").is_loaded
 
 
+async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unpins_it(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        library, preferences = several.window.model_library, several.window.preferences
+        panel, engine = panel_of(several), several.engine
+        library.change_idle_minutes(5)
+        await several.load("alpha")
+        [line] = panel.lines.values()
+        line.pin.click()
+        await eventually(lambda: engine.model_status("alpha").is_pinned)
+        assert preferences.now.models.pinned == (str(several.folder / "alpha"),)
+        line.unload.click()
+        await eventually(lambda: not engine.model_status("alpha").is_loaded)
+        # As at the next start: the engine knows nothing of it, the settings do.
+        engine.pin("alpha", is_pinned=False)
+        engine.unload_after(300.0, "alpha")
+        await several.load("alpha")
+        await eventually(lambda: engine.model_status("alpha").is_pinned)
+        await several.ask("Count from 1 to 3")
+        await eventually(lambda: engine.model_status("alpha").unloads_at is None)
+        [line] = panel.lines.values()
+        await eventually(line.pin.isChecked)
+        line.pin.click()
+        await eventually(lambda: not engine.model_status("alpha").is_pinned)
+        assert preferences.now.models.pinned == ()
+
+
+async def test_the_pin_of_a_model_that_is_gone_is_forgotten(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        library, preferences = several.window.model_library, several.window.preferences
+        there = str(several.folder / "alpha")
+        preferences.change_models(pinned=(str(tmp_path / "gone"), there))
+        library.refresh()
+        await eventually(lambda: preferences.now.models.pinned == (there,))
+
+
 async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
