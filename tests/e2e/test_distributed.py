@@ -51,7 +51,6 @@ def launched() -> Iterator[LaunchedServer]:
 
 @pytest.fixture(scope="module")
 def sharded(launched: LaunchedServer) -> str:
-    """The address of the two processes."""
     return launched.wait_until_ready()
 
 

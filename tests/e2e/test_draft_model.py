@@ -26,7 +26,6 @@ def small(tmp_path: Path, demo_model_path: Path) -> Path:
 
 @pytest.fixture
 def foreign(tmp_path: Path, demo_model_path: Path) -> Path:
-    """A model with another vocabulary."""
     folder = write_draft(tmp_path / "foreign", demo_model_path, layers=1)
     swap_tokens(folder, 300, 301)
     return folder

@@ -309,7 +309,6 @@ def _help_texts(code: Path) -> dict[str, str]:
 
 
 def _commands_in(text: str) -> list[str]:
-    """Return the commands that a help text lists."""
     _, _, listed = text.partition("\ncommands:\n")
     return re.findall(r"^    ([a-z][a-z-]*)  ", listed.partition("\n\n")[0], re.MULTILINE)
 
@@ -336,7 +335,6 @@ def _lines(file: Path) -> list[str]:
 
 
 def main(words: list[str]) -> int:
-    """Record or compare; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab.golden", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(dest="action", required=True)

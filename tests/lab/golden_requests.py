@@ -48,15 +48,7 @@ _STOPS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Request:
-    """One request to record.
-
-    Attributes:
-        name: Its name, and that of its file.
-        method: The HTTP method.
-        path: The path with its query.
-        body: JSON, or the text that is sent as it is; None sends none.
-        headers: In addition to the content type.
-    """
+    """One request to record."""
 
     name: str
     method: str

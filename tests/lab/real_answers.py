@@ -86,13 +86,10 @@ class Known:
 
 
 class Oracle:
-    """The model in mlx-lm's hands."""
-
     def __init__(self, folder: Path) -> None:
         self.model, self.tokenizer = load(str(folder))[:2]
 
     def known(self, question: str, count: int = TOKENS) -> Known:
-        """Return what the plain loop answers."""
         prompt = self.prompt(question)
         tokens: list[int] = []
         cache = make_prompt_cache(self.model)
@@ -108,13 +105,11 @@ class Oracle:
         return Known(question, prompt, tuple(tokens), tuple(texts))
 
     def prompt(self, question: str) -> str:
-        """Return the prompt of a question as text."""
         turns = [{"role": "user", "content": question}]
         inner = self.tokenizer._tokenizer
         return str(inner.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
 
     def decoded(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens."""
         return str(self.tokenizer.decode(list(tokens)))
 
     def logprobs(self, known: Known) -> list[float]:
@@ -126,7 +121,6 @@ class Oracle:
         return [float(scores[first + n, token].item()) for n, token in enumerate(known.tokens)]
 
     def generated(self, known: Known) -> str:
-        """Return what ``mlx_lm.generate`` makes of the prompt."""
         return str(
             generate(
                 self.model,
@@ -240,7 +234,6 @@ def ask(port: int, path: str, body: Body, *, is_streamed: bool) -> list[Body]:
 
 
 def text_of(path: str, events: Sequence[Body], *, is_streamed: bool) -> str:
-    """Return the text of an answer."""
     last = events[-1]
     match path:
         case "/v1/messages" if is_streamed:
@@ -538,7 +531,6 @@ def run(folder: Path, count: int, only: Sequence[str], *, both: bool) -> None:
 
 
 def main() -> None:
-    """Check the model in the folder that is named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where tests.lab.real_models made the model")
     parser.add_argument("--cases", type=int, default=60)

@@ -101,15 +101,7 @@ def backend_of(folder: Path, template: str | None = None) -> MlxBackend:
 
 @dataclass
 class Played:
-    """What one answer gave.
-
-    Attributes:
-        text: The text that was shown.
-        calls: Names and arguments of the complete calls.
-        told: For each call that was begun, its name and the arguments that were sent.
-        steps: For each token, how many characters of arguments had been sent.
-        stop: The record; None where the answer was not over.
-    """
+    """What one answer gave."""
 
     text: str = ""
     calls: list[tuple[str, Any]] = field(default_factory=list)
@@ -174,19 +166,7 @@ def play(
 
 @dataclass(frozen=True)
 class Case:
-    """An answer with calls.
-
-    Attributes:
-        package: The tokenizer.
-        title: What the case is.
-        answer: Its text; special tokens are read in it.
-        calls: The calls that it has.
-        marks: Texts that must never be shown.
-        text: The text that is shown.
-        template: Replaces the tokenizer's template.
-        tools: The tools of the request.
-        grows: Whether arguments are sent before the call is complete.
-    """
+    """An answer with calls."""
 
     package: str
     title: str
@@ -276,7 +256,6 @@ def llama(given: dict[str, Any]) -> str:
 
 
 def python(given: dict[str, Any]) -> str:
-    """Return a call in Python."""
     return f"{TOOL.name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
 
 
@@ -297,7 +276,6 @@ _PLAIN = '{"name": "Anna", "parameters": [1, {"a": 2}]}'
 
 
 def cases() -> list[Case]:
-    """Return the answers to check."""
     marks = ("<｜tool", "```")
     qwen = "\n".join(
         f'<tool_call>\n{{"name": "{TOOL.name}", "arguments": {json.dumps(one)}}}\n</tool_call>'
@@ -344,7 +322,6 @@ RENDERING = ("deepseek_v3", "qwen3")
 
 
 def main() -> None:
-    """Check all cases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the tokenizers are kept")
     folder = parser.parse_args().folder

@@ -184,7 +184,6 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Make the model in the folder that is named, unless it is there."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help=f"where the folder {NAME} is made")
     parser.add_argument("--gguf", action="store_true", help="keep the GGUF file, too")

@@ -43,13 +43,10 @@ _WORDS = (
 
 
 def random_text(draws: random.Random) -> str:
-    """Return words of many scripts."""
     return "".join(draws.choice(_WORDS) for _ in range(draws.randint(1, 24)))
 
 
 class Sample:
-    """The random tokens of one tokenizer."""
-
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self.backend: MlxBackend = backend_of(fetch(name, folder), TEMPLATES.get(name))
@@ -64,11 +61,9 @@ class Sample:
         self.end = min(self.backend._tokenizer.eos_token_ids)
 
     def ids(self, text: str) -> list[int]:
-        """Return the tokens of a text."""
         return list(self.inner.encode(text, add_special_tokens=False))
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return what transformers decodes."""
         return str(
             self.inner.decode(
                 list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -154,7 +149,6 @@ class Sample:
 
 
 def main() -> None:
-    """Check all tokenizers."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where the tokenizers are kept")
     parser.add_argument("--cases", type=int, default=2000)

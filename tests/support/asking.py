@@ -53,20 +53,17 @@ async def offered_engine(
 
 
 def request(text: str, *stops: str, **values: Any) -> GenerationRequest:
-    """Make a greedy request of one user message."""
     rules = values.pop("rules", None) or StopRules.of(*stops)
     values.setdefault("sampling", Sampling(temperature=0))
     return GenerationRequest(messages=(Message("user", text),), stops=rules, **values)
 
 
 async def ask(engine: Engine, text: str, *stops: str, **values: Any) -> Answer:
-    """Return the whole answer."""
     generation = await engine.generate(request(text, *stops, **values))
     return await generation.collect()
 
 
 async def events_of(engine: Engine, text: str, *stops: str, **values: Any) -> list[Event]:
-    """Return all events of an answer."""
     generation = await engine.generate(request(text, *stops, **values))
     return [event async for event in generation.events()]
 

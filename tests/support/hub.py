@@ -81,7 +81,6 @@ class Hub:
         self.facts[repository] = {"tags": ["mlx"], "pipeline_tag": "text-generation", **facts}
 
     def add_folder(self, repository: str, folder: Path) -> None:
-        """Offer the files of a folder."""
         self.files[repository] = {
             path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()
         }

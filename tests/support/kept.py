@@ -5,8 +5,6 @@ from ui.preferences.preferences_state import PreferencesState
 
 
 class MemoryPreferences:
-    """Keeps the last value."""
-
     def __init__(self) -> None:
         self.kept: Preferences | None = None
 

@@ -34,13 +34,11 @@ PAGES = (README, *sorted((ROOT / ".github").glob("*.md")))
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return a table in Markdown."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def routes() -> str:
-    """Every route of the server."""
     rows = ((route.method, f"`{route.path}`", route.description) for route in ROUTES)
     return table(("method", "path", "what it is"), rows)
 
@@ -98,7 +96,6 @@ def settings() -> str:
 
 
 def _may_be(one: Declared) -> str:
-    """Return what a value can be."""
     if get_origin(one.kind) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(one.kind))
     kinds = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
@@ -178,14 +175,12 @@ def written(name: str, page: str) -> str | None:
 
 
 def page_of(name: str) -> Path:
-    """Return the page on which a list stands."""
     if name in _OF_THE_HOUSE:
         return ARCHITECTURE
     return CONFORMANCE if name.endswith("of the probe") else OPTIONS
 
 
 def main() -> int:
-    """Write every list between its marks."""
     for name, make in LISTS.items():
         page = page_of(name)
         text = page.read_text(encoding="utf-8")

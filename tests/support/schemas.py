@@ -12,13 +12,11 @@ def chain(length: int) -> dict[str, Any]:
 
 
 def aliases(length: int) -> dict[str, Any]:
-    """Return names of names of an integer."""
     names: dict[str, Any] = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(length)}
     return {"$ref": "#/$defs/d0", "$defs": names | {f"d{length}": {"type": "integer"}}}
 
 
 def optional(count: int) -> dict[str, Any]:
-    """Return an object of so many optional properties."""
     properties = {f"p{n}": {"type": "integer"} for n in range(count)}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

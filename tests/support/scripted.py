@@ -206,7 +206,6 @@ class Stage:
         self.model.fault = wait
 
     def ids(self, piece: str | int) -> list[int]:
-        """Return the ids of a piece."""
         if isinstance(piece, int):
             return [piece]
         return list(self.wrapper.encode(piece, add_special_tokens=False))

@@ -27,8 +27,6 @@ Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
 
 
 class SilentServer:
-    """Only says where it is."""
-
     async def start(self) -> str:
         return "http://127.0.0.1:4711"
 
@@ -40,8 +38,6 @@ class SilentServer:
 
 
 class NoKey:
-    """A keychain that holds nothing."""
-
     async def place(self) -> KeyPlace:
         return "none"
 

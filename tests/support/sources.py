@@ -18,5 +18,4 @@ def modules(*packages: str, holding: str = "") -> Iterator[tuple[str, str]]:
 
 
 def nodes(text: str) -> Iterator[ast.AST]:
-    """Yield what a module consists of."""
     return ast.walk(ast.parse(text))

@@ -46,7 +46,6 @@ def params(api: str, **fields: Any) -> Any:
 
 
 def requests(api: str, *, strict: bool = False, **fields: Any) -> Sequence[GenerationRequest]:
-    """Return the generations that a request asks for."""
     return ROUTES[api].read(params(api, **fields), strict=strict)
 
 

@@ -64,8 +64,6 @@ class Outcome:
 
 
 class Chat:
-    """Chat Completions."""
-
     path = "/v1/chat/completions"
 
     def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:

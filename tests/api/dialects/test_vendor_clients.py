@@ -40,19 +40,16 @@ ROWS = {
 
 @pytest.fixture(params=ROWS)
 def row(request: pytest.FixtureRequest) -> Row:
-    """Each row in turn."""
     return ROWS[request.param]
 
 
 @pytest.fixture
 def messages(anthropic_client: anthropic.Anthropic) -> anthropic.resources.Messages:
-    """The Messages API."""
     return anthropic_client.messages
 
 
 @pytest.fixture
 def chat(openai_client: openai.OpenAI) -> openai.resources.chat.Completions:
-    """Chat Completions."""
     return openai_client.chat.completions
 
 

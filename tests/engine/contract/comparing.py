@@ -14,7 +14,6 @@ _OPEN = ("channel", "text_offset", "token_index", "held", "dropped", "unfinished
 
 
 def outcome_of(made: Run) -> Outcome:
-    """Return the product's answer in the reference's form."""
     end: Finished = made.finished
     stop = end.stop
     return Outcome(

@@ -108,7 +108,6 @@ def outcome_of(case: Case, end: End) -> Outcome:
 
 
 def text_of(chars: Sequence[Char], channel: Channel) -> str:
-    """Return the text of one channel."""
     return "".join(char.char for char in chars if char.channel is channel)
 
 

@@ -49,12 +49,10 @@ class Run:
 
     @property
     def text(self) -> str:
-        """The answer."""
         return "".join(event.text for event in self.events if isinstance(event, TextDelta))
 
     @property
     def thinking(self) -> str:
-        """The reasoning."""
         return "".join(event.text for event in self.events if isinstance(event, ThinkingDelta))
 
     @property
@@ -84,7 +82,6 @@ def messages_of(case: Case) -> tuple[Message, ...]:
 
 
 def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequest:
-    """Return the request of a case."""
     return GenerationRequest(
         messages=() if case.is_raw else messages_of(case),
         prompt=case.prompt if case.is_raw else None,

@@ -38,7 +38,6 @@ class Reading(ReadingState):
     # -- tokens ----------------------------------------------------------------------------
 
     def add(self, token: int) -> "Reading":
-        """Return the state after one more token."""
         after = self._copy()
         after.tags = ()
         was_thinking = after.channel is Channel.THINKING and after.header is None
@@ -230,7 +229,6 @@ class Reading(ReadingState):
     # -- Harmony ---------------------------------------------------------------------------
 
     def take_marker(self, marker: str) -> None:
-        """Take one of Harmony's markers."""
         channel, known, offset = self.channel, len(self.chars), self.length_of(self.channel)
         if marker == "<|start|>" or (marker == "<|channel|>" and self.header is None):
             self._end_message()

@@ -107,7 +107,6 @@ class ReadingState:
 
     @property
     def part_text(self) -> str:
-        """The text of the open stretch."""
         return "".join(char.char for char in self.chars if char.part == self.part)
 
     @property

@@ -33,7 +33,6 @@ from tests.engine.contract.writing.ends import end_of, held_back
 
 
 def expected(case: Case) -> Outcome:
-    """Return what a case must give."""
     return outcome_of(case, end_of(case))
 
 

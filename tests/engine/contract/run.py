@@ -82,7 +82,6 @@ def _smaller(case: Case) -> list[Case]:
 
 
 def main() -> int:
-    """Run; return how many different failures there were, at most 1."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, help="without it 20,000, or what the minutes allow")
     parser.add_argument("--seed", type=int, default=0)

@@ -15,8 +15,6 @@ NO_ADDRESS = "the address was not found"
 
 @pytest.fixture
 def unknown_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no name have an address."""
-
     def refuse(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 

@@ -19,7 +19,6 @@ COMMIT = "a" * 40
 
 
 def made(folder: Path, **config: object) -> Path:
-    """Make the least that looks like a model."""
     folder.mkdir(parents=True)
     stated = {"model_type": "qwen3", "max_position_embeddings": 4096} | config
     (folder / "config.json").write_text(json.dumps(stated))

@@ -56,12 +56,7 @@ def _word(event: Event) -> str:
 
 
 class Play:
-    """One answer of a scripted model, fed token by token.
-
-    Attributes:
-        told: For each token, what it brought.
-        stop: The record.
-    """
+    """One answer of a scripted model, fed token by token."""
 
     def __init__(
         self,

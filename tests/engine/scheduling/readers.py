@@ -36,11 +36,9 @@ class Reader:
 
     @property
     def woken(self) -> int:
-        """How often it was woken."""
         return len(self.woken_at) - 1
 
     @property
     def longest_s(self) -> float:
-        """The longest time between two wake-ups."""
         times = [*self.woken_at, self._clock.now]
         return max(after - before for before, after in itertools.pairwise(times))

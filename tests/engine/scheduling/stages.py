@@ -61,11 +61,7 @@ class HeldRendering:
 
 
 class SlowLoading:
-    """Loads a stage's model in parts, and counts what was loaded.
-
-    Attributes:
-        goes_on: Clear it to hold the loading half-way; a load that is held can be cancelled.
-    """
+    """Loads a stage's model in parts, and counts what was loaded."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage

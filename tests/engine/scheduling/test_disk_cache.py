@@ -60,7 +60,6 @@ def damage_all(folder: Path) -> None:
 
 
 def following(answer: str) -> GenerationRequest:
-    """Return the next turn of the conversation."""
     turns = (*FIRST.messages, Message("assistant", answer), Message("user", "Count from 1 to 7"))
     return replace(FIRST, messages=turns)
 

@@ -46,13 +46,7 @@ class Answer:
 
 
 class Batch:
-    """The sequences of one model.
-
-    Args:
-        outbox: Where their events go.
-        readers: One reader for each sequence.
-        decoding: How many of the sequences decode; the others wait.
-    """
+    """The sequences of one model."""
 
     def __init__(self, outbox: Outbox, readers: list[Reader], decoding: int) -> None:
         sequences: Any = {number: Answer(one) for number, one in enumerate(readers)}
@@ -65,7 +59,6 @@ class Batch:
         self._step = Step(sampled=[(number, 7, None) for number in range(decoding)])
 
     def step(self) -> None:
-        """Decode one token of each sequence."""
         self._scheduler.take(self._step)
 
 

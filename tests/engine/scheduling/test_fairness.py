@@ -34,11 +34,7 @@ def costs(model: ScriptedModel, token_s: float) -> None:
 
 
 class Asked(dict[str, Sequence[int]]):
-    """A stage's answers; notes what the model had read when the short question was answered.
-
-    Attributes:
-        read: Tokens of the longest prompt by then, at most.
-    """
+    """A stage's answers; notes what the model had read when the short question was answered."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage.scripts)

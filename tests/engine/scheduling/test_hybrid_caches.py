@@ -53,8 +53,6 @@ def asked(
     disk: Path | None = None,
     limits: Limits | None = None,
 ) -> list[tuple[str, Usage]]:
-    """Return the answers of one process."""
-
     async def run() -> list[tuple[str, Usage]]:
         kept = None if disk is None else DiskCache(disk, 1 << 30)
         engine = Engine(limits, disk=kept)

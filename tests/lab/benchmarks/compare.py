@@ -51,18 +51,7 @@ MODEL = ROOT / "assets" / "demo-model"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The settings of a comparison.
-
-    Attributes:
-        model: The folder of the model.
-        rounds: How often each server is measured.
-        is_probing: Whether stops are probed.
-        start_timeout_s: How long a server may take to become ready.
-        answer_timeout_s: How long the answers of one measure may take.
-        probe_limit_s: How long one probe may take.
-        server_cores: Where servers run; none means everywhere.
-        count: Counts the tokens of a text.
-    """
+    """The settings of a comparison."""
 
     model: Path
     rounds: int
@@ -157,7 +146,6 @@ def counter(model: Path) -> Callable[[str], int]:
 
 
 def main() -> int:
-    """Compare and print; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

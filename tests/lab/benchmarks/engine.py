@@ -120,17 +120,14 @@ class Running:
         self.loop.run_until_complete(self.engine.load(MODEL))
 
     def rate(self, rows: int, tokens: int, trace: TraceLevel = TraceLevel.OFF) -> float:
-        """Return tokens per second of ``rows`` answers."""
         return self.loop.run_until_complete(engine_rate(self.engine, rows, tokens, trace))
 
     def close(self) -> None:
-        """End the engine."""
         self.engine.close()
         self.loop.close()
 
 
 def against_bare(running: Running, rows: int, tokens: int, rounds: int) -> None:
-    """The engine against mlx-lm's batch alone."""
     from mlx_lm import load
 
     model, tokenizer = load(str(MODEL))[:2]
@@ -317,8 +314,6 @@ def rss_mb() -> float:
 
 
 def memory(running: Running, total: int = 2000) -> None:
-    """Memory after many short requests."""
-
     async def some(count: int, offset: int) -> None:
         for at in range(0, count, 16):
 
@@ -340,7 +335,6 @@ def memory(running: Running, total: int = 2000) -> None:
 
 
 def main() -> None:
-    """Run the chosen measurements."""
     prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)

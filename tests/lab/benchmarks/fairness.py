@@ -60,14 +60,11 @@ async def written(generation: Generation) -> list[tuple[float, int]]:
 
 
 def pace(parts: list[tuple[float, int]], begin: float, end: float) -> float:
-    """Return the characters per second between two moments."""
     return sum(length for at, length in parts if begin <= at < end) / (end - begin)
 
 
 @dataclass
 class Progress:
-    """The progress of reading a prompt."""
-
     tokens: int = 0
 
     async def follow(self, generation: Generation) -> None:
@@ -91,14 +88,7 @@ async def first_tokens(engine: Engine, until_s: float, long: asyncio.Task[None])
 
 
 async def beside(engine: Engine, ids: list[int], cached: int, seconds: float) -> None:
-    """Measure a stream, a long prompt beside it, and short requests behind that.
-
-    Args:
-        engine: Has read the first ``cached`` tokens of the prompt.
-        ids: The prompt.
-        cached: Where the measuring begins.
-        seconds: How long it takes at most.
-    """
+    """Measure a stream, a long prompt beside it, and short requests behind that."""
     stream = await engine.generate(asking("Count from 1 to 100", 30_000))
     writing = asyncio.ensure_future(written(stream))
     await asyncio.sleep(0.3)
@@ -145,7 +135,6 @@ async def read_up_to(engine: Engine, ids: list[int], until_s: float) -> int:
 
 
 async def measure(tokens: int, seconds: float) -> None:
-    """Measure each part."""
     engine = Engine()
     await engine.load(MODEL)
     await (await engine.generate(asking("Hello", 200))).collect()

@@ -82,8 +82,6 @@ def what_if() -> None:
 
 
 class Beats:
-    """How late a timer comes."""
-
     def __init__(self) -> None:
         self.late_ms: list[float] = []
         self._due = 0.0
@@ -91,12 +89,10 @@ class Beats:
         self._timer.timeout.connect(self._beat)
 
     def start(self) -> None:
-        """Begin to measure."""
         self._due = time.perf_counter() + BEAT_MS / 1e3
         self._timer.start()
 
     def stop(self) -> None:
-        """End measuring."""
         self._timer.stop()
 
     def _beat(self) -> None:
@@ -146,7 +142,6 @@ async def collected(work: Coroutine[Any, Any, None]) -> None:
 
 
 def main() -> None:
-    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=10_000)
     options = parser.parse_args()

@@ -16,16 +16,11 @@ PROMPT = "Count from 1 to 100, one number per line"
 
 
 def report(what: str, value: str, target: str) -> None:
-    """Print one row."""
     print(f"{what:<58} {value:>12}   target {target}", flush=True)
 
 
 class Rate(float):
-    """Tokens per second, and the processor's time for it.
-
-    Attributes:
-        cpu_s: Of one run, in seconds, on all threads, with what it takes to read the prompts.
-    """
+    """Tokens per second, and the processor's time for it."""
 
     cpu_s = 0.0
 

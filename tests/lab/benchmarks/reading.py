@@ -11,13 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reading:
-    """One answer as its reader saw it, in seconds since it was asked for.
-
-    Attributes:
-        first_s: When the first text came.
-        last_s: When the last text came.
-        tokens: Output tokens.
-    """
+    """One answer as its reader saw it, in seconds since it was asked for."""
 
     first_s: float
     last_s: float

@@ -59,14 +59,7 @@ def _ask(text: str) -> list[Question]:
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked at once, and how it is measured.
-
-    Attributes:
-        questions: For a number that is new in each round.
-        tokens: The most tokens of each answer.
-        is_first: Whether the time to the first text counts, in place of the whole answer's.
-        before: What is asked first and not measured.
-    """
+    """What is asked at once, and how it is measured."""
 
     questions: Callable[[int], Sequence[Question]]
     tokens: int
@@ -143,7 +136,6 @@ def report(name: str, values: dict[str, list[float]], first: str = "serve") -> N
 
 
 def main() -> None:
-    """Run the chosen cases."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", type=Path)
     parser.add_argument("--rounds", type=int, default=5)

@@ -21,7 +21,6 @@ STREAM_TOKENS, ROW_TOKENS = 256, 128
 
 
 def report(what: str, value: str, target: str) -> None:
-    """Print one row."""
     print(f"{what:<62} {value:>9}   target {target}", flush=True)
 
 
@@ -119,7 +118,6 @@ def memory(sides: list[Side]) -> None:
 
 
 def main() -> None:
-    """Run the chosen measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="memory,one,sixteen,first,burst")

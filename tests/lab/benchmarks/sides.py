@@ -144,7 +144,6 @@ class Side:
 
     @property
     def memory_mb(self) -> float:
-        """Resident memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         [line] = [line for line in status.splitlines() if line.startswith("VmRSS")]
         return int(line.split()[1]) / 1000
@@ -171,7 +170,6 @@ def started(
 
 @contextmanager
 def bare_engine() -> Iterator[Side]:
-    """The engine without HTTP."""
     with started("-m", "tests.lab.benchmarks.sides", stdin=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -194,7 +192,6 @@ def asks(port: int) -> Ask:
 
 @contextmanager
 def our_server(model: Path = MODEL, *options: str, name: str = "serve") -> Iterator[Side]:
-    """``fullstop serve``."""
     words = ("-m", "app", "serve", "--port", "0", "--model", str(model), *options)
     with started(*words) as child:
         assert child.stdout is not None
@@ -204,7 +201,6 @@ def our_server(model: Path = MODEL, *options: str, name: str = "serve") -> Itera
 
 @contextmanager
 def their_server(model: Path = MODEL) -> Iterator[Side]:
-    """``mlx_lm.server`` on the same model."""
     port = free_port()
     words = ("-m", "mlx_lm", "server", "--model", str(model), "--port", str(port))
     with started(*words, "--log-level", "ERROR", stderr=subprocess.DEVNULL) as child:
@@ -222,7 +218,6 @@ def llama_cpp(folder: Path, weights: Path) -> Iterator[Side]:
 
 
 def _answering(name: str, child: subprocess.Popen[str], port: int) -> Side:
-    """Return a server once it has answered."""
     ends_at = time.monotonic() + 120
     while True:
         try:

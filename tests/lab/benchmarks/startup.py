@@ -64,13 +64,7 @@ sys.exit(main([]))
 
 @dataclass(frozen=True)
 class Start:
-    """What one start of a program cost.
-
-    Attributes:
-        took_s: Until its first answer was there.
-        processor_s: Time that it spent on a core, all its threads together.
-        memory_mb: Resident memory then.
-    """
+    """What one start of a program cost."""
 
     took_s: float
     processor_s: float
@@ -95,7 +89,6 @@ def started(words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def answer_of(process: subprocess.Popen[bytes], port: int) -> None:
-    """Ask a server until it answers."""
     body = {
         "model": "default_model",
         "messages": [{"role": "user", "content": QUESTION}],
@@ -123,11 +116,7 @@ def answer_of(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def first_answer(words: Callable[[int], Sequence[str]]) -> Start:
-    """Start a server, and measure until its first answer is there.
-
-    Args:
-        words: Gives its command line for a port.
-    """
+    """Start a server, and measure until its first answer is there."""
     port = free_port()
     began_s = time.perf_counter()
     with started(words(port)) as process:
@@ -141,7 +130,6 @@ def first_answer(words: Callable[[int], Sequence[str]]) -> Start:
 
 
 def one_answer(words: Sequence[str]) -> Start:
-    """Run a program that answers once and ends."""
     began_s = time.perf_counter()
     process = subprocess.Popen(
         words,
@@ -157,37 +145,26 @@ def one_answer(words: Sequence[str]) -> Start:
 
 
 def our_server() -> Start:
-    """``fullstop serve``."""
     options = ("--model", str(MODEL))
     return first_answer(lambda port: (*PROGRAM, "serve", *options, "--port", str(port)))
 
 
 def their_server() -> Start:
-    """``mlx_lm.server`` on the same model."""
     options = ("--model", str(MODEL), "--log-level", "ERROR")
     return first_answer(lambda port: (*THEIRS, "server", *options, "--port", str(port)))
 
 
 def our_terminal() -> Start:
-    """``fullstop ask``."""
     return one_answer((*PROGRAM, "ask", QUESTION, "--max-tokens", str(TOKENS)))
 
 
 def their_terminal() -> Start:
-    """``mlx_lm.generate`` on the same model."""
     options = ("--model", str(MODEL), "--prompt", QUESTION, "--max-tokens", str(TOKENS))
     return one_answer((*THEIRS, "generate", *options))
 
 
 def beside(what: str, ours: Callable[[], Start], theirs: Callable[[], Start], runs: int) -> None:
-    """Let two programs take turns, and print ours against theirs.
-
-    Args:
-        what: What both do, with their names.
-        ours: Starts our program.
-        theirs: Starts the other.
-        runs: Starts of each that count; one more warms up.
-    """
+    """Let two programs take turns, and print ours against theirs."""
     found = [(ours(), theirs()) for _ in range(runs + 1)][1:]
 
     def medians(value: Callable[[Start], float]) -> tuple[float, float]:
@@ -278,7 +255,6 @@ def compiled_modules_kept() -> Iterator[None]:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=5, help="processes per figure")
     parser.add_argument("--only", default="server,ask,program", help="server, ask, program")

@@ -102,7 +102,6 @@ class CycleModel(nn.Module):
         self._following = mx.array(following)
 
     def make_cache(self) -> list[KVCache]:
-        """Return a cache as long as the prompt."""
         return [KVCache()]
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
@@ -135,7 +134,6 @@ def text(number: int) -> str:
 
 
 def conversation(title: str, messages: int) -> Conversation:
-    """Return a conversation of so many messages."""
     said: list[ConversationMessage] = []
     for number in range(messages // 2):
         said.append(ConversationMessage("user", f"Question {number}"))
@@ -196,7 +194,6 @@ async def answer(window: MainWindow) -> Figures:
 
 
 def say(what: str, figures: Figures) -> None:
-    """Print what an answer cost."""
     report(f"{what}: longest stall (ms)", f"{figures.longest_ms:.1f}", "< 50")
     report(f"{what}: 99th percentile (ms)", f"{figures.p99_ms:.1f}", "< 16")
     pace = f"< 0.25   ({figures.tokens_per_s:.0f} tok/s)"
@@ -205,12 +202,7 @@ def say(what: str, figures: Figures) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one change of the window cost the main thread, until it is at rest.
-
-    Attributes:
-        stall_ms: The longest time in which it did nothing else.
-        core_ms: Its processor time.
-    """
+    """What one change of the window cost the main thread, until it is at rest."""
 
     stall_ms: float
     core_ms: float
@@ -276,13 +268,11 @@ async def opening(window: MainWindow, kept: dict[str, Conversation], messages: i
 
 
 def say_cost(what: str, cost: Cost) -> None:
-    """Print what a change cost."""
     report(f"{what}: longest stall (ms)", f"{cost.stall_ms:.0f}", "< 300")
     report("  processor time (ms)", f"{cost.core_ms:.0f}", "none")
 
 
 async def searching(store: SqliteConversationStore) -> None:
-    """Search in twenty thousand messages."""
     for number in range(20):
         written = conversation(f"Conversation {number}", 1000)
         store.save(written)
@@ -380,7 +370,6 @@ async def noted_engine(engines: list[Engine], *words: Any, **named: Any) -> Asyn
 
 
 def main() -> None:
-    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--messages", type=int, default=1000)

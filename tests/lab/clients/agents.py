@@ -27,12 +27,7 @@ PIXEL = (
 
 @dataclass(frozen=True)
 class Agent:
-    """A program that is installed, and a folder of its own for each case.
-
-    Attributes:
-        program: Its path.
-        folder: A scratch folder.
-    """
+    """A program that is installed, and a folder of its own for each case."""
 
     program: Path
     folder: Path
@@ -208,7 +203,6 @@ def judge_codex(agent: Agent, report: Report) -> None:
 
 
 def _errors(said: object) -> str:
-    """Return the last error that was reported."""
     lines = [line for line in str(said).splitlines() if line.startswith("ERROR")]
     return lines[-1] if lines else str(said)[-100:]
 
@@ -298,7 +292,6 @@ AGENTS = {
 
 
 def main(chosen: list[str]) -> int:
-    """Judge the chosen agents, or all; return the exit code."""
     report = Report()
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen or AGENTS:

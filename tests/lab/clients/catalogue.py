@@ -8,18 +8,7 @@ Kind = Literal["python", "node", "command"]
 
 @dataclass(frozen=True)
 class Client:
-    """A client program or library.
-
-    Attributes:
-        name: Its name for people.
-        package: The package whose version is shown; also the name of its environment.
-        kind: A library of Python or of Node, or a program from npm or PyPI that is run.
-        program: What asks on its behalf, below ``programs``.
-        packages: What is installed beside the package.
-        apis: The APIs that it is asked by.
-        variables: What its environment says beside what all are told.
-        registry: Where a program comes from.
-    """
+    """A client program or library."""
 
     name: str
     package: str
@@ -32,14 +21,12 @@ class Client:
 
     @property
     def folder(self) -> str:
-        """The name of its environment's folder."""
         safe = self.package.replace("@", "").replace("/", "-").replace("[", "-").strip("]")
         older = "".join(one for one in self.packages if one.startswith(f"{self.package}<"))
         return f"{self.kind}-{safe}{'-older' if older else ''}"
 
 
 def _agent(name: str, package: str, program: str, apis: str = "Chat", **variables: str) -> Client:
-    """Return a coding agent from npm."""
     path = f"commands/{program}.py"
     return Client(name, package, "command", path, (), apis, variables, registry="npm")
 

@@ -31,7 +31,6 @@ ENVIRONMENT = {**QUIET, "OPENAI_AGENTS_DISABLE_TRACING": "1", "OPENAI_API_KEY": 
 
 
 def main() -> int:
-    """Run every client; return the exit code."""
     report = Report()
     with tempfile.TemporaryDirectory() as name, demo_server() as server:
         folder = Path(name)

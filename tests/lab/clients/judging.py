@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Report:
-    """The checks of one run."""
-
     lines: list[tuple[str, bool, str]] = field(default_factory=list)
 
     def add(self, what: str, has_passed: bool, shown: str) -> None:

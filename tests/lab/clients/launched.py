@@ -24,15 +24,7 @@ _KEY = "a-key-of-ours"
 
 @dataclass(frozen=True)
 class Launched:
-    """How to ask an agent one question.
-
-    Attributes:
-        package: Its package on npm; on PyPI if ``is_python``.
-        arguments: Its own arguments.
-        route: The part of the path that it asks.
-        own_file: The person's own configuration, which must learn nothing of our server. Agents
-            bring its form up to date by themselves.
-    """
+    """How to ask an agent one question."""
 
     package: str
     arguments: tuple[str, ...]
@@ -103,7 +95,6 @@ def _asked(server: Server, route: str) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Judge the chosen agents, or all; return the exit code."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", type=Path, help="a folder of executables")
     parser.add_argument("agents", nargs="*", choices=[*AGENTS, []])

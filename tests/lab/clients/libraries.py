@@ -31,7 +31,6 @@ QUIET = {
 
 
 def main() -> int:
-    """Run every client; return the exit code."""
     report = Report()
     with tempfile.TemporaryDirectory() as folder, demo_server() as server:
         for program, packages in CLIENTS.items():

@@ -31,7 +31,6 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "NO_PROXY": "127.0
 
 
 def main() -> int:
-    """Run both programs; return the exit code."""
     report = Report()
     with tempfile.TemporaryDirectory() as temporary, demo_server() as server:
         folder = Path(temporary)

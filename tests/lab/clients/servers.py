@@ -28,12 +28,7 @@ _COUNTED = re.compile(r'fullstop_requests_total\{[^}]*route="([^"]+)",status="(\
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs.
-
-    Attributes:
-        url: Its address.
-        key: The key that it requires, if any.
-    """
+    """A server that runs."""
 
     url: str
     key: str | None = None
@@ -50,7 +45,6 @@ class Server:
 
 @contextmanager
 def demo_server() -> Iterator[Server]:
-    """Run ``fullstop serve`` on the demo model."""
     process = subprocess.Popen(
         [sys.executable, "-m", "app", "serve", "--port", "0"],
         cwd=REPOSITORY,
@@ -153,12 +147,7 @@ class ReadEngine(Engine):
 
 @contextmanager
 def obedient_servers(*, context: int, key: str) -> Iterator[tuple[Server, Server]]:
-    """Serve one model that does as it is told: without a key, and with one.
-
-    Args:
-        context: Tokens that its context holds; each letter of a prompt is one.
-        key: What the second server asks for.
-    """
+    """Serve one model that does as it is told: without a key, and with one."""
     with tempfile.TemporaryDirectory() as folder:
         engine = ReadEngine(ObedientStage(Path(folder), context=context))
         try:
@@ -176,12 +165,7 @@ def obedient_servers(*, context: int, key: str) -> Iterator[tuple[Server, Server
 
 @contextmanager
 def scripted_server(*, context: int, key: str | None = None) -> Iterator[Server]:
-    """Serve a model that says ``SAID``; each letter of a prompt is a token.
-
-    Args:
-        context: Tokens that its context holds.
-        key: The key that it asks for.
-    """
+    """Serve a model that says ``SAID``; each letter of a prompt is a token."""
     with tempfile.TemporaryDirectory() as folder:
         stage = _SameAnswer(Path(folder), {"": [SAID]}, context=context)
         engine = Engine(loader=stage.load)

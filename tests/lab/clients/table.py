@@ -66,16 +66,7 @@ _MARKS = {True: "✓", False: "✗", None: "–"}
 
 @dataclass
 class Outcome:
-    """What came of one client.
-
-    Attributes:
-        name: The client.
-        version: Of its package; empty where it cannot be installed.
-        apis: By which it was asked.
-        passed: Of each check; None where the client cannot do that.
-        said: What the client said at each check.
-        problem: Why it could not be run at all.
-    """
+    """What came of one client."""
 
     name: str
     version: str = ""
@@ -239,7 +230,6 @@ def _cell(text: str) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Run the chosen clients, write the page and the JSON; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.lab.clients.table", description=__doc__)
     parser.add_argument("names", nargs="*", help="clients to run; all if none is named")
     parser.add_argument(

@@ -39,7 +39,6 @@ def _line(name: str, outcome: Outcome) -> str:
 
 
 def main() -> int:
-    """Run all architectures, or those that are named."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--answers", type=int, default=500)

@@ -31,7 +31,6 @@ _IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def main() -> int:
-    """Carry out the attacks and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=20_000, help="damaged files in all")
     parser.add_argument("--databases", type=int, default=1_500, help="damaged databases")

@@ -51,7 +51,6 @@ class Draws:
         self._random = random.Random(seed)
 
     def schema(self) -> dict[str, Any]:
-        """Return a schema with some definitions."""
         draws = self._random
         schema = self._part(draws.choice((1, 2, 2, 3, 4)))
         if draws.random() < 0.4:
@@ -176,11 +175,7 @@ async def _ask_all(count: int, seed: int, *, is_forms: bool = False) -> dict[str
 def outcome(
     count: int, seed: int, *, timeout_s: float | None = None, is_forms: bool = False
 ) -> dict[str, Any]:
-    """Run the schemas, or the forms, in a process of its own; return the outcomes.
-
-    Raises:
-        subprocess.CalledProcessError: The engine's process died.
-    """
+    """Run the schemas, or the forms, in a process of its own; return the outcomes."""
     words = [
         sys.executable,
         "-m",
@@ -194,7 +189,6 @@ def outcome(
 
 
 def main() -> None:
-    """Run as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=12)

@@ -109,7 +109,6 @@ async def soak(application: QApplication, options: argparse.Namespace, folder: P
 
 
 def main() -> int:
-    """Run the soak in folders of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=10, help="at least four")

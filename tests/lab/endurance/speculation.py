@@ -57,8 +57,6 @@ _TOOL = Tool("look", parameters={"type": "object", "properties": {"what": {"type
 
 
 class Draws:
-    """Draws requests."""
-
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
@@ -122,18 +120,12 @@ class Draws:
         return [place for place in range(80) if self._random.random() < share]
 
     def width(self) -> int:
-        """Return how many tokens a pass has."""
         return self._random.choice((2, 3, 4, 8, 16, 32))
 
 
 @dataclass
 class Guesser:
-    """Loads the demo model with guesses that are always checked.
-
-    Attributes:
-        answers: Tokens of the answer, and places that are guessed wrong, by the prompt.
-        width: Tokens of each row in a pass.
-    """
+    """Loads the demo model with guesses that are always checked."""
 
     width: int = 8
     answers: dict[tuple[int, ...], tuple[Sequence[int], Sequence[int]]] = field(
@@ -163,23 +155,12 @@ class _Widths(Eager):
         self._guesser = guesser
 
     def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
-        """Return the requested width."""
         return self._guesser.width if guesses else 1
 
 
 @dataclass
 class Outcome:
-    """The outcome.
-
-    Attributes:
-        answers: How many were compared.
-        different: The requests whose answers differ.
-        passes: Passes that checked guesses.
-        guessed: Guesses that were checked.
-        accepted: Those of them that were right.
-        tokens: All tokens.
-        p_value: Of the χ² test.
-    """
+    """The outcome."""
 
     answers: int = 0
     different: list[str] = field(default_factory=list)
@@ -206,13 +187,7 @@ def _tokens(events: Sequence[Event]) -> list[int]:
 
 
 async def compare(count: int, seed: int, draws_count: int) -> Outcome:
-    """Compare answers with and without guesses.
-
-    Args:
-        count: How many requests.
-        seed: Of the requests.
-        draws_count: How many answers are drawn on each side of the χ² test.
-    """
+    """Compare answers with and without guesses."""
     draws, guesser, outcome = Draws(seed), Guesser(), Outcome()
     plain = Engine(Limits(plain_decoding=True))
     guessing = Engine(loader=guesser.load)
@@ -317,7 +292,6 @@ def p_value(one: Counter[Any], other: Counter[Any]) -> float:
 
 
 def main() -> None:
-    """Compare the requested number of answers, and print the outcome."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--draws", type=int, default=4000)

@@ -161,12 +161,7 @@ HARMS: tuple[Harm, ...] = (
 
 
 def attack(seed: int, sound: Path, folder: Path) -> str:
-    """Damage a copy of an undamaged file and use it; return the outcome.
-
-    Raises:
-        AssertionError: Something was lost, or a promise was not kept.
-        Exception: The window does not handle this exception.
-    """
+    """Damage a copy of an undamaged file and use it; return the outcome."""
     rng = random.Random(seed)
     path = folder / "conversations.db"
     shutil.copyfile(sound, path)

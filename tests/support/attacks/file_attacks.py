@@ -49,14 +49,7 @@ _MOST_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Attack:
-    """One kind of file.
-
-    Attributes:
-        name: Also the name of the file.
-        originals: Undamaged texts; one of them is damaged.
-        read: Opens a file as the product does.
-        pack: Makes a file's content from a damaged text.
-    """
+    """One kind of file."""
 
     name: str
     originals: tuple[str, ...]
@@ -64,12 +57,7 @@ class Attack:
     pack: Callable[[random.Random, bytes], bytes] = lambda rng, content: content
 
     def carry_out(self, seed: int, folder: Path) -> str:
-        """Damage an original and open it; return the outcome.
-
-        Raises:
-            AssertionError: The file has changed, and no copy of the original exists.
-            Exception: An exception without the product's own words.
-        """
+        """Damage an original and open it; return the outcome."""
         rng = random.Random(f"{self.name} {seed}")
         content = self.pack(rng, damaged(rng, rng.choice(self.originals)))
         path = folder / self.name

@@ -43,11 +43,7 @@ def damage_model(seed: int, folder: Path) -> None:
 
 
 def attack(seed: int, folder: Path) -> str:
-    """Damage a model and read it; return "read" or "refused".
-
-    Raises:
-        Exception: An exception without the product's own words.
-    """
+    """Damage a model and read it; return "read" or "refused"."""
     damage_model(seed, folder)
     found = look_into(folder, Origin.FOLDER)
     assert 0 <= found.context_length < 1 << 63

@@ -13,14 +13,7 @@ DEMO = ROOT / "assets" / "demo-model"
 
 
 class ModelStates:
-    """Walks a window and its window of models through their states.
-
-    Args:
-        window: The window.
-        site: The hub that the window asks.
-        show: Takes a state's pictures; given a name and a widget.
-        until: Waits until something holds.
-    """
+    """Walks a window and its window of models through their states."""
 
     def __init__(self, window: MainWindow, site: Hub, show: Show, until: Until) -> None:
         self._window = window
@@ -29,7 +22,6 @@ class ModelStates:
         self._until = until
 
     async def walk(self) -> None:
-        """Show every state."""
         await self._listed()
         await self._failed()
 

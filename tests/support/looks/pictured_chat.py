@@ -62,20 +62,12 @@ class PicturedHost(DictatedHost):
             raise ToolsRefused(str(error)) from error
 
     def show(self, *servers: ServerState) -> None:
-        """Use these servers from now on."""
         self.servers = servers
         self._tell()
 
 
 class DailyWork:
-    """Walks a window through the states of daily work.
-
-    Args:
-        window: A window whose tools come from ``host``.
-        host: Its tool servers.
-        show: Takes a state's pictures; given a name and a widget.
-        until: Waits until something holds.
-    """
+    """Walks a window through the states of daily work."""
 
     def __init__(self, window: MainWindow, host: PicturedHost, show: Show, until: Until) -> None:
         self._window = window
@@ -84,7 +76,6 @@ class DailyWork:
         self._until = until
 
     async def walk(self) -> None:
-        """Show every state."""
         await self.reading()
         await self.calls()
         await self.tools()
@@ -208,7 +199,6 @@ class DailyWork:
         await self._show_dialog("folder-settings", window, FolderDialog)
 
     async def importing(self) -> None:
-        """The content of another program's file."""
         names = [
             *(f"Talk {number} about stop sequences" for number in range(1, 9)),
             "Known already",

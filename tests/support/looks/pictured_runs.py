@@ -15,13 +15,7 @@ COUNT = "Count from 1 to 10, one number per line"
 
 
 class LastingRuns:
-    """Walks a window with a loaded model through the states of its runs.
-
-    Args:
-        window: The window.
-        show: Takes a state's pictures; given a name and a widget.
-        until: Waits until something holds.
-    """
+    """Walks a window with a loaded model through the states of its runs."""
 
     def __init__(self, window: MainWindow, show: Show, until: Until) -> None:
         self._window = window
@@ -29,7 +23,6 @@ class LastingRuns:
         self._until = until
 
     async def walk(self) -> None:
-        """Show every state."""
         window = self._window
         for stop in ("6", "8", ""):
             await self._ask(COUNT, stop)

@@ -136,7 +136,6 @@ def table_frames(document: QTextDocument) -> list[QTextTable]:
 
 
 def cell_text(table: QTextTable, row: int, column: int) -> str:
-    """Return the text of a cell."""
     cell = table.cellAt(row, column)
     cursor = cell.firstCursorPosition()
     cursor.setPosition(cell.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
@@ -144,7 +143,6 @@ def cell_text(table: QTextTable, row: int, column: int) -> str:
 
 
 def block_of(document: QTextDocument, text: str) -> QTextBlock:
-    """Return the first block that has a text."""
     block = document.begin()
     while block.isValid():
         if text in block.text():

@@ -52,7 +52,6 @@ LAYERS = 4
 
 
 def random_head(name: str, model: Any, seed: int = 3, **options: Any) -> DraftHead:
-    """Return a head with random weights."""
     mx.random.seed(seed)
     head = DraftHead(model, architecture_config(name), **options)
     make_louder(head)
@@ -62,7 +61,6 @@ def random_head(name: str, model: Any, seed: int = 3, **options: Any) -> DraftHe
 
 
 def layout_of(name: str) -> Layout:
-    """Return the layout of the published checkpoints."""
     model = architecture_model(name)
     found = take_head(published(name, random_head(name, model)), LAYERS)
     assert found is not None

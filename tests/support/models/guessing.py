@@ -60,11 +60,7 @@ def timeless(events: Iterable[Event]) -> list[Event]:
 
 
 class Eager(CostCurve):
-    """Always lets all guesses be checked, whatever a pass costs.
-
-    Args:
-        width: Tokens of each row in a pass.
-    """
+    """Always lets all guesses be checked, whatever a pass costs."""
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
@@ -100,7 +96,6 @@ class Foreseen:
         ]
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Take the next tokens."""
         self.told += tokens
 
     def likelihood(self) -> float:
@@ -108,7 +103,6 @@ class Foreseen:
         return 0.99 if len(self.told) < len(self._guesses) else 0.0
 
     def propose(self, most: int) -> Sequence[int]:
-        """Return the next tokens."""
         return self.proposed_at(len(self.told), most)
 
     def proposed_at(self, place: int, most: int) -> Sequence[int]:
@@ -122,7 +116,6 @@ class GuessingBackend(MlxBackend):
     make_sources: Callable[[Prompt, GenerationRequest], list[DraftSource]] | None = None
 
     def sources(self, prompt: Prompt, request: GenerationRequest) -> list[DraftSource]:
-        """Return the test's sources."""
         if self.make_sources is None:
             return super().sources(prompt, request)
         return self.make_sources(prompt, request)

@@ -64,7 +64,6 @@ KINDS = {"full": _full, "windowed": _windowed, "recurrent": _recurrent}
 
 @functools.cache
 def tiny_model(kind: str) -> Any:
-    """Return the model of a kind."""
     mx.random.seed(5)
     model = KINDS[kind]()
     model.set_dtype(mx.float32)

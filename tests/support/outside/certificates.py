@@ -39,15 +39,7 @@ def write_certificate(
     passphrase: bytes | None = None,
     name: str = "server",
 ) -> CertificateFiles:
-    """Make a key and a certificate that it signs itself.
-
-    Args:
-        folder: Where to.
-        from_day: The first day on which it is valid, counted from today.
-        to_day: The last.
-        passphrase: Protects the key.
-        name: Of the files.
-    """
+    """Make a key and a certificate that it signs itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

@@ -88,7 +88,6 @@ def _value(value: Any) -> Any:
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """Run a collector on a free port."""
     collector = Collector("")
     collector.answers.set()
 

@@ -11,8 +11,6 @@ Values = dict[str, Any]
 
 
 class Words:
-    """Makes words that occur once."""
-
     def __init__(self) -> None:
         self._numbers = count()
 

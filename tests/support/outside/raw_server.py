@@ -9,11 +9,7 @@ Answer = Callable[[bytes], Iterable[bytes]]
 
 
 class RawServer(socketserver.ThreadingTCPServer):
-    """Answers one request for each connection.
-
-    Attributes:
-        requests: What was asked, head and body.
-    """
+    """Answers one request for each connection."""
 
     daemon_threads = True
 
@@ -24,7 +20,6 @@ class RawServer(socketserver.ThreadingTCPServer):
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
@@ -46,14 +41,12 @@ class _Handler(socketserver.StreamRequestHandler):
 
 
 def answering(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """Return a whole answer."""
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", "connection: close", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 @contextlib.contextmanager
 def raw_server(answer: Answer) -> Iterator[RawServer]:
-    """Run a server while the block runs."""
     with RawServer(answer) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

@@ -33,14 +33,7 @@ sys.exit({code})
 
 
 class StandIn:
-    """An executable called ``claude``.
-
-    Args:
-        folder: Where it is made.
-
-    Attributes:
-        folder: The folder to put on the PATH.
-    """
+    """An executable called ``claude``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "programs"

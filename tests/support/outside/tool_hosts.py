@@ -46,15 +46,12 @@ class NoTools:
         """There is nothing to read."""
 
     async def add_text(self, text: str) -> AddedServers:
-        """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
     async def import_claude_desktop(self) -> AddedServers:
-        """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
     async def put(self, config: ToolServerConfig, replaced: str = "") -> None:
-        """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
     async def remove(self, name: str) -> None:
@@ -79,15 +76,12 @@ class NoTools:
         on_progress: OnProgress,
         on_question: OnQuestion,
     ) -> ToolAnswer:
-        """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
     async def read_resource(self, server: str, uri: str) -> str:
-        """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
     async def prompt_text(self, server: str, name: str, arguments: dict[str, str]) -> str:
-        """Refuse."""
         raise ToolsRefused("Tools cannot be used here.")
 
     async def finish(self) -> None:
@@ -95,7 +89,6 @@ class NoTools:
 
 
 def no_tools() -> Toolbox:
-    """Return a toolbox without servers."""
     return Toolbox(NoTools(), preferences_state())
 
 

@@ -19,11 +19,6 @@ def write_draft(folder: Path, source: Path, layers: int = 4) -> Path:
     """Write the first layers of a model, with its tokenizer, as a model of its own.
 
     With all its layers it guesses everything right; with fewer, hardly anything.
-
-    Args:
-        folder: Where to.
-        source: The model.
-        layers: How many.
     """
     folder.mkdir(parents=True)
     for name in _FILES:

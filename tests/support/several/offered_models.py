@@ -11,11 +11,6 @@ def write_models(folder: Path, source: Path, count: int = 4) -> list[OfferedMode
     """Write up to four models and return them, ready to be offered.
 
     The first is the source with all its layers; each of the others has one layer less.
-
-    Args:
-        folder: Where to; each model has a folder of its own in it.
-        source: The demo model.
-        count: How many.
     """
     layers = [4, 3, 2, 1][:count]
     return [offered(write_draft(folder / f"owner--model-{left}", source, left)) for left in layers]

@@ -48,11 +48,7 @@ def rank_settings(folder: Path, count: int) -> list[dict[str, str]]:
 
 
 class LaunchedServer:
-    """``fullstop serve`` as MLX's own launcher starts it on this machine.
-
-    Attributes:
-        lines: What its processes have written, as it comes.
-    """
+    """``fullstop serve`` as MLX's own launcher starts it on this machine."""
 
     def __init__(self, count: int, *words: str, environment: dict[str, str]) -> None:
         self.lines: list[str] = []
@@ -74,7 +70,6 @@ class LaunchedServer:
         self._reader.start()
 
     def wait_until_ready(self) -> str:
-        """Return its address."""
         assert self._is_ready.wait(60), self.lines
         found = [line for line in self.lines if line.startswith("listening on ")]
         assert found, self.lines
@@ -114,8 +109,6 @@ class LaunchedServer:
 
 
 class Case(NamedTuple):
-    """One request."""
-
     name: str
     dialect: WireDialect
     path: str
@@ -203,7 +196,6 @@ def answer(address: str, case: Case) -> Capture:
 
 
 def essence(capture: Capture) -> Essence:
-    """Return what counts of an answer."""
     return Essence(
         capture.text,
         capture.thinking,

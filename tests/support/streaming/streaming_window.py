@@ -57,7 +57,6 @@ async def talk(window: MainWindow, engine: EndlessEngine) -> None:
 
 
 def main() -> int:
-    """Run the program on a scripted engine."""
     engine = EndlessEngine()
     talking: list[asyncio.Task[None]] = []
 

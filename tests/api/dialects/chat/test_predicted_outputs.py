@@ -18,7 +18,6 @@ def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def asked(openai_client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[str, Any]:
-    """Return an answer's text and its usage."""
     wanted: dict[str, Any] = {
         "model": "m",
         "messages": COUNT,

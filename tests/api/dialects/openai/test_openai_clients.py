@@ -152,8 +152,6 @@ def test_instructions_and_earlier_answers_belong_to_the_prompt(
 
 
 class Weather(BaseModel):
-    """What a parsed answer is."""
-
     city: Literal["Paris", "Oslo"]
     is_raining: bool
 

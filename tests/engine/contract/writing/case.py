@@ -38,12 +38,10 @@ class Case:
 
     @property
     def model(self) -> Model:
-        """The model that it is for."""
         return model(self.kind, self.family)
 
 
 def first_reading(case: Case) -> Reading:
-    """Return the state before the first token."""
     if case.is_raw:
         start = Reading(case.model, is_raw=True)
     else:

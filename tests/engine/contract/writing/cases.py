@@ -67,11 +67,9 @@ class Writer:
         self._rng = rng
 
     def say(self, text: str) -> None:
-        """Spell a text."""
         self.ids += self._model.spell(text, self._rng)
 
     def token(self, piece: str | bytes) -> None:
-        """Write one token."""
         self.ids.append(self._model.ids[piece])
 
     def tag(self, tag: tuple[str, ...]) -> None:

@@ -84,7 +84,6 @@ class Model:
         return _decoded(self, tuple(ids))
 
     def detokenizer(self) -> Detokenizer:
-        """Return the product's detokenizer of one answer."""
         return self.backend.detokenizer(self.backend.vocabulary)
 
     def spell(self, text: str, rng: random.Random) -> list[int]:
@@ -273,12 +272,10 @@ def loader_of(made: Model, answer: Callable[[list[int]], Sequence[int]]) -> Load
 
 
 def all_models(kinds: Iterable[str] = KINDS) -> list[tuple[str, str]]:
-    """Return the names of every model."""
     return list(itertools.product(kinds, FAMILIES))
 
 
 def texts_of_tags(made: Model) -> list[str]:
-    """Return the texts of a family's tags."""
     family = made.family
     if family.is_harmony:
         return list(HARMONY_MARKERS)

@@ -18,18 +18,7 @@ def read_beside_a_stream(
     token_s: Callable[[int], float],
     slower: float = 1.0,
 ) -> tuple[float, list[float]]:
-    """Read a prompt beside one stream.
-
-    Args:
-        pace: Says how much.
-        tokens: The prompt's length.
-        decode_s: What a step of the stream takes alone.
-        token_s: What one more token of the prompt takes after so many.
-        slower: How much longer a step of the stream takes while the prompt is there.
-
-    Returns:
-        The share of its pace that the stream kept, and how long each step took.
-    """
+    """Read a prompt beside one stream."""
     steps: list[float] = []
     done = 0
     while done < tokens:
@@ -190,19 +179,7 @@ def beside(
     depth: int = 0,
     steps: int = 40,
 ) -> list[tuple[int, float]]:
-    """Read prompts beside a stream that decodes in 2 ms a step.
-
-    Args:
-        pace: Says how much.
-        reads_s: What a step takes that reads so many tokens in all.
-        reading: How many prompts are read together.
-        lane: Their lane.
-        depth: How much has been read of them.
-        steps: How many steps are to read.
-
-    Returns:
-        Of each step that read, how many tokens of each prompt, and how long that took.
-    """
+    """Read prompts beside a stream that decodes in 2 ms a step."""
     found: list[tuple[int, float]] = []
     while len(found) < steps:
         chunk = pace.chunk(1, reading, lane, depth)

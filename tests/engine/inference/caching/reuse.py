@@ -28,14 +28,7 @@ _ANSWER = 5
 
 
 class Reuse:
-    """One process after the other that holds conversations.
-
-    Args:
-        model: The model.
-        folder: A folder that looks like the model's.
-        disk: Where caches are kept; None for nowhere.
-        cache_bytes: The memory for caches.
-    """
+    """One process after the other that holds conversations."""
 
     def __init__(
         self, model: Any, folder: Path, disk: Path | None, cache_bytes: int = 1 << 30
@@ -62,14 +55,12 @@ class Reuse:
             self._disk.close()
 
     def restart(self) -> None:
-        """Go on in another process."""
         self.close()
         self._start()
         if self._disk_path is None:
             self._promised.clear()
 
     def evict(self, max_bytes: int) -> None:
-        """Take memory from the caches."""
         self.batch.evict_prompts(max_bytes)
         if self._disk is None:
             self._is_complete = False

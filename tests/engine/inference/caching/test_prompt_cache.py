@@ -30,7 +30,6 @@ def written(part: Any, tokens: list[int]) -> Any:
 
 
 def full(tokens: list[int]) -> list[Any]:
-    """Return a cache that keeps every token."""
     return [written(KVCache(), tokens)]
 
 

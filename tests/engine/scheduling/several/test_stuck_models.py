@@ -313,8 +313,6 @@ def looks(patience: Patience, work: Work | None, *looks_s: float) -> list[bool]:
 
 
 class Figures:
-    """Evidence that a test writes itself."""
-
     def __init__(self) -> None:
         self.now = Evidence((0,))
 

@@ -37,7 +37,6 @@ def tool(number: int) -> dict[str, Any]:
 
 
 def asked(system: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the body of a request."""
     return {
         "model": "m",
         "max_tokens": 8,
@@ -55,7 +54,6 @@ def post(url: str, path: str, body: dict[str, Any]) -> Any:
 
 
 def size(url: str, body: dict[str, Any]) -> int:
-    """Return the tokens of a request's prompt."""
     counted = {name: body[name] for name in ("model", "system", "messages", "tools")}
     with post(url, "/v1/messages/count_tokens", counted) as answer:
         return int(json.load(answer)["input_tokens"])
@@ -105,7 +103,6 @@ def turns(url: str, number: int, tokens: int) -> float:
 
 
 def main() -> None:
-    """Print the ratio."""
     prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)

@@ -144,7 +144,6 @@ async def writing_beside(rounds: int, tokens: int) -> None:
 
 
 def main() -> None:
-    """Run both measurements."""
     prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)

@@ -78,7 +78,6 @@ async def once(model: Path, tokens: int, cache_bytes: int) -> dict[str, tuple[fl
 
 
 async def measure(rounds: int, tokens: int) -> None:
-    """Print the ratios."""
     ratios: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         model = write_hybrid_model(Path(folder) / "hybrid", hidden_size=128, layers=8)
@@ -97,7 +96,6 @@ async def measure(rounds: int, tokens: int) -> None:
 
 
 def main() -> None:
-    """Print the ratios."""
     prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)

@@ -20,12 +20,7 @@ from tests.lab.benchmarks.measuring import MODEL, prepare, report
 
 
 class Asked:
-    """An engine with the demo model, asked with prompts of random tokens.
-
-    Args:
-        common: Tokens that the prompts of a round begin with.
-        own: Tokens that follow them.
-    """
+    """An engine with the demo model, asked with prompts of random tokens."""
 
     def __init__(self, common: int, own: int) -> None:
         self._common = common
@@ -71,7 +66,6 @@ class Asked:
 
 
 def main() -> None:
-    """Print the two ratios."""
     prepare()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)

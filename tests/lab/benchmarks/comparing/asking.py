@@ -26,16 +26,7 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks one server.
-
-    Attributes:
-        session: The connections.
-        url: The server's address.
-        dialect: The dialect of the requests.
-        model_name: The model's name in requests.
-        count: Counts the tokens of a text; the same for every server.
-        timeout_s: How long all answers of one measure may take.
-    """
+    """Asks one server."""
 
     session: aiohttp.ClientSession
     url: str
@@ -45,11 +36,7 @@ class Asker:
     timeout_s: float
 
     async def together(self, prompts: Sequence[str], tokens: int) -> list[Reading]:
-        """Ask all prompts at once, each on a connection of its own.
-
-        Raises:
-            NoAnswer: One of them got no text, or not in time.
-        """
+        """Ask all prompts at once, each on a connection of its own."""
         tasks = [asyncio.create_task(self.turn((), prompt, tokens)) for prompt in prompts]
         try:
             return [reading for reading, _ in await asyncio.gather(*tasks)]
@@ -58,11 +45,7 @@ class Asker:
                 task.cancel()
 
     async def turn(self, earlier: Sequence[Turn], prompt: str, tokens: int) -> tuple[Reading, str]:
-        """Ask one prompt after earlier turns (question, answer); return the answer's text too.
-
-        Raises:
-            NoAnswer: No text came, or not in time.
-        """
+        """Ask one prompt after earlier turns (question, answer); return the answer's text too."""
         driver = DRIVERS[self.dialect]
         ask = Ask(prompt, max_tokens=tokens, is_streamed=True, is_thinking=False)
         body = driver.body(ask, self.model_name)
@@ -105,11 +88,7 @@ class Asker:
 
 
 def piece_of(line: bytes, dialect: WireDialect) -> str:
-    """Return the text, or the thinking, that a line of a stream carries.
-
-    Raises:
-        NoAnswer: The line is an error.
-    """
+    """Return the text, or the thinking, that a line of a stream carries."""
     if not line.startswith(b"data:"):
         return ""
     try:

@@ -25,18 +25,7 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerCommand:
-    """How to start one server and ask it.
-
-    Attributes:
-        name: Its name in the table.
-        command: The words of its command line; ``{model}``, ``{port}`` and ``{python}`` (the
-            interpreter that runs the comparison) stand for what is known only later.
-        dialect: The dialect of the requests.
-        ready: A path that answers with success once requests can be sent; "" waits for the port.
-        model_name: The model's name in requests, with the same placeholders.
-        environment: Variables on top of those of this process.
-        version: Words of a command whose last word of output is the version; () for none.
-    """
+    """How to start one server and ask it."""
 
     name: str
     command: tuple[str, ...]
@@ -48,7 +37,6 @@ class ServerCommand:
 
 
 def filled(text: str, *, model: Path, port: int = 0) -> str:
-    """Return a word with its placeholders replaced."""
     known = {"model": str(model), "port": str(port), "python": sys.executable}
     return re.sub(r"\{(\w+)\}", lambda found: known.get(found[1], found[0]), text)
 
@@ -82,11 +70,7 @@ MLX_LM = ServerCommand(
 
 
 def read_servers(path: Path) -> list[ServerCommand]:
-    """Return the servers of a file.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or a field is invalid.
-    """
+    """Return the servers of a file."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -24,14 +24,7 @@ Values = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A row of the table.
-
-    Attributes:
-        key: A stable word.
-        title: The title of the row, with its unit.
-        decimals: Digits after the point.
-        is_more_better: Whether a larger number is a better one.
-    """
+    """A row of the table."""
 
     key: str
     title: str
@@ -57,13 +50,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One server, while it is measured.
-
-    Attributes:
-        server: Its process.
-        asker: Asks it.
-        number: Which round this is: prompts differ from round to round.
-    """
+    """One server, while it is measured."""
 
     server: Running
     asker: Asker
@@ -131,19 +118,13 @@ STEPS: tuple[tuple[str, Callable[[Visit], Awaitable[Values]]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Correctness:
-    """The result of the probe.
-
-    Attributes:
-        counts: The number of checks of each outcome.
-        failed: The titles of those that failed.
-    """
+    """The result of the probe."""
 
     counts: dict[CheckOutcome, int]
     failed: tuple[str, ...]
 
 
 def correctness(report: Report) -> Correctness:
-    """Return the counts and names of a report."""
     outcomes = [one.outcome for one in report.results]
     return Correctness(
         {outcome: outcomes.count(outcome) for outcome in CheckOutcome},
@@ -154,11 +135,7 @@ def correctness(report: Report) -> Correctness:
 async def probed(
     server: Running, dialect: WireDialect, model_name: str, *, limit_s: float
 ) -> Correctness:
-    """Probe a server.
-
-    Raises:
-        ServerFailed: It gave no answer that could be judged.
-    """
+    """Probe a server."""
     options = ProbeOptions(
         server.url, dialect, model_name, timeout_s=min(30.0, limit_s), time_limit_s=limit_s
     )

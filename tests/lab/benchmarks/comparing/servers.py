@@ -40,14 +40,7 @@ class ServerFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that takes requests.
-
-    Attributes:
-        url: Its address.
-        process: Its process.
-        output: Its output.
-        began_s: When it was started, on the clock of ``time.perf_counter``.
-    """
+    """A server that takes requests."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -77,7 +70,6 @@ class Running:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its process is gone."""
         return self.process.poll() is not None
 
     def failed(self, why: str) -> ServerFailed:
@@ -119,17 +111,7 @@ def version_of(command: ServerCommand, model: Path) -> str:
 async def running(
     command: ServerCommand, model: Path, *, timeout_s: float, cores: Sequence[int] = ()
 ) -> AsyncIterator[Running]:
-    """Start a server, wait until it is ready, and end it when the block is left.
-
-    Args:
-        command: How it is started.
-        model: The folder of its model.
-        timeout_s: How long it may take to become ready.
-        cores: Where it may run; none means everywhere.
-
-    Raises:
-        ServerFailed: It cannot be started, ends, or does not become ready in time.
-    """
+    """Start a server, wait until it is ready, and end it when the block is left."""
     with tempfile.TemporaryFile() as output:
         server = _started(command, model, output, cores)
         try:

@@ -23,16 +23,7 @@ _OUTCOMES = {
 
 @dataclass(slots=True)
 class Side:
-    """The results of one server so far.
-
-    Attributes:
-        command: How it is started.
-        version: What it calls its version.
-        correctness: The result of the probe; None if it was not probed.
-        rounds: The values of each round.
-        problem: Why it was given up; "" if it works.
-        tail: The last lines of its output then.
-    """
+    """The results of one server so far."""
 
     command: ServerCommand
     version: str = ""
@@ -54,13 +45,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A whole run.
-
-    Attributes:
-        sides: The servers, Fullstop first.
-        absent: Names and programs of the servers that are not installed.
-        machine: What it ran on: a fact for each name.
-    """
+    """A whole run."""
 
     sides: Sequence[Side]
     absent: Sequence[tuple[str, str]]
@@ -68,7 +53,6 @@ class Comparison:
 
 
 def as_text(comparison: Comparison) -> str:
-    """Return the run for a terminal."""
     rows = _rows(comparison.sides)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(_padded(row, widths)).rstrip() for row in rows]
@@ -80,7 +64,6 @@ def as_text(comparison: Comparison) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """Return the run as Markdown."""
     rows = _rows(comparison.sides)
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     lines.insert(1, f"|---|{'---:|' * (len(rows[0]) - 1)}")

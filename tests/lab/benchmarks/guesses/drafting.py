@@ -39,11 +39,7 @@ class Patient(Saying):
 
 
 class DraftSides(Sides):
-    """The engine with a draft model whose guesses are right so often, and the bare loop.
-
-    Args:
-        right: The share of its tokens that are those of the script.
-    """
+    """The engine with a draft model whose guesses are right so often, and the bare loop."""
 
     def __init__(self, right: float) -> None:
         draws = random.Random(7)
@@ -78,7 +74,6 @@ class DraftSides(Sides):
 
 
 def _small_model() -> Any:
-    """Return the first layers of the demo model."""
     from mlx_lm import load
 
     model: Any = load(str(MODEL))[0]

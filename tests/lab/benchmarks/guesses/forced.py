@@ -76,7 +76,6 @@ class Sides:
         return ends
 
     def close(self) -> None:
-        """End both."""
         for engine in self._engines.values():
             engine.close()
         self._loop.close()

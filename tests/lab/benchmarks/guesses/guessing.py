@@ -30,13 +30,7 @@ _CERTAIN = 1e4
 
 
 class Saying:
-    """A model that computes everything and then says a script, whatever it computed.
-
-    Args:
-        model: The model whose work is done.
-        prompt_tokens: Length of every prompt; the script follows it.
-        script: What it says.
-    """
+    """A model that computes everything and then says a script, whatever it computed."""
 
     def __init__(self, model: Any, prompt_tokens: int, script: Sequence[int]) -> None:
         self._model = model
@@ -58,13 +52,7 @@ class Saying:
 
 
 class Sides:
-    """The engine and the bare loop, with one model that says one script.
-
-    Args:
-        prompt: The tokens of every prompt.
-        script: What follows it.
-        limits: Of the engine.
-    """
+    """The engine and the bare loop, with one model that says one script."""
 
     def __init__(
         self, prompt: Sequence[int], script: Sequence[int], limits: Limits | None = None
@@ -91,7 +79,6 @@ class Sides:
         return Saying(model, len(self._prompt), self._script)
 
     def ours(self, rows: int = 1) -> float:
-        """Return the engine's tokens per second."""
         return self.loop.run_until_complete(self._ours(rows))
 
     async def _ours(self, rows: int) -> float:
@@ -122,7 +109,6 @@ class Sides:
         return lambda rows=1: bare_loop(model, self._prompt, rows, self._count)
 
     def close(self) -> None:
-        """End the engine."""
         self.engine.close()
         self.loop.close()
 

@@ -42,11 +42,7 @@ _HEAD_SHARE = 1 / 30
 
 
 class HeadSides:
-    """Answers with the head's drafts and without.
-
-    Args:
-        engine: Has loaded the model.
-    """
+    """Answers with the head's drafts and without."""
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self._engine, self._loop = engine, loop
@@ -66,7 +62,6 @@ class HeadSides:
         return sum(end.usage.output_tokens for end in self._last) / took_s
 
     def counts(self) -> str:
-        """Return what the last answers took."""
         tokens = sum(end.usage.output_tokens for end in self._last)
         done = [end.speculation for end in self._last]
         accepted = sum(each.accepted for each in done)

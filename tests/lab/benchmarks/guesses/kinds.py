@@ -137,14 +137,7 @@ class KindSides:
 
 
 def rollback_share(kind: str, kept: Sequence[int], rounds: int, prompt: int = 150) -> float:
-    """Return what taking tokens back costs, as a share of the CPU time of the pass before it.
-
-    Args:
-        kind: One of ``KINDS``.
-        kept: How many of 8 tokens each sequence keeps.
-        rounds: How often it is measured.
-        prompt: Tokens of each sequence before the pass.
-    """
+    """Return what taking tokens back costs, as a share of the CPU time of the pass before it."""
     model = model_of(kind, **_WIDE)
     caches = []
     for row in range(len(kept)):

@@ -108,7 +108,6 @@ def p99(late: list[float]) -> float:
 
 
 async def measure(application: QApplication, folder: Path, searches: int) -> None:
-    """Measure everything that needs a window."""
     engine = Engine()
     window = main_window(
         engine,
@@ -162,7 +161,6 @@ async def measure(application: QApplication, folder: Path, searches: int) -> Non
 
 
 def main() -> None:
-    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", type=int, default=500)
     parser.add_argument("--searches", type=int, default=9)

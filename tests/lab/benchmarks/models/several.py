@@ -96,12 +96,10 @@ async def longest_pause_s(generation: Generation) -> float:
 
 
 def told(what: str, ratios: list[float], target: str) -> None:
-    """Print the median of some ratios."""
     report(what, f"{statistics.median(ratios):.2f}", target)
 
 
 async def measure(rounds: int, tokens: int) -> None:
-    """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for model in "abc":
@@ -149,7 +147,6 @@ async def measure(rounds: int, tokens: int) -> None:
 
 
 def main() -> None:
-    """Run it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=300)

@@ -54,7 +54,6 @@ def opened_ms(window: MainWindow) -> float:
 
 
 async def measure(application: QApplication, folder: Path, count: int) -> None:
-    """Measure everything that needs a window."""
     make_models(folder, count)
     engine = Engine()
     window = main_window(
@@ -99,7 +98,6 @@ async def measure(application: QApplication, folder: Path, count: int) -> None:
 
 
 def main() -> None:
-    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", type=int, default=200)
     options = parser.parse_args()

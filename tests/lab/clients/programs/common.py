@@ -10,13 +10,7 @@ QUESTIONS = ("Say: apple", "Say: river", "Say: window")
 
 
 def report(name: str, ask: Callable[[str], object], context_errors: type[BaseException]) -> None:
-    """Ask a short and a long question; print the outcome as a line of JSON.
-
-    Args:
-        name: The name in the line.
-        ask: Sends a question and reads the answer to its end.
-        context_errors: The class of the client's errors for a full context.
-    """
+    """Ask a short and a long question; print the outcome as a line of JSON."""
     found: dict[str, object] = {"name": name}
     try:
         found["answer"] = str(ask(SHORT))
@@ -31,12 +25,7 @@ def report(name: str, ask: Callable[[str], object], context_errors: type[BaseExc
 
 
 async def conversation(name: str, ask: Callable[[str], Awaitable[tuple[str, int]]]) -> None:
-    """Ask one question after the other; print the outcome as a line of JSON.
-
-    Args:
-        name: The name in the line.
-        ask: Sends a question with all before it; returns the answer and the tokens of the prompt.
-    """
+    """Ask one question after the other; print the outcome as a line of JSON."""
     answers: list[str] = []
     input_tokens: list[int] = []
     found = {"name": name, "answers": answers, "input_tokens": input_tokens}
@@ -52,5 +41,4 @@ async def conversation(name: str, ask: Callable[[str], Awaitable[tuple[str, int]
 
 
 def text_of(pieces: Iterable[object]) -> str:
-    """Return the text of pieces of any type."""
     return "".join(str(piece) for piece in pieces)

@@ -25,23 +25,14 @@ _SHOWN_FAULTS = 20
 
 @dataclass
 class Seen:
-    """The answers that the attackers got.
-
-    Attributes:
-        statuses: How often each status was answered; 0 for a broken connection.
-        faults: Answers that a server under attack must not give, in words.
-    """
+    """The answers that the attackers got."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
 
 class Attackers:
-    """The process that attacks on demand.
-
-    Args:
-        seed: The same seed sends the same bodies.
-    """
+    """The process that attacks on demand."""
 
     def __init__(self, seed: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -60,7 +51,6 @@ class Attackers:
         return found
 
     def end(self) -> None:
-        """End the process."""
         self._ours.send(None)
         self._process.join(30)
         self._ours.close()

@@ -40,8 +40,6 @@ _SUMS = 'start: e\ne: e "+" e | e "*" e | "(" e ")" | "a"\n'
 
 
 class Sent(NamedTuple):
-    """A request of an attacker."""
-
     path: str
     body: bytes = b""
     encoding: str = ""
@@ -50,7 +48,6 @@ class Sent(NamedTuple):
 
 
 def broken(rng: random.Random) -> Sent:
-    """Return a valid request with random changes."""
     if rng.random() < _SHARE_WITHOUT_BODY:
         return _without_body(rng)
     path, right = rng.choice(_EVERY_BODY)

@@ -30,15 +30,7 @@ _NAP_S = 0.002
 
 @dataclass(frozen=True)
 class Measured:
-    """The measurements since the last call.
-
-    Attributes:
-        gap_s: The longest time between two pieces of one text.
-        first_s: The longest time from a request to the first piece of its text.
-        noise_s: The longest time for which a sleeping thread was not woken.
-        pieces: How many pieces arrived.
-        faults: All faults of the stream since the beginning.
-    """
+    """The measurements since the last call."""
 
     gap_s: float
     first_s: float
@@ -48,11 +40,7 @@ class Measured:
 
 
 class Canary:
-    """The process that reads the stream.
-
-    Args:
-        host: Host and port of the server.
-    """
+    """The process that reads the stream."""
 
     def __init__(self, host: str) -> None:
         context = multiprocessing.get_context("spawn")
@@ -63,7 +51,6 @@ class Canary:
         self._ours.recv()  # the canary is alive
 
     def measured(self) -> Measured:
-        """Return the measurements since the last call."""
         self._ours.send("measure")
         found: Measured = self._ours.recv()
         return found

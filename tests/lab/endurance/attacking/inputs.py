@@ -36,15 +36,7 @@ _CELL = "<w:tc><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>"
 
 @dataclass(frozen=True)
 class Harm:
-    """What an input cost.
-
-    Attributes:
-        outcome: What the product said.
-        peak_bytes: The most memory that this process took beyond what it had before.
-        helper_bytes: The most memory of one of its helper processes.
-        gap_s: For how long the main thread did not run, at most.
-        left: The processes that are left.
-    """
+    """What an input cost."""
 
     outcome: str
     peak_bytes: int

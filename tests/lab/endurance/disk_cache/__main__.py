@@ -15,7 +15,6 @@ from tests.support.models.hybrid_model import write_hybrid_model
 
 
 def main() -> int:
-    """Kill, print, and judge."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

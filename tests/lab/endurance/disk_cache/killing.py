@@ -70,10 +70,7 @@ async def held(engine: Engine, conversation: int, turns: int) -> list[Message]:
 
 
 class SlowFile(UnfinishedFile):
-    """A file on a slow disk."""
-
     def write(self, data: Any) -> int:
-        """Append piece by piece."""
         view = memoryview(data).cast("B")
         for start in range(0, len(view), _SLOW_BYTES):
             super().write(view[start : start + _SLOW_BYTES])
@@ -96,14 +93,7 @@ async def write_for_ever(folder: Path, seed: int, model: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """The outcome of one kill.
-
-    Attributes:
-        unfinished: How many files were being written.
-        files: How many files there were.
-        from_disk: How many tokens of the prompts came from disk afterwards.
-        faults: The faults, in words.
-    """
+    """The outcome of one kill."""
 
     unfinished: int
     files: int
@@ -120,7 +110,6 @@ class Right:
         self._turns: dict[int, list[Message]] = {}
 
     async def messages(self, conversation: int) -> list[Message]:
-        """Return a conversation of four turns."""
         if self._engine.model is None:
             await self._engine.load(self.model)
         if conversation not in self._turns:
@@ -128,7 +117,6 @@ class Right:
         return self._turns[conversation]
 
     def close(self) -> None:
-        """End the engine."""
         self._engine.close()
 
 

@@ -20,7 +20,6 @@ def _tell(found: Outcome) -> None:
 
 
 def main() -> None:
-    """Ask for the requested number of answers, and print the outcome."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--answers", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)

@@ -15,13 +15,7 @@ _WORDS = _TEXT.split(" ")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The request of a client.
-
-    Attributes:
-        choices: The answers that it wants of one prompt.
-        begins_after: How many looks at the engine it waits before it asks.
-        leaves_after: How many events it takes of each answer before it leaves; None for all.
-    """
+    """The request of a client."""
 
     choices: tuple[GenerationRequest, ...]
     begins_after: int
@@ -29,11 +23,7 @@ class Asked:
 
 
 class MixedDraws:
-    """Draws the requests of clients.
-
-    Args:
-        seed: Equal seeds draw the same.
-    """
+    """Draws the requests of clients."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -48,7 +38,6 @@ class MixedDraws:
         return " ".join(self.random.choices(_WORDS, k=count))
 
     def asked(self) -> Asked:
-        """Return the request of the next client."""
         draws = self.random
         request = replace(
             self._single.request(),
@@ -81,12 +70,7 @@ class MixedDraws:
         )
 
     def predicted(self, asked: Asked, texts: Sequence[str]) -> Asked:
-        """Return the same with a prediction now and then: the answer, edited or not.
-
-        Args:
-            asked: The request of a client.
-            texts: What the choices are answered.
-        """
+        """Return the same with a prediction now and then: the answer, edited or not."""
         draws = self.random
         if draws.random() > 0.3:
             return asked

@@ -16,13 +16,7 @@ _ROUNDING = 1e-3
 
 
 def fault(expected: Sequence[Event], found: Sequence[Event], *, leaves: bool) -> str | None:
-    """Return the fault of an answer; None if it has none.
-
-    Args:
-        expected: All events of the plain loop.
-        found: All events of the answer.
-        leaves: Whether its client may have left before its end.
-    """
+    """Return the fault of an answer; None if it has none."""
     last = found[-1]
     if not isinstance(last, Finished) or any(isinstance(one, Finished) for one in found[:-1]):
         return "it does not end with one Finished"
@@ -110,7 +104,6 @@ def _comparable(events: Iterable[Event]) -> list[Any]:
 
 
 def text_of(events: Iterable[Event]) -> str:
-    """Return the text of an answer."""
     return "".join(one.text for one in events if isinstance(one, TextDelta))
 
 

@@ -34,20 +34,7 @@ _MOST_FAULTS = 20
 
 @dataclass
 class Outcome:
-    """The outcome.
-
-    Attributes:
-        answers: How many were compared.
-        faults: What was wrong, with the number of the scene.
-        cancelled: Answers whose client left before their end.
-        failed: Answers that ended with a step that failed on purpose.
-        passes: Passes that checked guesses.
-        accepted: Guesses that were right.
-        forced: Tokens that a constraint left as the only ones.
-        cached: Tokens of prompts that were not read again.
-        from_disk: Those of them that came from disk.
-        tokens: All tokens of answers.
-    """
+    """The outcome."""
 
     answers: int = 0
     faults: list[str] = field(default_factory=list)
@@ -69,21 +56,11 @@ class _Widths(Eager):
         self._random = draws.random
 
     def choose(self, rows: int, guesses: Sequence[tuple[float, int]], extra: float = 0.0) -> int:
-        """Return a width."""
         return self._random.choice((1, 2, 3, 4, 6, 8, 16, 32)) if guesses else 1
 
 
 class Mixed:
-    """The loader of an engine with everything.
-
-    Args:
-        draws: Draws the widths.
-
-    Attributes:
-        backend: What was loaded last.
-        answers: By the tokens of a prompt, the tokens that are guessed for it.
-        fails_in: After how many passes of the model one fails; negative for never.
-    """
+    """The loader of an engine with everything."""
 
     def __init__(self, draws: MixedDraws) -> None:
         self._draws = draws
@@ -249,13 +226,7 @@ def _count(outcome: Outcome, last: Finished) -> None:
 async def play(
     answers: int, seed: int, on_progress: Callable[[Outcome], None] = lambda _: None
 ) -> Outcome:
-    """Play scenes until so many answers were compared.
-
-    Args:
-        answers: How many.
-        seed: Of all that is random, but for the times at which things happen.
-        on_progress: Told of what came of it so far, after each engine.
-    """
+    """Play scenes until so many answers were compared."""
     outcome, draws, scene = Outcome(), MixedDraws(seed), 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -18,16 +18,7 @@ RAW = frozenset({WireDialect.GENERATE, WireDialect.COMPLETIONS})
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question and its one right answer.
-
-    Attributes:
-        prompt: What the user says.
-        text: The whole text of the answer.
-        endings: What the reason may mean, as far as a dialect tells the cases apart.
-        stops: The stop strings.
-        matched: The one that ends the answer; None if none does.
-        max_tokens: The limit.
-    """
+    """A question and its one right answer."""
 
     prompt: str
     text: str

@@ -32,18 +32,7 @@ _SHARES = {"whole": 4, "streamed": 5, "leaves": 2, "bad": 1}
 
 
 class Clients:
-    """A number of clients of one server, each with one request after another.
-
-    Args:
-        count: How many clients.
-        seed: The same seed asks the same questions.
-        raw_prompts: The prompts of all cases as the model's template renders them.
-        patience_s: A client that gets no answer for so long counts that as a fault.
-
-    Attributes:
-        counts: How often each action was done.
-        faults: What went wrong, in words; empty is what we are here for.
-    """
+    """A number of clients of one server, each with one request after another."""
 
     def __init__(
         self, count: int, seed: int, raw_prompts: dict[str, str], patience_s: float = 60.0

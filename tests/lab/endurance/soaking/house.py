@@ -35,12 +35,7 @@ def free_port() -> int:
 
 
 class House:
-    """The running program.
-
-    Attributes:
-        chats: Answers asked for in the window.
-        faults: The faults, in words.
-    """
+    """The running program."""
 
     def __init__(
         self, application: QApplication, models: tuple[Path, Path], limits: Limits | None = None
@@ -75,7 +70,6 @@ class House:
 
     @property
     def url(self) -> str:
-        """The address of the server."""
         return self.server.url
 
     async def chat_until(self, is_over: asyncio.Event, rng: random.Random) -> None:

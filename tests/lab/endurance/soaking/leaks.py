@@ -17,15 +17,7 @@ _SLACK = {"memory_mb": 24, "threads": 0, "tasks": 0, "descriptors": 0, "database
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The resources of an idle process.
-
-    Attributes:
-        memory_mb: Resident memory in MB.
-        threads: Threads.
-        tasks: Tasks of the loops that were looked at.
-        descriptors: Open file descriptors.
-        database_kb: The conversation file in KB, with what its journal has beyond the usual.
-    """
+    """The resources of an idle process."""
 
     memory_mb: int
     threads: int
@@ -60,14 +52,7 @@ def _kb(file: Path) -> int:
 def grown(
     early: Reading, late: Reading, *, kept_kb: int = 0, is_attacked: bool = False
 ) -> list[str]:
-    """Return the resources that have grown more than allowed.
-
-    Args:
-        early: Read while the process was quiet.
-        late: Read while it was quiet again.
-        kept_kb: What was stored on purpose.
-        is_attacked: Whether heavy bodies were sent between the two.
-    """
+    """Return the resources that have grown more than allowed."""
     slack = _SLACK | (_ATTACKED if is_attacked else {})
     found = []
     for each in fields(Reading):

@@ -29,11 +29,7 @@ def work_folder():
 
 
 def run(words, stdin="", **variables):
-    """Run a program to its end; return its output.
-
-    Raises:
-        RuntimeError: Its exit code says that it failed.
-    """
+    """Run a program to its end; return its output."""
     done = subprocess.run(
         [PROGRAMS / words[0], *words[1:]],
         input=stdin,
