@@ -273,10 +273,12 @@ class TokenReader:
     def _end_by(self, ending: Ending, tag_id: int | None, is_armed: bool) -> None:
         """Note the end; first send the text that was held back before its token."""
         self.piece = ""
+        opening = None if tag_id is None else self.splitter.opens(tag_id)
         self._held = self.release()
         if self.text.match is not None:
+            if opening is not None:
+                self._drop(opening)
             return
-        opening = None if tag_id is None else self.splitter.opens(tag_id)
         if opening is not None:
             self._switch(opening, is_armed)
         self.is_closed_by_tag = tag_id is not None and opening is None
