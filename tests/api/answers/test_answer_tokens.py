@@ -17,8 +17,8 @@ from engine.stopping.rules import StopRules
 from engine.values.events import Event, TextDelta
 from engine.values.request import TraceLevel
 from engine.values.tokens import TokenSpan
-from tests.engine.output.test_families import tool_template
 from tests.support.asking import events_of, run
+from tests.support.models.formats import tool_template
 from tests.support.random_cases import cases
 from tests.support.scripted import Stage
 

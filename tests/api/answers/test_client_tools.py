@@ -14,8 +14,8 @@ from api.dialects.openai.read import GrowingInput, input_of_arguments
 from engine.scheduling.service import Engine
 from engine.values.chat import Message, ToolCall
 from tests.api.conftest import Site, acting, serving
-from tests.engine.output.test_families import FORMATS, tool_template
 from tests.support.answers.watched import watched
+from tests.support.models.formats import FORMATS, tool_template
 from tests.support.scripted import Stage
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"

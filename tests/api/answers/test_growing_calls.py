@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from tests.api.conftest import Site, acting
-from tests.engine.output.test_families import FORMATS, tool_template
+from tests.support.models.formats import FORMATS, tool_template
 from tests.support.scripted import Stage
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"

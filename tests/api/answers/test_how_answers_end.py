@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Site, acting
-from tests.engine.output.test_families import ANALYSIS, FINAL, FORMATS, HARMONY, tool_template
+from tests.support.models.formats import ANALYSIS, FINAL, FORMATS, HARMONY, tool_template
 from tests.support.scripted import END, Stage
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}

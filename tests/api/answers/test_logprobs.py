@@ -11,7 +11,7 @@ import pytest
 
 from api.dialects.openai.write import finite
 from tests.api.conftest import Site, acting
-from tests.engine.output.test_families import ANALYSIS, FINAL, HARMONY
+from tests.support.models.formats import ANALYSIS, FINAL, HARMONY
 from tests.support.scripted import Stage
 
 SCRIPT = ["Hel", "lo ", "EN", "D of", " it"]

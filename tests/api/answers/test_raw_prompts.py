@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Site, acting
-from tests.engine.output.test_families import ANALYSIS, CALL, FINAL, FORMATS, HARMONY, tool_template
+from tests.support.models.formats import ANALYSIS, CALL, FINAL, FORMATS, HARMONY, tool_template
 from tests.support.scripted import END, GO, START, Stage
 
 CALLED = ["<think>", "\n", "hm ", "</think>", "\n\n", *FORMATS["json"][2], "\n", "so"]

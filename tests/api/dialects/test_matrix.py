@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Reply, Site, acting
-from tests.engine.output.test_families import ANALYSIS, FINAL, HARMONY
+from tests.support.models.formats import ANALYSIS, FINAL, HARMONY
 from tests.support.scripted import Stage
 
 SCRIPTS = {

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -15,17 +14,8 @@ from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, ToolChoice
 from tests.engine.grammar.forms import ADD, POINT, check_call, held
 from tests.support.asking import run, scripted_answer
+from tests.support.models.formats import HARMONY
 from tests.support.scripted import Stage
-
-HARMONY: dict[str, Any] = {
-    "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>", "<|constrain|>"],
-    "eos": "<|return|>",
-    "template": (
-        "{% for m in messages %}<|start|>{{ m.role }}:<|message|>user:{{ m.content }}<|end|>"
-        "{% endfor %}{% if add_generation_prompt %}<|start|>assistant<|go|>{% endif %}"
-    ),
-}
-
 
 ANALYSIS = ["<|channel|>", "analysis", "<|message|>", "hm {", "<|end|>", "<|start|>", "assistant"]
 

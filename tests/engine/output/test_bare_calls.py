@@ -16,10 +16,9 @@ from engine.output.tag_splitters import BareCallSplitter, TagSplitter
 from engine.scheduling.generation import Answer
 from engine.stopping.record import Channel, StopKind
 from engine.values.request import ToolChoice
-from tests.engine.output.ended import ADD
-from tests.engine.output.test_families import tool_template
 from tests.engine.output.test_growing_calls import Play
 from tests.support.asking import scripted_answer
+from tests.support.models.formats import ADD, tool_template
 from tests.support.random_cases import cases
 from tests.support.scripted import END, Stage
 

@@ -14,7 +14,7 @@ from engine.output.channels import Beginning
 from engine.output.tool_calls.calls import readers
 from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.stopping.rules import StopRules
+from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import Tool
 from engine.values.events import (
     Event,
@@ -25,9 +25,8 @@ from engine.values.events import (
     ToolCallStarted,
 )
 from engine.values.request import ToolChoice
-from tests.engine.output.ended import ADD, ALL
-from tests.engine.output.test_families import CALL, FORMATS, HARMONY, tool_template
 from tests.support.asking import events_of, request, run
+from tests.support.models.formats import ADD, CALL, FORMATS, HARMONY, tool_template
 from tests.support.scripted import END, Stage
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -232,7 +231,7 @@ def test_a_call_that_cannot_be_parsed_is_withdrawn_and_becomes_text(tmp_path: Pa
 def test_a_stop_that_counts_in_calls_is_held_back_in_arguments_and_leaks_nothing(
     tmp_path: Path,
 ) -> None:
-    rules = StopRules.of("STOP", scope=ALL)
+    rules = StopRules.of("STOP", scope=StopScope.ALL)
     held = Play(tmp_path / "a", [OPEN, HEAD, "1 ST", "ART", " 2", '"}}', CLOSE, END], rules)
     assert held.told[2:6] == [["1 "], ["START"], [" 2"], ['"']]
     cut = Play(tmp_path / "b", [OPEN, HEAD, "1 ST", "OP", '"}}', CLOSE, END], rules)

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,11 +10,11 @@ from engine.recording.replay import replay
 from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import from_json, to_json
 from engine.scheduling.service import Engine
-from engine.stopping.record import Channel, StopKind
+from engine.stopping.record import Channel
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import TokenTrace
 from engine.values.request import TraceLevel
-from tests.support.asking import events_of, loaded_engine, request, run, scripted_answer
+from tests.support.asking import events_of, loaded_engine, request, run
 from tests.support.scripted import Stage
 
 WORDS = ["<think>", "one ", "two ", "</think>", "three ", "one ", "two ", "end"]
@@ -28,45 +27,6 @@ def stage(folder: Path) -> Stage:
 
 def rules(*strings: str, **scopes: StopScope) -> StopRules:
     return StopRules(tuple(Stop(string, scopes.get(string)) for string in strings))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "channel", "value", "number"),
-    [
-        (rules("one", "two"), Channel.TEXT, "one", 0),
-        (rules("one", "two", two=BOTH), Channel.THINKING, "two", 1),
-        (rules("two", "one", one=BOTH), Channel.THINKING, "one", 1),
-        (rules("three", "one", one=StopScope.ALL), Channel.THINKING, "one", 1),
-        (
-            StopRules((Stop("one", StopScope.TEXT), Stop("two")), scope=BOTH),
-            Channel.THINKING,
-            "two",
-            1,
-        ),
-    ],
-)
-def test_a_stop_counts_where_it_is_asked_to(
-    tmp_path: Path, wanted: StopRules, channel: Channel, value: str, number: int
-) -> None:
-    stop = scripted_answer(stage(tmp_path), "go", rules=wanted).finished.stop
-    assert (stop.kind, stop.channel, stop.value, stop.rule_index) == (
-        StopKind.STOP_STRING,
-        channel,
-        value,
-        number,
-    )
-
-
-def test_a_special_token_that_is_a_stop_counts_where_it_is_asked_to(tmp_path: Path) -> None:
-    made = Stage(
-        tmp_path,
-        {"go": ["<think>", "one", "<|x|>", "</think>", "two", "<|x|>", "three"]},
-        plain=["<think>", "</think>"],
-        special=["<|x|>"],
-    )
-    usual = scripted_answer(made, "go", rules=rules("<|x|>")).finished.stop
-    both = scripted_answer(made, "go", rules=StopRules((Stop("<|x|>", BOTH),)))
-    assert (usual.channel, both.finished.stop.channel) == (Channel.TEXT, Channel.THINKING)
 
 
 def test_the_trace_tells_the_progress_of_each_under_its_own_number(tmp_path: Path) -> None:

@@ -20,19 +20,12 @@ from engine.values.request import GenerationRequest, OutputConstraint, TraceLeve
 from engine.values.tokens import TokenStats
 from tests.engine.scheduling.stages import HeldRendering
 from tests.support.asking import ask, request, run, scripted_answer
+from tests.support.models.formats import HARMONY
 from tests.support.scripted import TEMPLATE, Stage
 
 LONG = [f"w{n} " for n in range(60)]
 TAGS = ["<tool_call>", "</tool_call>"]
 JSON_CALLS = TEMPLATE + "{# <tool_call> tool_call.name #}"
-HARMONY: dict[str, Any] = {
-    "special": ["<|channel|>", "<|message|>", "<|return|>", "<|call|>", "<|constrain|>"],
-    "eos": "<|return|>",
-    "template": (
-        "{% for m in messages %}<|start|>{{ m.role }}:<|message|>user:{{ m.content }}<|end|>"
-        "{% endfor %}{% if add_generation_prompt %}<|start|>assistant<|go|>{% endif %}"
-    ),
-}
 
 
 def together(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.stopping.matcher import StopMatcher, automaton
 
 ALL_CASES = json.loads((Path(__file__).parents[1] / "stop_cases.json").read_text(encoding="utf-8"))
-# Whether a stop is kept is decided behind the matcher: see ``tests.engine.output.test_answers``.
+# Whether a stop is kept is decided behind the matcher: see ``tests.engine.contract``.
 CASES = [case for case in ALL_CASES if not case["include_stop"]]
 
 
