@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.paths import made_private, set_aside
+from app.paths import DamagedFileKeeper, made_private
 from engine.files.causes import os_cause
 from engine.files.json_fields import parse_json
 from engine.files.safe_files import read_bounded, write_whole
@@ -372,6 +372,7 @@ class ServersFile:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
         self.notice = ""
+        self._damaged = DamagedFileKeeper(self.path)
 
     def load(self) -> list[ToolServerConfig]:
         """Return the servers. Of a file that cannot be used, or a part of it, the text is kept."""
@@ -396,13 +397,18 @@ class ServersFile:
         return read.servers
 
     def save(self, configs: Iterable[ToolServerConfig]) -> None:
-        """Write the servers; secrets are not in the file."""
+        """Write the servers; secrets are not in the file.
+
+        Raises:
+            OSError: It cannot be written, or a damaged file would be lost by that.
+        """
         made_private(self.path.parent)
+        self._damaged.make_room()
         # The temporary file is private from the moment it is created.
         write_whole(self.path, text_of(configs))
 
     def _set_aside(self, reason: str, use: str = "could not be used") -> list[ToolServerConfig]:
-        kept = set_aside(self.path)
+        kept = self._damaged.set_aside()
         self.notice = (
             f"The file of tool servers {use}: {reason} {kept} Correct it there and paste it again."
         )

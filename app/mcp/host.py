@@ -214,7 +214,10 @@ class ServerRoom:
             ]
             self._configs = {one.name: one for one in kept}
             if kept != configs:
-                await asyncio.to_thread(self._file.save, kept)
+                try:
+                    await asyncio.to_thread(self._file.save, kept)
+                except OSError as error:
+                    _log.warning("the tool servers cannot be saved: %s", error)
 
     async def add_text(self, text: str) -> AddedServers:
         """Add the servers of a pasted JSON, switched off."""

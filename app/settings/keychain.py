@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from app.paths import made_private, set_aside
+from app.paths import made_private, move_aside
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded, write_whole
 from ui.preferences.preferences import KeyPlace
@@ -136,13 +136,13 @@ class SecretStore:
             return None
 
     def _usable(self) -> dict[str, str]:
-        """Return the file's content; a damaged file is set aside and replaced."""
+        """Return the file's content; a damaged file is set aside, and never written over."""
         try:
             return self._filed()
         except _DamagedSecrets as error:
             if self._only:
                 return {self._only: ""}  # it has nothing that could be put right by hand
-            _log.warning("%s. %s", error, set_aside(self._file))
+            _log.warning("%s. It is kept as %s", error, move_aside(self._file).name)
             return {}
 
     def _filed(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from api.terminal_text import on_one_line
-from app.paths import made_private, set_aside
+from app.paths import DamagedFileKeeper, made_private
 from engine.files.causes import os_cause
 from engine.files.json_fields import from_values
 from engine.files.safe_files import read_bounded, write_whole
@@ -122,6 +122,7 @@ class SettingsFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
+        self._damaged = DamagedFileKeeper(self.path)
         self._version = VERSION
         self._foreign: dict[FieldPath, Any] = {}
 
@@ -147,8 +148,13 @@ class SettingsFile:
         return self._understood(values)
 
     def save(self, settings: Settings) -> None:
-        """Write the settings atomically."""
+        """Write the settings atomically.
+
+        Raises:
+            OSError: They cannot be written, or a damaged file would be lost by that.
+        """
         made_private(self.path.parent)
+        self._damaged.make_room()
         values, usual = _as_json(settings), _as_json(Settings())
         for place, foreign in self._foreign.items():
             # A value that the person has chosen here meanwhile takes precedence.
@@ -187,7 +193,7 @@ class SettingsFile:
         )
 
     def _set_aside(self, reason: str) -> LoadedSettings:
-        kept = set_aside(self.path)
+        kept = self._damaged.set_aside()
         return LoadedSettings(
             Settings(),
             f"The settings file could not be used: {reason}. {kept} The default settings are used.",

@@ -11,7 +11,7 @@ import pytest
 
 from app import paths, process
 from app.composition import open_engine
-from app.paths import made_private, set_aside, tighten
+from app.paths import DamagedFileKeeper, made_private, tighten
 from app.process import log_to_file
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
 from app.settings.settings_file import Settings, SettingsFile
@@ -153,7 +153,7 @@ def test_two_files_that_are_set_aside_within_a_second_are_both_kept(tmp_path: Pa
     path = tmp_path / "settings.json"
     for text in ("one", "two", "three"):
         path.write_text(text)
-        assert "It is kept as settings.json.broken-" in set_aside(path)
+        assert "It is kept as settings.json.broken-" in DamagedFileKeeper(path).set_aside()
     assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]
 
 

@@ -1,4 +1,10 @@
-"""Preferences that are kept only in memory."""
+"""Preferences that are kept only in memory, and a folder in which no file can be set aside."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
 
 from ui.preferences.preferences import Preferences
 from ui.preferences.preferences_state import PreferencesState
@@ -15,3 +21,15 @@ class MemoryPreferences:
 def preferences_state(preferences: Preferences | None = None) -> PreferencesState:
     """Return preferences, the usual ones unless others are given."""
     return PreferencesState(preferences or Preferences(), MemoryPreferences())
+
+
+def nothing_is_set_aside(patched: pytest.MonkeyPatch) -> None:
+    """Let no damaged file be renamed; all other files are."""
+    rename = os.replace
+
+    def refuse(source: str | Path, target: str | Path) -> None:
+        if ".broken-" in str(target):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        rename(source, target)
+
+    patched.setattr(os, "replace", refuse)

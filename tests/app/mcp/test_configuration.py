@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from app.mcp.configuration import (
 )
 from app.settings.keychain import ToolSecrets
 from tests.app.mcp.served import Served, no_keychain
+from tests.support.kept import nothing_is_set_aside
 from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
 from ui.tools.tool_host import ToolsRefused
 
@@ -162,16 +164,21 @@ def test_one_wrong_server_in_the_file_loses_no_other(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_set_aside_is_not_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
     file = ServersFile(tmp_path)
     text = '{"mcpServers": {"a": {"command": 7}, "b": {"command": "x"}}}'
     file.path.write_text(text)
-    monkeypatch.setattr("app.paths.os.replace", refuse)
-    assert [server.name for server in file.load()] == ["b"]
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:
+        nothing_is_set_aside(patched)
+        [read] = file.load()
+        assert read.name == "b"
+        assert "could not be set aside, and nothing is saved over it" in file.notice
+        with pytest.raises(PermissionError):
+            file.save([read])
     assert file.path.read_text() == text
+    file.save([replace(read, command="y")])  # the folder can be written again
+    [aside] = tmp_path.glob("tool-servers.json.broken-*")
+    assert aside.read_text() == text
+    assert [one.command for one in ServersFile(tmp_path).load()] == ["y"]
 
 
 def test_claude_desktops_file_is_found_on_each_system(

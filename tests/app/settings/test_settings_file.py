@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.settings.settings_file import FILE_NAME, Settings, SettingsFile, migrated
+from tests.support.kept import nothing_is_set_aside
 from ui.preferences.preferences import ServerPreferences
 
 
@@ -62,6 +63,23 @@ def test_a_file_that_cannot_be_used_is_set_aside_whole_with_a_reason(
     (aside,) = broken(tmp_path)
     assert aside.name in loaded.notice
     assert (aside.stat().st_ino, aside.stat().st_size) == (before.st_ino, before.st_size)
+    assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
+
+
+def test_settings_that_cannot_be_set_aside_are_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = SettingsFile(tmp_path)
+    file.path.write_text("{damaged")
+    with monkeypatch.context() as patched:
+        nothing_is_set_aside(patched)
+        assert "nothing is saved over it: you have no permission" in file.load().notice
+        with pytest.raises(PermissionError):
+            file.save(Settings(theme="light"))
+    assert file.path.read_text() == "{damaged"
+    file.save(Settings(theme="light"))  # the folder can be written again
+    (aside,) = broken(tmp_path)
+    assert aside.read_text() == "{damaged"
     assert SettingsFile(tmp_path).load().settings == Settings(theme="light")
 
 
