@@ -272,14 +272,14 @@ class RunningBatch:
         is_beside = bool(self.sequences.reading)
         # Measured from step to step: the device decodes while the last step's tokens are handled.
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
-        found = self._guessed() if decoding and self.can_guess and not prefill.chunk else None
-        is_plain = found is None
-        if found is None:
-            found = self._step(prefill.chunk, prefill.lane, prefill.together)
+        step = self._guessed() if decoding and self.can_guess and not prefill.chunk else None
+        is_plain = step is None
+        if step is None:
+            step = self._step(prefill.chunk, prefill.lane, prefill.together)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if is_plain and self.can_guess:
-            self._drafting.decoded(found.sampled, None if is_beside else took_s)
+            self._drafting.decoded(step.sampled, None if is_beside else took_s)
         if decoding and self._joined_tokens:
             self._budget.joined(self._joined_tokens, took_s)
         if prefill.chunk:
@@ -294,13 +294,13 @@ class RunningBatch:
                 depth=prefill.depth,
             )
         else:
-            given = 1.0 if is_plain else len(found.sampled) / decoding
+            given = 1.0 if is_plain else len(step.sampled) / decoding
             self._budget.decoded(took_s, decoding, tokens=given, is_beside=is_beside)
-        found.shared = self.sequences.take_shared()
-        self._end_reasoning(found)
-        found.failed = self._failed()
-        self._follow(found)
-        return found
+        step.shared = self.sequences.take_shared()
+        self._end_reasoning(step)
+        step.failed = self._failed()
+        self._follow(step)
+        return step
 
     def _end_reasoning(self, step: Step) -> None:
         """Note in a step the sequences whose reasoning their budget ends."""

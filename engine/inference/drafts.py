@@ -124,24 +124,24 @@ class Drafting:
             single = self._single_logprobs(rows, known)
             comparing_s = time.perf_counter() - compared_s
         # Where a state takes tokens in, padding has to be taken back as well.
-        found = check(rows, self._rollback, guesses, longest + 1, self._noise, single)
+        checked = check(rows, self._rollback, guesses, longest + 1, self._noise, single)
         self._ended_at_s = time.perf_counter()
         took_s = self._ended_at_s - began_s - proposing_s - comparing_s
-        curve.note(width, took_s, sum(len(one.tokens) for one in found) / len(found))
+        curve.note(width, took_s, sum(len(row.tokens) for row in checked) / len(checked))
         self._checks += 1
         if self._checks % _CLEAR_EVERY == 0:
             mx.clear_cache()
         self._was_checked = True
         if self._checks % _CHECKS_IN_A_ROW == 0:
             self._plain_due = _PLAIN_IN_A_ROW
-        elif not all(one.tokens for one in found):
+        elif not all(row.tokens for row in checked):
             self._plain_due = 1  # a row that got no token needs a pass over one token
-        step = self._step(numbers, found, guesses, origins)
+        step = self._step(numbers, checked, guesses, origins)
         if not step.sampled:
             return None
         self._checked = {
-            number: (place, len(one.tokens))
-            for place, (number, one) in enumerate(zip(numbers, found, strict=True))
+            number: (place, len(row.tokens))
+            for place, (number, row) in enumerate(zip(numbers, checked, strict=True))
         }
         return step
 
@@ -246,9 +246,9 @@ class Drafting:
         began_s = time.perf_counter()
         most = min(most, MOST_CHAINED)
         drafts = drafted[0].head.propose(rows.cache, rows.pending(), most)
-        for source, found in zip(sources, drafts, strict=True):
+        for source, draft in zip(sources, drafts, strict=True):
             if isinstance(source, HeadDrafts):
-                source.offer(found)
+                source.offer(draft)
         took_s = time.perf_counter() - began_s
         if held <= WIDTHS[-1]:  # what waited longer is read once
             self._proposing[TokenOrigin.HEAD].note(took_s / most)
@@ -257,13 +257,13 @@ class Drafting:
     def _step(
         self,
         numbers: abc.Sequence[int],
-        found: abc.Sequence[Checked],
+        checked: abc.Sequence[Checked],
         guesses: abc.Sequence[abc.Sequence[int]],
         origins: abc.Sequence[TokenOrigin],
     ) -> Step:
         """Tell the sources the rows' new tokens; return these as a step of the batch."""
         step = Step()
-        for number, one, guessed, origin in zip(numbers, found, guesses, origins, strict=True):
+        for number, one, guessed, origin in zip(numbers, checked, guesses, origins, strict=True):
             step.sampled += [
                 (number, token, logprobs)
                 for token, logprobs in zip(one.tokens, one.logprobs, strict=True)

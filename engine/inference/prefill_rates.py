@@ -37,12 +37,12 @@ class PrefillRates:
 
     def expected(self, lane: int, depth: int) -> float | None:
         """Return the least expected speed in tokens per second; None where it is not known."""
-        found = self._in_lane(lane, depth)
-        if found is None:  # another lane's speed may be too high for this one
+        rate = self._in_lane(lane, depth)
+        if rate is None:  # another lane's speed may be too high for this one
             lanes = {other for other, _ in self._measured}
             rates = [self._in_lane(other, depth) for other in lanes]
-            found = min((rate for rate in rates if rate is not None), default=None)
-        return found
+            rate = min((known for known in rates if known is not None), default=None)
+        return rate
 
     def _in_lane(self, lane: int, depth: int) -> float | None:
         wanted = _stage(depth)

@@ -179,21 +179,21 @@ class _Automata:
     def of(self, strings: tuple[str, ...]) -> Automaton:
         """Return the automaton of a list."""
         with self._lock:
-            found = self._in_use.get(strings)
-            if found is not None and strings in self._kept:
+            automaton = self._in_use.get(strings)
+            if automaton is not None and strings in self._kept:
                 self._kept.move_to_end(strings)
-                return found
+                return automaton
         # Made without the lock, which the engine thread may want meanwhile.
-        made = found or Automaton(strings)
+        made = automaton or Automaton(strings)
         with self._lock:
-            found = self._in_use.setdefault(strings, made)
+            automaton = self._in_use.setdefault(strings, made)
             if strings not in self._kept:
-                self._kept[strings] = found
+                self._kept[strings] = automaton
                 self._chars += sum(map(len, strings))
                 while self._chars > _KEPT_CHARS or len(self._kept) > _KEPT_LISTS:
                     gone, _ = self._kept.popitem(last=False)
                     self._chars -= sum(map(len, gone))
-            return found
+            return automaton
 
 
 _automata = _Automata()
@@ -262,10 +262,10 @@ class StopMatcher:
             piece: The next characters of the channel, any number.
             is_armed: Whether a stop that completes in this piece counts.
         """
-        found = self._automaton
+        automaton = self._automaton
         start = node = self._node
         begin = 0
-        rows = found.rows
+        rows = automaton.rows
         row = rows[node]
         if node == ROOT:
             if len(piece) <= _SHORT:
@@ -278,29 +278,29 @@ class StopMatcher:
                     self.seen += begin
                     return piece
             else:
-                first = found.find_first(piece)
+                first = automaton.find_first(piece)
                 if first is None:
                     self.seen += len(piece)
                     return piece
                 begin = first.start()
-        output = found.output
+        output = automaton.output
         for index in range(begin, len(piece)):
             char = piece[index]
             following = row.get(char)
             if following is None:
                 if node == ROOT:
                     continue
-                following = found.step(node, char)
+                following = automaton.step(node, char)
             node = following
             if output[node] >= 0:
                 if is_armed:
-                    return self._matched(output[node], found.prefix(start), piece, index + 1)
-                node = found.resume[node]
+                    return self._matched(output[node], automaton.prefix(start), piece, index + 1)
+                node = automaton.resume[node]
             row = rows[node]
         self._node = node
         self.seen += len(piece)
-        text = found.prefix(start) + piece if start else piece
-        return text[: len(text) - found.depth[node]] if node else text
+        text = automaton.prefix(start) + piece if start else piece
+        return text[: len(text) - automaton.depth[node]] if node else text
 
     def _matched(self, rule: int, held: str, piece: str, consumed: int) -> str:
         value = self._automaton.strings[rule]

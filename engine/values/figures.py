@@ -73,13 +73,13 @@ def acceptance(speculation: Speculation) -> str:
     return f"{speculation.accepted:,} of {speculation.guessed:,} ({share:.0f} %)"
 
 
-def guess_sources(found: Speculation) -> str:
+def guess_sources(speculation: Speculation) -> str:
     """Return where confirmed guesses came from, such as ``the own draft head (31)``."""
     given = (
-        (found.lookup_accepted, "repetition"),
-        (found.prediction_accepted, "the prediction"),
-        (found.draft_accepted, "the draft model"),
-        (found.head_accepted, "the model’s own draft head"),
+        (speculation.lookup_accepted, "repetition"),
+        (speculation.prediction_accepted, "the prediction"),
+        (speculation.draft_accepted, "the draft model"),
+        (speculation.head_accepted, "the model’s own draft head"),
     )
     said = [f"{source} ({tokens:,})" for tokens, source in given if tokens]
     return " and ".join([", ".join(said[:-1]), *said[-1:]] if len(said) > 2 else said)
@@ -94,23 +94,23 @@ def phases(finished: Finished) -> list[RunPhase]:
     if not timing.total_s:
         return []
     waited = "for its turn" + (", and for the cache on disk" if usage.disk_tokens else "")
-    found: list[RunPhase] = []
+    phases: list[RunPhase] = []
     begin = timing.queued_s
     if begin > 0:  # another program's file does not have it
-        found.append(RunPhase("Waiting", begin, 0.0, waited))
+        phases.append(RunPhase("Waiting", begin, 0.0, waited))
     if timing.prefill_s > 0:
-        found.append(RunPhase("Reading", timing.prefill_s, begin, _read(finished)))
+        phases.append(RunPhase("Reading", timing.prefill_s, begin, _read(finished)))
         begin += timing.prefill_s
     if timing.first_token_s is not None:
         begin = timing.first_token_s
         speed = tokens_per_s(usage, timing)
         rate = "" if speed is None else f", {figure(speed)} tokens/s"
         tokens = f"{counted(usage.output_tokens, 'token')}{rate}"
-        found.append(RunPhase("Writing", timing.decode_s, begin, tokens))
+        phases.append(RunPhase("Writing", timing.decode_s, begin, tokens))
         begin += timing.decode_s
     rest = max(0.0, timing.total_s - begin)
-    found.append(RunPhase("Finishing", rest, begin, "deciding the reason, releasing held text"))
-    return found
+    phases.append(RunPhase("Finishing", rest, begin, "deciding the reason, releasing held text"))
+    return phases
 
 
 def has_counts(finished: Finished) -> bool:

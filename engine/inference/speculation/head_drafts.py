@@ -190,13 +190,13 @@ class HeadCache:
         for _ in range(most - 1):
             states, handed_on = self._head.read(handed_on, drafts[-1], self.read)
             drafts.append(self._likeliest(states))
-        found: Any = mx.concatenate(drafts, axis=1).tolist()
+        drafted: Any = mx.concatenate(drafts, axis=1).tolist()
         # The next pass of the model gives the hidden states that replace those of the chain. The
         # first token of that pass has been read here.
         for part in self._parts:
             part.trim(most - 1)
         self._forget_waiting()
-        return [row if count >= 0 else [] for row, count in zip(found, counts, strict=True)]
+        return [row if count >= 0 else [] for row, count in zip(drafted, counts, strict=True)]
 
     def _likeliest(self, states: mx.array) -> mx.array:
         return mx.argmax(self._head.logits(states), axis=-1).astype(mx.uint32)

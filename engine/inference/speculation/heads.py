@@ -317,8 +317,8 @@ class DraftHead(nn.Module):  # type: ignore[misc]
 
     def make_cache(self) -> list[Any]:
         """Return an empty cache of one row: one part, since there is one layer."""
-        found: list[Any] = make_prompt_cache(self._shared.shell)
-        return found
+        cache: list[Any] = make_prompt_cache(self._shared.shell)
+        return cache
 
     def fill(self, head: HeadWeights, *, are_norms_from_zero: bool) -> None:
         """Load weights; raises ``ValueError`` where they do not fit."""
@@ -354,16 +354,18 @@ class DraftHead(nn.Module):  # type: ignore[misc]
 def _stacked(weights: dict[str, mx.array]) -> dict[str, mx.array]:
     """Return weights with those of single experts joined, where the loader has left them single."""
     single: dict[str, list[tuple[int, mx.array]]] = {}
-    found = {}
+    joined = {}
     for name, weight in weights.items():
         if (match := re.fullmatch(r"(.+\.)experts\.(\d+)(\..+)", name)) is None:
-            found[name] = weight
+            joined[name] = weight
         else:
-            joined = f"{match[1]}switch_mlp{match[3]}"
-            single.setdefault(joined, []).append((int(match[2]), weight))
+            stacked = f"{match[1]}switch_mlp{match[3]}"
+            single.setdefault(stacked, []).append((int(match[2]), weight))
     for name, experts in single.items():
-        found[name] = mx.stack([weight for _, weight in sorted(experts, key=lambda one: one[0])])
-    return found
+        joined[name] = mx.stack(
+            [weight for _, weight in sorted(experts, key=lambda expert: expert[0])]
+        )
+    return joined
 
 
 def _is_norm(name: str, weight: mx.array) -> bool:

@@ -208,11 +208,11 @@ class PromptLookup:
         at, known = self._at, self._tokens
         if not at:
             return ()
-        found = known[at : at + most]
+        drafts = known[at : at + most]
         period = len(known) - at
-        while len(found) < most:
-            found.append(found[-period])
-        return found
+        while len(drafts) < most:
+            drafts.append(drafts[-period])
+        return drafts
 
     def _agree(self) -> None:
         """Note that the answer's token is the expected one."""
@@ -328,8 +328,8 @@ class PredictedText:
         Of several places, this is the nearest one from ``begin`` on, or else the last one before
         it.
         """
-        found = self._places.get(tuple(last[-_PREDICTION_KEY_TOKENS:]))
-        return found[min(bisect_left(found, begin), len(found) - 1)] if found else None
+        places = self._places.get(tuple(last[-_PREDICTION_KEY_TOKENS:]))
+        return places[min(bisect_left(places, begin), len(places) - 1)] if places else None
 
 
 class PredictionDrafts:

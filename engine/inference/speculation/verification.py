@@ -56,8 +56,8 @@ class Rounding:
 
     def is_close(self, logprobs: mx.array) -> bool:
         """Return the same for one position, of shape (vocabulary,)."""
-        found = self.are_close(logprobs[None])
-        return found is not None and bool(found.item())
+        close = self.are_close(logprobs[None])
+        return close is not None and bool(close.item())
 
 
 # The pass gives the model's logits after each guess. From them each row draws one token per
@@ -143,8 +143,8 @@ class _Draws:
 
     def drawn(self) -> list[int]:
         """Return the tokens of all positions."""
-        found: list[int] = self.tokens.tolist()
-        return found
+        tokens: list[int] = self.tokens.tolist()
+        return tokens
 
     def draw_at(self, place: int) -> int:
         """Draw the next token of a stepwise row; all guesses before this position were right."""
@@ -190,29 +190,30 @@ def check(
     """
     pending = rows.pending()
     inputs = [[known, *guessed] for known, guessed in zip(pending, guesses, strict=True)]
-    padded = [[*one, *[0] * (width - len(one))] for one in inputs]
+    padded = [[*tokens, *[0] * (width - len(tokens))] for tokens in inputs]
     logits = rollback.read(mx.array(padded), rows.cache)
     if single is not None:
         noise.compare(first_logprobs(logits), single)
     draws = [
-        _Draws(rows, index, one, logits[index, : len(one)]) for index, one in enumerate(inputs)
+        _Draws(rows, index, tokens, logits[index, : len(tokens)])
+        for index, tokens in enumerate(inputs)
     ]
-    at_once = [one for one in draws if not one.is_stepwise]
-    close = [noise.are_close(one.logprobs) if one.is_greedy else None for one in at_once]
-    mx.eval(logits, [one.tokens for one in at_once], [one for one in close if one is not None])
-    for one, near in zip(at_once, close, strict=True):
-        one.set_close(near)
-    found = [
-        _accepted(one, tokens, rows.pending_logprobs(index), noise)
-        for index, (one, tokens) in enumerate(zip(draws, inputs, strict=True))
+    at_once = [draw for draw in draws if not draw.is_stepwise]
+    close = [noise.are_close(draw.logprobs) if draw.is_greedy else None for draw in at_once]
+    mx.eval(logits, [draw.tokens for draw in at_once], [each for each in close if each is not None])
+    for draw, near in zip(at_once, close, strict=True):
+        draw.set_close(near)
+    checked = [
+        _accepted(draw, tokens, rows.pending_logprobs(index), noise)
+        for index, (draw, tokens) in enumerate(zip(draws, inputs, strict=True))
     ]
-    rollback.take_back(rows.cache, [width - len(one.tokens) for one in found])
+    rollback.take_back(rows.cache, [width - len(row.tokens) for row in checked])
     rows.go_on(
-        [one.tokens for one in found],
-        mx.array([one.pending for one in found], dtype=mx.uint32),
-        [one.pending_logprobs for one in found],
+        [row.tokens for row in checked],
+        mx.array([row.pending for row in checked], dtype=mx.uint32),
+        [row.pending_logprobs for row in checked],
     )
-    return found
+    return checked
 
 
 def first_logprobs(logits: mx.array) -> mx.array:
