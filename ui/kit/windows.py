@@ -92,12 +92,13 @@ def _takes_tab(widget: QWidget) -> bool:
         Qt.TabFocusBehavior.TabFocusAllControls
     )
     needed = Qt.FocusPolicy.TabFocus if wants_all else Qt.FocusPolicy.StrongFocus
-    policy = widget.focusPolicy()
+    # The proxy is asked for last: asked for that of a viewport, PySide makes the area around it
+    # its child, and calls widgets inside deleted once nobody holds the viewport.
     return (
         not widget.isWindow()
         and widget.isEnabled()
+        and widget.focusPolicy() & needed == needed
         and widget.focusProxy() is None
-        and policy & needed == needed
     )
 
 

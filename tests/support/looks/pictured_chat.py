@@ -34,7 +34,7 @@ from ui.records.tools import (
     ToolServerConfig,
 )
 from ui.tools.server_dialogs import PasteDialog, ServerForm
-from ui.tools.tool_host import ToolsRefused
+from ui.tools.tool_host import AddedServers, ToolsRefused
 from ui.window.main_window import MainWindow
 
 Show = Callable[..., Awaitable[None]]
@@ -54,10 +54,11 @@ WORDS = "A stop sequence ends an answer. The **stop** itself is cut.\n\n"
 class PicturedHost(DictatedHost):
     """Reads pasted JSON as the program does, and starts nothing."""
 
-    async def add_text(self, text: str) -> list[str]:
+    async def add_text(self, text: str) -> AddedServers:
         """Add nothing; refuse what the program refuses."""
         try:
-            return [one.name for one in servers_from(text)]
+            read = servers_from(text)
+            return AddedServers(tuple(one.name for one in read.servers), read.refused)
         except BadConfiguration as error:
             raise ToolsRefused(str(error)) from error
 
@@ -158,7 +159,7 @@ class DailyWork:
         await self._show_dialog("tool-servers-form", servers, ServerForm)
         servers.paste.click()
         (paste,) = servers.findChildren(PasteDialog)
-        paste.text.setPlainText('{"mcpServers": {"files": {"command": "npx",}}}')
+        paste.text.setPlainText('{"mcpServers": {"files": {"comand": "npx"}}}')
         paste.save.click()
         await self._until(paste.problem.isVisible)
         await self._show_dialog("tool-servers-pasted", servers, PasteDialog)

@@ -331,6 +331,20 @@ async def test_the_button_that_leaves_with_the_last_answer_takes_no_focus_with_i
     sheet.reject()
 
 
+async def test_an_answer_is_added_while_a_field_of_the_one_before_has_the_focus(
+    window: MainWindow,
+) -> None:
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.activateWindow()
+    await eventually(sheet.isActiveWindow)
+    sheet.forms[0].stops.setFocus()
+    await eventually(sheet.forms[0].stops.hasFocus)
+    sheet.more.click()  # on a Mac, a click leaves the focus where it is
+    await eventually(sheet.forms[1].stops.hasFocus)
+    sheet.reject()
+
+
 async def test_an_answer_can_be_taken_out_of_the_sheet_again(window: MainWindow) -> None:
     window.chat.composer.set_text(COUNT)
     sheet = sheet_of(window)
