@@ -351,6 +351,7 @@ class CaptureWindow(OwnWindow):
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
+        self._delay.stop()
         await finish_tasks(self)
 
     def _lay_out(self) -> None:

@@ -222,6 +222,17 @@ async def test_a_prompt_that_is_far_too_long_is_counted_as_full() -> None:
     assert "at least 55,912 tokens too many" in full_words(count)
 
 
+async def test_nothing_is_counted_once_the_window_ends() -> None:
+    meter = ContextMeter(FullEngine())
+    meter.watch(lambda: Counted(Conversation(), MODEL, "Look"))  # another one each time
+    meter.count_now()
+    await meter.finish()
+    assert meter.is_settled
+    meter.recount()  # a model was unloaded, say
+    meter.count_now()
+    assert meter.is_settled
+
+
 async def test_attached_files_stay_with_their_conversation(
     engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:

@@ -111,7 +111,7 @@ class ContextMeter(QObject):
         self._engine = engine
         self._tools_of = tools_of
         self.when_full: Callable[[], WhenFull] = lambda: WhenFull.LEAVE_OUT
-        self._is_counting = False
+        self._is_counting = self._has_ended = False
         self._ask: Callable[[], Counted | None] = lambda: None
         # A file is counted once, however often the typed text changes.
         self._files: dict[tuple[str, Attachment], int] = {}
@@ -124,7 +124,8 @@ class ContextMeter(QObject):
 
     def recount(self) -> None:
         """Count in a moment; several calls before that lead to one count."""
-        self._timer.start()
+        if not self._has_ended:
+            self._timer.start()
 
     @property
     def is_settled(self) -> bool:
@@ -137,13 +138,16 @@ class ContextMeter(QObject):
         self._begin()
 
     async def finish(self) -> None:
-        """Cancel the background work and wait for its end."""
+        """Wait for the count that runs; what changes from then on is not counted any more."""
+        self._has_ended = True
         self._timer.stop()
         await finish_tasks(self)
 
     def _begin(self) -> None:
         if self._is_counting:
-            self._timer.start()
+            self.recount()
+            return
+        if self._has_ended:
             return
         asked = self._ask()
         if asked is None:
