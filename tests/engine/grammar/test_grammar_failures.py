@@ -1,5 +1,6 @@
 """Constrained answers whose grammar fails, or that are cancelled."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest
-from engine.grammar import form_compiler
+from engine.grammar import compilation, form_compiler, masks
 from engine.grammar.form_compiler import new_matcher
 from engine.grammar.masks import ConstraintPhase, TokenConstraint, settle
 from engine.scheduling.service import Engine
@@ -58,10 +59,17 @@ async def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the
 AMBIGUOUS = 'start: s\ns: s s s s | s s s | s s | "a"\n'
 
 
+@pytest.mark.parametrize("bound", ["the time of a step", "the items of a token"])
 async def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_spares_the_others(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    stage = Stage(tmp_path, {"go": ["a"] * 400, "free": ["b"] * 80})
+    if bound == "the time of a step":
+        monkeypatch.setattr(compilation, "_MAX_ROW_ITEMS", 1 << 30)
+        monkeypatch.setattr(compilation, "_MAX_STEP_ITEMS", 1 << 30)
+    else:
+        monkeypatch.setattr(masks, "_MAX_ANSWER_S", math.inf)
+        monkeypatch.setattr(masks, "_MAX_STEP_S", math.inf)
+    stage = Stage(tmp_path, {"go": ["a"] * 150, "free": ["b"] * 80})
     own = OutputConstraint(text_form=TextForm(grammar=AMBIGUOUS))
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:

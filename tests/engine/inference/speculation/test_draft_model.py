@@ -1,6 +1,7 @@
 """A draft model guesses for the model that answers: the answers stay the same."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import TextDelta, TokenTrace
-from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from engine.values.request import PERSON, CacheOwner, GenerationRequest, Sampling, TraceLevel
 from engine.values.tokens import PromptScores, PromptScoring, TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.models.tiny_models import VOCABULARY, tiny_model
@@ -70,32 +71,55 @@ def test_tokens_of_a_draft_model_are_marked_as_its_own(
     assert set(origins) <= {TokenOrigin.SAMPLED, TokenOrigin.DRAFT}
 
 
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens a draft model reads in each pass from now on."""
+    counts: list[int] = []
+    after = DraftModel.after
+
+    def counted(self: DraftModel, tokens: Any, cache: Any) -> Any:
+        counts.append(tokens.size)
+        return after(self, tokens, cache)
+
+    monkeypatch.setattr(DraftModel, "after", counted)
+    return counts
+
+
+LONG = asked("lorem ipsum dolor sit amet " * 14, max_tokens=8)
+
+
 @pytest.mark.usefixtures("_eager")
 def test_each_turn_goes_on_with_the_draft_models_cache(
     loop_engine: tuple[asyncio.Runner, Engine],
     demo_model_path: Path,
     perfect: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    read: list[int],
 ) -> None:
     runner, engine = loop_engine
-    read: list[int] = []
-    after = DraftModel.after
-
-    def counted(self: DraftModel, tokens: Any, cache: Any) -> Any:
-        read.append(tokens.size)
-        return after(self, tokens, cache)
-
-    monkeypatch.setattr(DraftModel, "after", counted)
     runner.run(engine.load(demo_model_path, draft=perfect))
-    long = asked("lorem ipsum dolor sit amet " * 14, max_tokens=8)
-    [first] = runner.run(answered(engine, long))
+    [first] = runner.run(answered(engine, LONG))
     assert sum(read) > 100
     read.clear()
-    turns = (*long.messages, Message("assistant", first.text), Message("user", "And now?"))
-    again = GenerationRequest(turns, sampling=long.sampling, max_tokens=8, thinking=False)
+    turns = (*LONG.messages, Message("assistant", first.text), Message("user", "And now?"))
+    again = GenerationRequest(turns, sampling=LONG.sampling, max_tokens=8, thinking=False)
     runner.run(answered(engine, again))
     assert read
     assert sum(read) < 100
+
+
+@pytest.mark.usefixtures("_eager")
+def test_the_draft_models_cache_is_not_used_for_another_owner(
+    loop_engine: tuple[asyncio.Runner, Engine],
+    demo_model_path: Path,
+    perfect: Path,
+    read: list[int],
+) -> None:
+    runner, engine = loop_engine
+    runner.run(engine.load(demo_model_path, draft=perfect))
+    for owner in (PERSON, CacheOwner("another")):
+        read.clear()
+        runner.run(answered(engine, replace(LONG, cache_owner=owner)))
+        assert sum(read) > 100
 
 
 @pytest.mark.usefixtures("_eager")
