@@ -1,10 +1,11 @@
 import ast
+from dataclasses import replace
 
 import pytest
 
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
-from engine.values.verdict import headline, sentence
+from engine.values.verdict import headline, sentence, verdict_words
 from tests.support.sources import modules, nodes
 
 
@@ -59,6 +60,15 @@ def test_a_failure_names_its_cause() -> None:
 def test_a_limit_inside_a_tool_call_says_so() -> None:
     cut = finished(StopInfo(StopKind.MAX_TOKENS), call='{"name": "wea')
     assert sentence(cut) == "Reached the limit of 5 tokens in the middle of a tool call"
+
+
+def test_full_memory_is_told_beside_the_models_own_context() -> None:
+    full = replace(finished(StopInfo(StopKind.MEMORY_FULL)), context_length=32_768)
+    said = verdict_words(full)
+    assert said.detail.startswith(
+        "Prompt and answer came to 25 tokens; the model’s context holds 32,768. Unload other models"
+    )
+    assert "context is full" not in f"{said.headline} {said.line} {said.sentence}"
 
 
 @pytest.mark.parametrize("kind", list(StopKind))
