@@ -17,12 +17,15 @@ from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, t
 from tests.support.asking import ask, loaded_engine, request
 
 
-async def test_the_prompt_of_several_choices_is_rendered_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prediction", [None, "yes"])
+async def test_the_prompt_of_several_choices_is_rendered_once(
+    tmp_path: Path, prediction: str | None
+) -> None:
     rendered: list[str] = []
     load = rendering(stage_of(tmp_path), lambda asked: rendered.append(text_of(asked)))
 
     async with loaded_engine(tmp_path, loader=load) as engine:
-        asked = request("short")
+        asked = request("short", prediction=prediction)
         choices = [replace(asked, max_tokens=5 + n) for n in range(8)]
         for generation in await engine.generate_together(choices):
             assert (await generation.collect()).text == "yes"
