@@ -33,7 +33,7 @@ def test_without_a_server_one_is_started_that_ends_with_the_agent(tmp_path: Path
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "settings.json").write_text('{"server": {"port": 1}}')
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "app", "launch", "claude", "--", "--flag"],
+        [sys.executable, "-P", "-m", "app", "launch", "claude", "--", "--picture"],
         capture_output=True,
         text=True,
         cwd=work,
@@ -41,10 +41,10 @@ def test_without_a_server_one_is_started_that_ends_with_the_agent(tmp_path: Path
         timeout=400,
         check=False,
     )
-    assert done.returncode == CODE, done.stderr
+    assert done.returncode == CODE, done.stderr  # also because a picture is a note there
     assert "starting a server with the demo model" in done.stderr
     found = agent.found
-    assert found["arguments"] == ["--flag"]
+    assert found["arguments"] == ["--picture"]
     assert found["answer"]["model"] == "demo-model"
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(found["variables"]["ANTHROPIC_BASE_URL"], timeout=60)

@@ -13,8 +13,12 @@ _PROGRAM = """#!/bin/sh
 import json, os, signal, sys, urllib.request
 url = os.environ["ANTHROPIC_BASE_URL"]
 found = {{"arguments": sys.argv[1:], "variables": dict(os.environ)}}
+content = [{{"type": "text", "text": "Count from 1 to 3"}}]
+if "--picture" in sys.argv:
+    source = {{"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    content.append({{"type": "image", "source": source}})
 body = {{"model": os.environ["ANTHROPIC_MODEL"], "max_tokens": 5,
-        "messages": [{{"role": "user", "content": "Count from 1 to 3"}}]}}
+        "messages": [{{"role": "user", "content": content}}]}}
 headers = {{"authorization": "Bearer " + os.environ["ANTHROPIC_AUTH_TOKEN"],
            "content-type": "application/json"}}
 request = urllib.request.Request(url + "/v1/messages", json.dumps(body).encode(), headers)
