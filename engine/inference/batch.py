@@ -217,7 +217,8 @@ class RunningBatch:
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
         self.costs = PassCosts(new_curve)
         self._drafting = Drafting(model, self.sequences.by_number, self.costs)
-        self.own_head = OwnHead() if self.can_guess and head_of(model) is not None else None
+        head = head_of(model) if self.can_guess else None
+        self.own_head = None if head is None else OwnHead(head.origin)
         self._budget = PrefillBudget(
             limits.prefill_chunk, limits.rows if can.prompts else 1, self.sequences.reading
         )

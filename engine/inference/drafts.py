@@ -172,9 +172,7 @@ class Drafting:
         width, gain = self._weighed(others)
         if self._head_rests:
             self._head_rests -= 1
-        elif len(numbers) <= self._max_head_rows and any(
-            isinstance(source, HeadDrafts) for sources in of_rows for source in sources
-        ):
+        elif len(numbers) <= self._max_head_rows and (head := _head_among(of_rows)) is not None:
             best = [_best(sources) for sources in of_rows]
             # What is looked up costs nothing, and a long passage may give more than a short chain.
             with_head = self._weighed(best)
@@ -184,7 +182,7 @@ class Drafting:
                 self._head_rests = _HEAD_RESTS
                 self._rests += 1
                 if self._rests % _FORGETS_AFTER == 0:
-                    self._proposing[TokenOrigin.HEAD].forget()
+                    self._proposing[head.origin].forget()
         return width, [source for _, source in others]
 
     def _weighed(self, chosen: abc.Sequence[tuple[float, DraftSource | None]]) -> tuple[int, float]:
@@ -251,7 +249,7 @@ class Drafting:
                 source.offer(draft)
         took_s = time.perf_counter() - began_s
         if held <= WIDTHS[-1]:  # what waited longer is read once
-            self._proposing[TokenOrigin.HEAD].note(took_s / most)
+            self._proposing[drafted[0].origin].note(took_s / most)
         return took_s
 
     def _step(
@@ -293,6 +291,12 @@ class Drafting:
         mx.eval(logprobs)
         self._rollback.take_back(rows.cache, [1] * len(known))
         return logprobs
+
+
+def _head_among(of_rows: abc.Sequence[abc.Sequence[DraftSource]]) -> HeadDrafts | None:
+    """Return the drafts of the model's own head for one of the rows; None where it has none."""
+    drafts = (source for sources in of_rows for source in sources)
+    return next((source for source in drafts if isinstance(source, HeadDrafts)), None)
 
 
 def _best(sources: abc.Sequence[DraftSource]) -> tuple[float, DraftSource | None]:

@@ -283,6 +283,20 @@ def straighten(part: Any) -> None:
         part._temporal_order()
 
 
+def window_content(part: Any) -> tuple[Any, Any, Any]:
+    """Return the keys and values of a window of several rows, in temporal order, and for each row
+    how many of the first places are not its own.
+
+    The window may hold more than its size after a pass over several tokens; that is left out.
+    Upstream: ``BatchRotatingKVCache`` in ``mlx_lm/models/cache.py``.
+    """
+    straighten(part)
+    end = part._idx
+    begin = max(0, end - part.max_size)
+    padding = part.left_padding - begin
+    return part.keys[..., begin:end, :], part.values[..., begin:end, :], padding
+
+
 def cut_windows(part: Any, shared: int, more: Sequence[int]) -> None:
     """Remove the newest ``shared`` tokens of all rows of a window, then ``more[row]`` of each.
 

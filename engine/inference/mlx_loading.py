@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ from engine.inference.mlx_lm_internals import (
     inner_tokenizer,
 )
 from engine.inference.sampling import sampling_defaults
+from engine.inference.speculation.assistants import (
+    Assistant,
+    AssistantUnusable,
+    read_assistant,
+)
 from engine.inference.speculation.cost import WIDTHS, PassCosts
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
 from engine.inference.speculation.head_drafts import attach, memory_of
@@ -43,12 +48,14 @@ from engine.inference.text import knows_option
 from engine.library.cache_size import CacheSize
 from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
+    ASSISTANTS,
     DraftInfo,
     EosToken,
     HeadInfo,
     ModelInfo,
     check_folder,
     context_length,
+    is_assistant,
     model_name,
     not_in_batches,
     unsupported,
@@ -146,6 +153,8 @@ def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str
     name, kind = model_name(folder), _shown(config.get("model_type") or "")
     if not kind:
         return f"{name} is not a language model: its config.json names no model_type"
+    if kind in ASSISTANTS:
+        return f"{name} answers nothing by itself; choose it as the draft model of a Gemma 4 model"
     if code := config.get("model_file"):
         return f"{name} needs code of its own ({_shown(code)}), and code from models is never run"
     if isinstance(error, ValueError) and "not supported" in str(error):
@@ -165,7 +174,7 @@ def _read(
     folder: Path,
     on_progress: OnLoadProgress,
     shard: Shard | None = None,
-    check_tokenizer: Callable[[Any, dict[str, Any]], None] | None = None,
+    check_loaded: Callable[[Any, Any, dict[str, Any]], None] | None = None,
 ) -> tuple[Any, Any, dict[str, Any], HeadWeights | HeadUnusable | None]:
     """Return a folder's model, tokenizer and configuration, and its draft head.
 
@@ -181,8 +190,8 @@ def _read(
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
         tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
-        if check_tokenizer is not None:
-            check_tokenizer(tokenizer, config)
+        if check_loaded is not None:
+            check_loaded(model, tokenizer, config)
         if shard is not None:
             shard(model, config)
             total = _size_of(model)
@@ -295,16 +304,18 @@ def load(
     stamps = None if disk is None and costs is None else _stamps(folder)
     drafted = None
     if draft is not None:
-        # The draft model is read first, so that the vocabularies are compared before the weights of
-        # the larger model are read.
+        # The draft model is read first, so that it is compared with the larger model before the
+        # weights of that are read.
         drafted = _read_draft(draft.resolve(), _part_of(on_progress, 0, weights_size(folder)))
         on_progress = _part_of(on_progress, drafted.info.size_bytes, 0)
 
-    def check_tokenizer(tokenizer: Any, config: dict[str, Any]) -> None:
-        if drafted is not None:
+    def check_loaded(model: Any, tokenizer: Any, config: dict[str, Any]) -> None:
+        if isinstance(drafted, _LoadedAssistant):
+            drafted.follow(model, model_name(folder))
+        elif drafted is not None:
             check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, config))
 
-    model, tokenizer, config, head = _read(folder, on_progress, shard, check_tokenizer)
+    model, tokenizer, config, head = _read(folder, on_progress, shard, check_loaded)
     vocabulary = _vocabulary(folder, tokenizer, config)
     eos = vocabulary.eos
     info = ModelInfo(
@@ -329,7 +340,9 @@ def load(
     if limits.guesses and shard is None:
         in_pass = CacheSize(fixed_bytes=Rollback(model).pass_bytes(WIDTHS[-1]))
         info = replace(info, cache=info.cache + in_pass)
-        if head is not None:
+        if isinstance(drafted, _LoadedAssistant):
+            attach(model, drafted.assistant)
+        elif head is not None:
             total = info.size_bytes
             own, memory = _attached_head(
                 head, model, config, info.id, _told_last(on_progress, total)
@@ -339,6 +352,7 @@ def load(
     drafting = None
     if drafted is not None:
         info = replace(info, draft=drafted.info)
+    if isinstance(drafted, LoadedDraft):
         share = drafted.info.cache.token_bytes / max(1, info.answer_cache.token_bytes)
         # Both models keep caches of earlier prompts, and share the memory for them.
         kept = int(limits.cache_bytes * share)
@@ -387,9 +401,11 @@ def _told_last(on_progress: OnLoadProgress, total: int) -> OnLoadProgress:
     return lambda progress: on_progress(LoadProgress(progress.phase, total, total))
 
 
-def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
+def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _LoadedAssistant":
     """Read a draft model."""
     try:
+        if is_assistant(folder):
+            return _read_assistant(folder, on_progress)
         model, tokenizer, config, _ = _read(folder, on_progress)
     except LoadCancelled:
         raise
@@ -397,3 +413,42 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> LoadedDraft:
         raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
     info = DraftInfo(model_name(folder), folder, weights_size(folder), measured(model, config))
     return LoadedDraft(model, info, _vocabulary(folder, tokenizer, config))
+
+
+@dataclass(slots=True)
+class _LoadedAssistant:
+    """An assistant in memory."""
+
+    assistant: Assistant
+    info: DraftInfo
+
+    def follow(self, model: Any, name: str) -> None:
+        """Let it draft for a model; raises ``DraftLoadFailed`` where it was made for another."""
+        try:
+            self.assistant.follow(model)
+        except AssistantUnusable as error:
+            lead = f"{self.info.id} cannot be the draft model of {name}"
+            raise DraftLoadFailed(f"{lead}: {error}") from error
+        self.info = replace(self.info, cache=memory_of(self.assistant))
+
+
+def _read_assistant(folder: Path, on_progress: OnLoadProgress) -> _LoadedAssistant:
+    """Read a draft model that drafts from the other model's cache."""
+    name = model_name(folder)
+    on_progress(LoadProgress("checking"))
+    config = check_folder(folder)
+    try:
+        assistant = read_assistant(folder, config)
+        if mx.default_device() == mx.cpu:
+            widen(assistant)
+        read_weights(assistant, _size_of(assistant), on_progress)
+    except AssistantUnusable as error:
+        raise ModelLoadFailed(f"{name} is not as published: {error}") from error
+    except DamagedFile as error:
+        raise ModelLoadFailed(f"{name} is damaged: {error}") from error
+    except EngineError:
+        raise
+    except BaseException as error:  # as in ``_read``
+        said = _shown(without_folders(str(error), folder))
+        raise ModelLoadFailed(f"{name} could not be loaded: {said}") from error
+    return _LoadedAssistant(assistant, DraftInfo(name, folder, weights_size(folder)))

@@ -15,11 +15,14 @@ from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
 from engine.library.cache_size import is_count
 from engine.library.models import (
+    ASSISTANTS,
     INDEX,
     context_length,
     indexed_weights,
+    lacks_tokenizer,
     listed,
     model_name,
+    pairing_of,
     problem_of,
     read_json,
     weights_size,
@@ -51,6 +54,7 @@ class FoundModel:
         obstacle: Why the installed mlx-lm cannot load it, as a sentence; empty if none is known.
         is_partial: Whether files are missing that a download would add.
         is_gguf: Whether it is in the format of other programs, which MLX cannot read.
+        pairing: The same for a model and the assistants that can draft for it; empty for others.
     """
 
     name: str
@@ -64,6 +68,12 @@ class FoundModel:
     obstacle: str = ""
     is_partial: bool = False
     is_gguf: bool = False
+    pairing: str = ""
+
+    @property
+    def is_assistant(self) -> bool:
+        """Whether it can only draft for another model, for which it is complete."""
+        return self.architecture in ASSISTANTS and not (self.is_partial or self.problem)
 
     @property
     def can_be_loaded(self) -> bool:
@@ -100,7 +110,7 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         config = read_json(folder / "config.json")
     except ModelLoadFailed as error:
         return FoundModel(name, folder, origin, problem=str(error), is_partial=True)
-    missing = _missing(folder)
+    missing = _missing(folder, config)
     return FoundModel(
         name,
         folder,
@@ -112,6 +122,7 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         problem=f"{listed(missing)} missing" if missing else "",
         obstacle=problem_of(config),
         is_partial=bool(missing),
+        pairing=pairing_of(config),
     )
 
 
@@ -140,7 +151,7 @@ def chat_template(folder: Path) -> str:
     return stated if isinstance(stated, str) else ""
 
 
-def _missing(folder: Path) -> list[str]:
+def _missing(folder: Path, config: dict[str, Any]) -> list[str]:
     """Return the names of the files that are missing and needed."""
     there = {path.name for path in folder.glob("*.safetensors") if path.is_file()}
     try:
@@ -151,7 +162,7 @@ def _missing(folder: Path) -> list[str]:
     # Files of other names, such as that of a draft head, are no weights to mlx-lm.
     if not missing and not any(name.startswith("model") for name in there):
         missing = ["weights (*.safetensors)"]
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+    if lacks_tokenizer(folder, config):
         missing.append("tokenizer.json")
     return missing
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from engine.library.cache_size import CacheSize, estimated
-from engine.library.models import context_length, read_json, weights_size
+from engine.library.models import ASSISTANTS, context_length, read_json, weights_size
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
@@ -96,7 +96,9 @@ def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
     size = estimated(config)
     if draft is not None:
         weights += weights_size(draft)
-        size += estimated(read_json(draft / "config.json"))
+        drafting = read_json(draft / "config.json")
+        if drafting.get("model_type") not in ASSISTANTS:  # these have no cache
+            size += estimated(drafting)
     return need_of(weights, size, context_length(config))
 
 

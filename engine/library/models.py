@@ -42,6 +42,11 @@ class EosToken:
     source: str
 
 
+ASSISTANTS = {"gemma4_assistant", "gemma4_unified_assistant"}
+"""Architectures that draft from the cache of another model, and answer nothing by themselves."""
+_WITH_ASSISTANTS = {"gemma4", "gemma4_text", "gemma4_unified"}
+
+
 @dataclass(frozen=True, slots=True)
 class DraftInfo:
     """A smaller model with the same vocabulary that drafts tokens for the model.
@@ -216,9 +221,37 @@ def check_folder(folder: Path) -> dict[str, Any]:
     for path in weights:
         if path.name.startswith("model") or not path.match(HEAD_FILES):
             _check_weights(path)
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model")):
+    if lacks_tokenizer(folder, config):
         raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
     return config
+
+
+def lacks_tokenizer(folder: Path, config: dict[str, Any]) -> bool:
+    """Whether a model folder lacks a tokenizer; an assistant has its model's."""
+    names = ("tokenizer.json", "tokenizer.model")
+    is_there = any((folder / name).is_file() for name in names)
+    return not is_there and config.get("model_type") not in ASSISTANTS
+
+
+def is_assistant(folder: Path) -> bool:
+    """Whether a folder has an assistant, as its configuration says."""
+    try:
+        return read_json(folder / "config.json").get("model_type") in ASSISTANTS
+    except ModelLoadFailed:
+        return False
+
+
+def pairing_of(config: dict[str, Any]) -> str:
+    """Return a text that is the same for a model and its assistants; empty for all other models."""
+    kind = config.get("model_type")
+    text = config.get("text_config")
+    if kind in ASSISTANTS:
+        size = config.get("backbone_hidden_size")
+    elif kind in _WITH_ASSISTANTS:
+        size = (text if isinstance(text, dict) else config).get("hidden_size")
+    else:
+        return ""
+    return f"gemma4 {size}" if is_count(size) else ""
 
 
 def has_draft_head(folder: Path) -> bool:
@@ -298,6 +331,8 @@ def problem_of(config: dict[str, Any]) -> str:
         return "It is not a language model: its config.json names no model_type."
     if config.get("model_file"):
         return "It needs code of its own, and code from models is never run."
+    if kind in ASSISTANTS:
+        return "It drafts for a model of Gemma 4, as whose draft model it can be chosen."
     known = _modules()
     if known and _module(config) not in known:
         name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]

@@ -15,7 +15,7 @@ from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.folder import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
 from engine.inference.threads import leave_thread
-from engine.library.models import ModelInfo
+from engine.library.models import ModelInfo, check_folder, is_assistant
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import (
     Ask,
@@ -191,7 +191,9 @@ class Engine:
 
     def _check_draft(self, folder: Path) -> None:
         try:
-            if self._check is not None:
+            if is_assistant(folder):
+                check_folder(folder)
+            elif self._check is not None:
                 self._check(folder)
         except ModelLoadFailed as error:
             raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error

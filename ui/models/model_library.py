@@ -280,16 +280,20 @@ class ModelLibrary(QObject):
     def drafts_for(self, model: LibraryModel) -> list[FoundModel]:
         """Return the models that can be the draft model of a model.
 
-        They are complete and smaller, and have the same vocabulary.
+        They are complete and smaller, and have the same vocabulary, or were made for it.
         """
-        return [
-            other.found
-            for other in self.models
-            if other.found.size_bytes < model.found.size_bytes
-            and other.found.can_be_loaded
-            and model.vocabulary
-            and other.vocabulary == model.vocabulary
-        ]
+
+        def fits(other: LibraryModel) -> bool:
+            if other.found.is_assistant:
+                return other.found.pairing == model.found.pairing
+            return (
+                other.found.can_be_loaded
+                and bool(model.vocabulary)
+                and other.vocabulary == model.vocabulary
+            )
+
+        smaller = [one for one in self.models if one.found.size_bytes < model.found.size_bytes]
+        return [other.found for other in smaller if fits(other)]
 
     async def memory_now(self) -> Memory:
         """Return this computer's memory; the memory of the loaded model counts as free."""

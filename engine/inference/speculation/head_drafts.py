@@ -16,7 +16,8 @@ from mlx_lm.models.cache import CacheList, make_prompt_cache
 
 from engine.inference.cache.segments import size_of
 from engine.inference.running_cache import RunningKVCache, cut, prepare_to_run
-from engine.inference.speculation.heads import DraftHead
+from engine.inference.speculation.assistants import Assistant
+from engine.inference.speculation.heads import DraftHead, inner_of
 from engine.inference.speculation.sources import HitRate
 from engine.library.cache_size import CacheSize
 from engine.values.tokens import TokenOrigin
@@ -121,10 +122,10 @@ class HeadCache:
 
     Attributes:
         rows: How many sequences these are.
-        read: The cache of the head's layer.
+        read: The cache of the head's layer; empty for an assistant, which has none.
     """
 
-    def __init__(self, head: DraftHead) -> None:
+    def __init__(self, head: DraftHead | Assistant) -> None:
         self._head = head
         self._max_rows = max_rows()
         self.rows = 1
@@ -166,10 +167,18 @@ class HeadCache:
         left = [count - one for count, one in zip(counts, surplus, strict=True)]
         self.wait(_Waiting(tokens, hidden, left))
 
-    def propose(self, known: Sequence[int], most: int) -> list[list[int]]:
-        """Return drafts for each row: what may follow the token that the model reads next."""
+    def propose(
+        self, known: Sequence[int], most: int, cache: Sequence[Any] = ()
+    ) -> list[list[int]]:
+        """Return drafts for each row: what may follow the token that the model reads next.
+
+        Args:
+            known: That token of each row.
+            most: How many drafts at most.
+            cache: The model's own cache, which an assistant looks at.
+        """
         waiting = self.gathered()
-        limit = max(1, MOST_READ // self.rows)
+        limit = max(1, MOST_READ // self.rows) if self.read else 0
         if max(waiting.counts) > limit:
             waiting = waiting.latest(limit)
         counts = waiting.counts
@@ -182,13 +191,14 @@ class HeadCache:
         elif waiting.common < 0:
             places = [[*range(count), held] if count >= 0 else [] for count in counts]
             tokens = _taken(mx.concatenate([waiting.tokens, tokens], axis=1), places, width)
-        states, handed_on = self._head.read(waiting.hidden[:, :width], tokens, self.read)
+        read: Any = self.read or self._head.seen(cache)
+        states, handed_on = self._head.read(waiting.hidden[:, :width], tokens, read)
         more = [width - 1 - count for count in counts]
         cut(self._parts, min(more), [one - min(more) for one in more])
         drafts = [self._likeliest(_last(states, counts))]
         handed_on = _last(handed_on, counts)
         for _ in range(most - 1):
-            states, handed_on = self._head.read(handed_on, drafts[-1], self.read)
+            states, handed_on = self._head.read(handed_on, drafts[-1], read)
             drafts.append(self._likeliest(states))
         drafted: Any = mx.concatenate(drafts, axis=1).tolist()
         # The next pass of the model gives the hidden states that replace those of the chain. The
@@ -281,7 +291,8 @@ class HeadCache:
             mx.concatenate([one.hidden.astype(own.hidden.dtype) for one in both]),
         )
         self.wait(_Waiting(*joined, [*own.counts, *more.counts]))
-        self.read[0].extend(other.read[0])
+        for part, others in zip(self.read, other.read, strict=True):
+            part.extend(others)
         self._compute()
 
     def filter(self, keep: Sequence[int]) -> None:
@@ -289,7 +300,8 @@ class HeadCache:
         waiting = self.gathered()
         if self._change_rows(len(keep)):
             self.wait(waiting.of(keep))
-            self.read[0].filter(list(keep))
+            for part in self.read:
+                part.filter(list(keep))
             self._compute()
 
     def _compute(self) -> None:
@@ -353,17 +365,18 @@ def _widened(waiting: _Waiting, width: int) -> _Waiting:
     )
 
 
-def attach(model: Any, head: DraftHead) -> None:
+def attach(model: Any, head: DraftHead | Assistant) -> None:
     """Let a model that reads tokens with a ``HeadCache`` note what its head needs.
 
     The model's inner part gets a class that hands over what it returns: the hidden states after the
     final norm, which are computed anyway.
     """
-    inner = model.model
+    inner = inner_of(model)
     kind: Any = type(inner)
 
     def call(module: Any, inputs: mx.array, cache: Any = None, *more: Any, **options: Any) -> Any:
-        hidden = kind.__call__(module, inputs, cache, *more, **options)
+        own = cache and without_head(cache)
+        hidden = kind.__call__(module, inputs, own, *more, **options)
         if cache and isinstance(cache[-1], HeadCache):
             cache[-1].note(inputs, hidden)
         return hidden
@@ -374,17 +387,18 @@ def attach(model: Any, head: DraftHead) -> None:
     object.__setattr__(inner, "draft_head", head)
 
 
-def memory_of(head: DraftHead) -> CacheSize:
+def memory_of(head: DraftHead | Assistant) -> CacheSize:
     """Return what one answer takes for a head: the cache of its layer, and what waits for it."""
-    cache = head.make_cache()
+    cache: Any = head.make_cache()
     norm = head.norm.weight
-    head.read(mx.zeros((1, 1, norm.size), norm.dtype), mx.zeros((1, 1), mx.uint32), cache)
+    if cache:
+        head.read(mx.zeros((1, 1, norm.size), norm.dtype), mx.zeros((1, 1), mx.uint32), cache)
     return size_of(cache) + CacheSize(fixed_bytes=2 * MOST_WAITING * int(norm.nbytes))
 
 
-def head_of(model: Any) -> DraftHead | None:
+def head_of(model: Any) -> DraftHead | Assistant | None:
     """Return the head that is attached to a model."""
-    return getattr(getattr(model, "model", None), "draft_head", None)
+    return getattr(inner_of(model), "draft_head", None)
 
 
 def with_head(cache: list[Any] | None, model: Any) -> list[Any] | None:
@@ -401,14 +415,18 @@ def without_head(cache: list[Any]) -> list[Any]:
 
 
 class OwnHead:
-    """The draft head of one loaded model.
+    """The draft head of one loaded model, or the assistant beside it.
+
+    Args:
+        origin: What its drafts count as.
 
     Attributes:
         hits: How often the first draft of a chain was right.
         later_hits: How often the next one was right after a right one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, origin: TokenOrigin = TokenOrigin.HEAD) -> None:
+        self.origin = origin
         self.hits = HitRate(_EXPECTED)
         self.later_hits = HitRate(_EXPECTED_LATER)
         self._has_failed = False
@@ -429,7 +447,7 @@ class OwnHead:
         try:
             part = cache[-1]
             assert isinstance(part, HeadCache)
-            return part.propose(known, most)
+            return part.propose(known, most, cache)
         except Exception:
             _log.exception("the model's own draft head failed")
             self._has_failed = True
@@ -443,12 +461,12 @@ class HeadDrafts:
 
     Attributes:
         head: The head.
+        origin: What they count as.
     """
-
-    origin = TokenOrigin.HEAD
 
     def __init__(self, head: OwnHead) -> None:
         self.head = head
+        self.origin = head.origin
         self._hits = HitRate(head.hits.value)
         self._later_hits = HitRate(head.later_hits.value)
         self._proposed: list[int] = []

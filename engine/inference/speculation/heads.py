@@ -19,6 +19,7 @@ from mlx_lm.utils import infer_quant_config
 
 from engine.files.causes import without_folders
 from engine.library.models import HEAD_FILES
+from engine.values.tokens import TokenOrigin
 
 # Architectures whose published norms are stored as their difference from 1.
 _NORMS_FROM_ZERO = {"qwen3_next", "qwen3_5", "qwen3_5_moe"}
@@ -257,6 +258,8 @@ class DraftHead(nn.Module):  # type: ignore[misc]
         has_experts: Whether its layer has experts where the model's layers have some.
     """
 
+    origin = TokenOrigin.HEAD
+
     def __init__(
         self,
         model: Any,
@@ -327,13 +330,7 @@ class DraftHead(nn.Module):  # type: ignore[misc]
             for name, weight in self._sanitized(head.weights).items()
         }
 
-        def quantized(path: str, module: Any) -> Any:
-            has_scales = f"{path}.scales" in weights and hasattr(module, "to_quantized")
-            return infer_quant_config(path, module, weights) if has_scales else False
-
-        nn.quantize(self, class_predicate=quantized)
-        self.load_weights(list(weights.items()))
-        self.eval()
+        fill_module(self, weights)
 
     def _sanitized(self, weights: Mapping[str, mx.array]) -> dict[str, mx.array]:
         """Return weights as mlx-lm's loader of the architecture arranges those of a layer."""
@@ -349,6 +346,18 @@ class DraftHead(nn.Module):  # type: ignore[misc]
             arranged = sanitize({f"model.{name}": weight for name, weight in layer.items()})
             layer = {name[name.index("layers.") :]: one for name, one in arranged.items()}
         return {**rest, **_stacked(layer)}
+
+
+def fill_module(module: Any, weights: dict[str, mx.array]) -> None:
+    """Load weights, quantized or not; raises ``ValueError`` where they do not fit."""
+
+    def quantized(path: str, part: Any) -> Any:
+        has_scales = f"{path}.scales" in weights and hasattr(part, "to_quantized")
+        return infer_quant_config(path, part, weights) if has_scales else False
+
+    nn.quantize(module, class_predicate=quantized)
+    module.load_weights(list(weights.items()))
+    module.eval()
 
 
 def _stacked(weights: dict[str, mx.array]) -> dict[str, mx.array]:
@@ -382,6 +391,11 @@ def _shell(model: Any, config: Mapping[str, Any], *, has_experts: bool) -> Any:
                 part["layer_types"] = ["full_attention"]
     kind = type(model)
     return kind(sys.modules[kind.__module__].ModelArgs.from_dict(changed))
+
+
+def inner_of(model: Any) -> Any:
+    """Return the part of a model that computes hidden states; None where it has none."""
+    return getattr(getattr(model, "language_model", model), "model", None)
 
 
 def output_of(model: Any) -> Callable[[mx.array], mx.array]:

@@ -16,7 +16,6 @@ from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.sources import DraftSource
-from engine.values.tokens import TokenOrigin
 from tests.support.models.architectures import VOCABULARY
 from tests.support.models.guessing import Eager, Foreseen
 
@@ -97,7 +96,7 @@ class RandomBatches:
         seed: Where the random choices begin.
         rows: The most sequences at once.
         drafts: Whether drafts are made, right and wrong ones.
-        head: Whether the model's own head drafts, which is attached to it.
+        head: Whether the model's own head or assistant drafts, which is attached to it.
     """
 
     def __init__(
@@ -135,7 +134,7 @@ class RandomBatches:
                 running[number].found.append(token)
                 got[number] = got.get(number, 0) + 1
             for number, checked in step.checked.items():
-                if TokenOrigin.HEAD in checked.guesses:
+                if batch.own_head is not None and batch.own_head.origin in checked.guesses:
                     self.outcome.head_drafts += len(checked.guesses)
                     self.outcome.head_accepted += got[number] - 1
                 else:

@@ -1,0 +1,243 @@
+"""Gemma 4's assistants: small models that draft from what the model itself has cached.
+
+An assistant has no keys and values of its own. Each of its layers looks, with its queries, at those
+of the model's last layer of the same kind: all tokens, or a window. It is given the embedding of
+the token that the model reads next, and the model's hidden state before it; a chain goes on with
+the state that it hands on, at the same position. The cache is only looked at. Engine thread.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+from mlx import nn
+from mlx_lm.models.gemma4_text import DecoderLayer, Gemma4TextModel, ModelArgs
+
+from engine.inference.mlx_lm_internals import window_content
+from engine.inference.speculation.heads import fill_module, inner_of
+from engine.values.tokens import TokenOrigin
+
+# What every published assistant states, and what its layers must not have.
+_FIXED = {
+    "hidden_size_per_layer_input": 0,
+    "enable_moe_block": False,
+    "use_double_wide_mlp": False,
+}
+# Weights that other programs leave in a checkpoint though its layers have no keys and values.
+_NOT_USED = (".k_proj.", ".v_proj.", ".k_norm.", ".v_norm.", ".rotary_emb.")
+
+
+class AssistantUnusable(Exception):
+    """An assistant cannot draft for a model; the message says why, as the end of a sentence."""
+
+
+class Seen(NamedTuple):
+    """What an assistant looks at while it drafts one chain for each row.
+
+    Attributes:
+        kinds: For each kind of layers: keys, values, and a mask of the places that a row has.
+        positions: The position of the last cached token of each row.
+    """
+
+    kinds: Mapping[str, tuple[mx.array, mx.array, mx.array | None]]
+    positions: mx.array
+
+
+@dataclass(slots=True)
+class _Target:
+    """What an assistant uses of the model, none of which is a parameter of its own.
+
+    Attributes:
+        embed: The embedding.
+        scale: What embeddings are multiplied with.
+        norm: The final norm, whose states the assistant is given.
+        places: For each kind of layers: the part of the cache that is looked at.
+    """
+
+    embed: Any
+    scale: float
+    norm: Any
+    places: Mapping[str, int]
+
+
+class _Layers(nn.Module):  # type: ignore[misc]  # MLX has no types here
+    """An assistant's embedding, layers and norm, by the names of its checkpoint."""
+
+    def __init__(self, args: ModelArgs) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(args.vocab_size, args.hidden_size)
+        self.layers = [DecoderLayer(args, n) for n in range(args.num_hidden_layers)]
+        self.norm = nn.RMSNorm(args.hidden_size, args.rms_norm_eps)
+
+
+class _Clusters(nn.Module):  # type: ignore[misc]
+    """Finds the clusters of the vocabulary whose tokens are worth a logit."""
+
+    def __init__(self, size: int, words: int, clusters: int, chosen: int) -> None:
+        super().__init__()
+        self.centroids = nn.Linear(size, clusters, bias=False)
+        # The tokens of the first cluster, then those of the second, and so on.
+        self.token_ordering = mx.zeros((words,), mx.int32)
+        self._chosen = chosen
+
+    def __call__(self, states: mx.array) -> mx.array:
+        """Return the tokens of the likeliest clusters, of shape (…, tokens)."""
+        scores = self.centroids(states)
+        best = mx.argpartition(scores, kth=-self._chosen, axis=-1)[..., -self._chosen :]
+        clusters = self.token_ordering.reshape(scores.shape[-1], -1)
+        return mx.flatten(clusters[best], start_axis=-2)
+
+
+class Assistant(nn.Module):  # type: ignore[misc]
+    """An assistant; drafts once ``follow`` has told it for which model.
+
+    Its parameters have the names of the published checkpoints.
+
+    Args:
+        config: Its configuration.
+
+    Raises:
+        AssistantUnusable: Its configuration asks for what is not known here.
+    """
+
+    origin = TokenOrigin.DRAFT
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        text = config.get("text_config")
+        if not isinstance(text, dict) or not config.get("tie_word_embeddings", True):
+            raise AssistantUnusable("its config.json does not describe an assistant as published")
+        layers = text.get("num_hidden_layers")
+        args = ModelArgs.from_dict({**text, **_FIXED, "num_kv_shared_layers": layers})
+        self._words, size = args.vocab_size, int(config.get("backbone_hidden_size", 1536))
+        self.model = _Layers(args)
+        self.pre_projection = nn.Linear(2 * size, args.hidden_size, bias=False)
+        self.post_projection = nn.Linear(args.hidden_size, size, bias=False)
+        if config.get("use_ordered_embeddings"):
+            clusters = int(config.get("num_centroids", 2048))
+            chosen = int(config.get("centroid_intermediate_top_k", 32))
+            self.masked_embedding = _Clusters(args.hidden_size, self._words, clusters, chosen)
+        self._size = size
+        self._target: _Target | None = None
+
+    def follow(self, model: Any) -> None:
+        """Draft for a model from now on, which need not have read its weights yet.
+
+        Raises:
+            AssistantUnusable: It was not made for this model.
+        """
+        inner = inner_of(model)
+        if not isinstance(inner, Gemma4TextModel):
+            raise AssistantUnusable("it drafts for models of Gemma 4 only")
+        size = inner.norm.weight.shape[0]
+        if size != self._size:
+            raise AssistantUnusable(
+                f"it was made for hidden states of {self._size:,} numbers, and that model's have "
+                f"{size:,}; choose the assistant that is named as the model is"
+            )
+        if inner.vocab_size != self._words:
+            raise AssistantUnusable(
+                f"it has {self._words:,} tokens, and that model has {inner.vocab_size:,}"
+            )
+        # Later layers of the model look at the keys and values of earlier ones, too.
+        with_keys = [layer.self_attn.has_kv for layer in inner.layers]
+        places = {
+            layer.layer_type: place
+            for place, (layer, has) in enumerate(zip(inner.layers, with_keys, strict=True))
+            if has
+        }
+        for layer in self.model.layers:
+            self._check(layer, inner, places)
+        self._target = _Target(inner.embed_tokens, inner.embed_scale, inner.norm, places)
+
+    @staticmethod
+    def _check(layer: Any, inner: Any, places: Mapping[str, int]) -> None:
+        """Make sure that a layer can look at the keys of the model's layer of its kind."""
+        place = places.get(layer.layer_type)
+        other = None if place is None else inner.layers[place].self_attn
+        own = layer.self_attn
+        if other is None or own.head_dim != other.head_dim or own.n_heads % other.n_kv_heads:
+            raise AssistantUnusable("its layers do not fit the keys and values of that model")
+
+    @property
+    def norm(self) -> Any:
+        """The model's final norm, whose states it is given."""
+        assert self._target is not None
+        return self._target.norm
+
+    def make_cache(self) -> list[Any]:
+        """Return nothing: it has no cache."""
+        return []
+
+    def seen(self, cache: Sequence[Any]) -> Seen:
+        """Return what it looks at in the model's cache of running sequences."""
+        assert self._target is not None
+        kinds: dict[str, tuple[mx.array, mx.array, mx.array | None]] = {}
+        positions = None
+        for kind in {layer.layer_type for layer in self.model.layers}:
+            part = cache[self._target.places[kind]]
+            positions = mx.maximum(part.offset - 1, 0)
+            if kind == "sliding_attention":
+                keys, values, padding = window_content(part)
+                mask = mx.arange(keys.shape[2]) >= padding[:, None, None, None]
+            else:
+                held, mask = part.size(), part.make_mask(1)
+                keys, values = part.keys[..., :held, :], part.values[..., :held, :]
+                mask = None if mask is None else mask[..., :held]
+            kinds[kind] = keys, values, mask
+        assert positions is not None
+        return Seen(kinds, positions)
+
+    def read(self, hidden: mx.array, tokens: mx.array, seen: Seen) -> tuple[mx.array, mx.array]:
+        """Return what ``logits`` takes, and the hidden states for the next step of a chain.
+
+        Args:
+            hidden: The hidden state before the token of each row, of shape (rows, 1, size).
+            tokens: That token, of shape (rows, 1).
+            seen: What ``seen`` returned.
+        """
+        target = self._target
+        assert target is not None
+        embedded = target.embed(tokens) * target.scale
+        states = self.pre_projection(mx.concatenate([embedded, hidden], axis=-1))
+        for layer in self.model.layers:
+            keys, values, mask = seen.kinds[layer.layer_type]
+            states, _, _ = layer(
+                states, mask, None, shared_kv=(keys, values), offset=seen.positions
+            )
+        states = self.model.norm(states)
+        return states, self.post_projection(states)
+
+    def logits(self, states: mx.array) -> mx.array:
+        """Return the logits of states of shape (…, size); those of distant clusters are -inf."""
+        words: Any = self.model.embed_tokens
+        if "masked_embedding" not in self:
+            every: mx.array = words.as_linear(states)
+            return every
+        tokens = self.masked_embedding(states)
+        likely = (words(tokens) @ states[..., None])[..., 0]
+        least = mx.full((*states.shape[:-1], self._words), -mx.inf, likely.dtype)
+        return mx.put_along_axis(least, tokens, likely, axis=-1)
+
+
+def read_assistant(folder: Path, config: Mapping[str, Any]) -> Assistant:
+    """Return the assistant in a folder; its weights are read when they are used.
+
+    Raises:
+        AssistantUnusable: It is not as those that are published.
+    """
+    weights: dict[str, mx.array] = {}
+    for path in sorted(folder.glob("model*.safetensors")):
+        loaded: Any = mx.load(str(path))
+        weights |= {
+            name: one for name, one in loaded.items() if not any(part in name for part in _NOT_USED)
+        }
+    weights.pop("lm_head.weight", None)  # its output layer is its embedding
+    assistant = Assistant(config)
+    try:
+        fill_module(assistant, weights)
+    except (ValueError, KeyError) as error:
+        raise AssistantUnusable(f"its weights are not those of its config.json: {error}") from error
+    return assistant

@@ -1,0 +1,183 @@
+"""An assistant of Gemma 4 is loaded as a draft model, or refused in words."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+
+from engine.errors import DraftLoadFailed, ModelLoadFailed
+from engine.inference.backend import BatchLimits
+from engine.inference.mlx_loading import load
+from engine.library.local_models import Origin, look_into
+from engine.library.memory import need
+from engine.scheduling.limits import Limits
+from engine.scheduling.service import Engine
+from engine.stopping.rules import StopRules
+from engine.values.tokens import TokenOrigin
+from tests.engine.inference.speculation.asking_drafts import answered, asked
+from tests.support.asking import loaded_engine
+from tests.support.models.assistants import write_assistant, write_gemma4
+
+LIMITS = BatchLimits(512, 1 << 24, 4)
+
+
+@pytest.fixture(scope="module", params=["large", "small"])
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def target(kind: str, tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> Path:
+    return write_gemma4(tmp_path_factory.mktemp("models") / "gemma-4", kind, demo_model_path)
+
+
+def test_an_assistant_is_loaded_beside_its_model_and_counted(
+    target: Path, kind: str, tmp_path: Path
+) -> None:
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
+    backend = load(target, limits=LIMITS, draft=folder)
+    info = backend.info
+    assert info.draft is not None
+    assert (info.draft.id, info.draft.path) == ("gemma-4-assistant", folder)
+    assert info.own_head is None
+    assert backend.batch.own_head is not None
+    assert backend.batch.own_head.origin is TokenOrigin.DRAFT
+    assert info.weights_bytes == info.size_bytes + (folder / "model.safetensors").stat().st_size
+    # It keeps nothing for each token: what waits for it is bounded.
+    assert info.answer_cache.token_bytes == info.cache.token_bytes
+    assert info.answer_cache.fixed_bytes > info.cache.fixed_bytes
+    backend.close()
+    alone, both = need(target), need(target, folder)
+    assert both.cache == alone.cache
+    assert both.weights > alone.weights
+
+
+def test_plain_decoding_leaves_an_assistant_out(target: Path, kind: str, tmp_path: Path) -> None:
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
+    backend = load(target, limits=BatchLimits(512, 0, 4, guesses=False), draft=folder)
+    assert backend.batch.own_head is None
+    backend.close()
+
+
+@pytest.mark.usefixtures("_eager")
+@pytest.mark.parametrize("bits", [0, 8], ids=["as published", "quantized"])
+async def test_answers_and_their_ends_are_those_of_the_model_without_an_assistant(
+    target: Path, kind: str, tmp_path: Path, bits: int
+) -> None:
+    """Its weights are random, and all that it drafts is verified."""
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind, bits=bits)
+    questions = [asked("Count from 1 to 12."), asked("Hello!", max_tokens=9)]
+    async with loaded_engine(target) as engine:
+        expected = [(await answered(engine, one))[0] for one in questions]
+        stop = expected[0].text[5:8]
+        questions.append(asked("Count from 1 to 12.", stops=StopRules.of(stop)))
+        expected += await answered(engine, questions[-1])
+    async with aclosing(Engine(Limits())) as engine:
+        await engine.load(target, draft=folder)
+        found = [(await answered(engine, one))[0] for one in questions]
+        together = await answered(engine, *questions)
+    for answers in (found, together):
+        for one, other in zip(answers, expected, strict=True):
+            assert (one.text, one.finished.stop) == (other.text, other.finished.stop)
+    assert any(one.finished.speculation.guessed for one in found)
+
+
+def _without(weights: dict[str, mx.array], name: str) -> dict[str, mx.array]:
+    return {key: one for key, one in weights.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda all_: _without(all_, "pre_projection.weight"), "Missing 1 parameters"),
+        (lambda all_: all_ | {"post_projection.weight": mx.ones((8, 8))}, "post_projection.weight"),
+        (
+            lambda all_: all_ | {"model.norm.weight": mx.full((32,), mx.nan)},
+            r"damaged: its weights model.norm.weight .* \(NaN\)",
+        ),
+    ],
+    ids=["missing", "shape", "numbers"],
+)
+def test_damaged_weights_are_named(
+    target: Path,
+    kind: str,
+    tmp_path: Path,
+    damage: Callable[[dict[str, mx.array]], dict[str, mx.array]],
+    words: str,
+) -> None:
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
+    weights: Any = mx.load(str(folder / "model.safetensors"))
+    mx.eval(weights)
+    mx.save_safetensors(str(folder / "model.safetensors"), damage(weights))
+    lead = r"the draft model cannot be loaded: gemma-4-assistant is "
+    with pytest.raises(DraftLoadFailed, match=rf"{lead}.*{words}"):
+        load(target, limits=LIMITS, draft=folder)
+
+
+def test_what_other_programs_leave_in_a_checkpoint_is_not_used(
+    target: Path, kind: str, tmp_path: Path
+) -> None:
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
+    weights: Any = mx.load(str(folder / "model.safetensors"))
+    mx.eval(weights)
+    more = {
+        "lm_head.weight": mx.zeros((768, 32)),
+        "model.layers.0.self_attn.k_proj.weight": mx.zeros((16, 32)),
+    }
+    mx.save_safetensors(str(folder / "model.safetensors"), weights | more)
+    backend = load(target, limits=LIMITS, draft=folder)
+    assert backend.batch.own_head is not None
+    backend.close()
+
+
+def test_an_assistant_of_another_model_is_refused_with_the_reason(
+    loop_engine: tuple[asyncio.Runner, Engine],
+    target: Path,
+    kind: str,
+    tmp_path: Path,
+    demo_model_path: Path,
+) -> None:
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
+    runner, engine = loop_engine
+    runner.run(engine.load(demo_model_path))
+    with pytest.raises(DraftLoadFailed) as raised:
+        runner.run(engine.load(demo_model_path, draft=folder))
+    words = "gemma-4-assistant cannot be the draft model of demo-model: it drafts for models of"
+    assert str(raised.value).startswith(words)
+    for name, changed in (("windows", {"head_dim": 16}), ("whole", {"global_head_dim": 32})):
+        other = write_assistant(tmp_path / name, kind, **changed)
+        with pytest.raises(DraftLoadFailed, match="do not fit the keys and values of that model"):
+            load(target, limits=LIMITS, draft=other)
+    fewer = write_assistant(tmp_path / "fewer", kind, vocab_size=512)
+    with pytest.raises(DraftLoadFailed, match="it has 512 tokens, and that model has 768"):
+        load(target, limits=LIMITS, draft=fewer)
+
+
+def test_an_assistant_alone_is_no_model_and_says_what_it_is(kind: str, tmp_path: Path) -> None:
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
+    with pytest.raises(ModelLoadFailed) as raised:
+        load(folder, limits=LIMITS)
+    assert "choose it as the draft model of a Gemma 4 model" in str(raised.value)
+    found = look_into(folder, Origin.FOLDER)
+    assert (found.can_be_loaded, found.is_assistant, found.problem) == (False, True, "")
+    assert "as whose draft model it can be chosen" in found.obstacle
+
+
+def test_a_model_and_its_assistants_are_paired_by_what_their_configurations_say(
+    target: Path, kind: str, tmp_path: Path, demo_model_path: Path
+) -> None:
+    folder = write_assistant(tmp_path / "gemma-4-assistant", kind)
+    model, own = look_into(target, Origin.FOLDER), look_into(folder, Origin.FOLDER)
+    assert model.pairing == own.pairing != ""
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"backbone_hidden_size": 64}))
+    assert look_into(folder, Origin.FOLDER).pairing not in ("", model.pairing)
+    assert look_into(demo_model_path, Origin.BUNDLED).pairing == ""
+    with pytest.raises(DraftLoadFailed, match=r"not those of its config\.json"):
+        load(target, limits=LIMITS, draft=folder)
