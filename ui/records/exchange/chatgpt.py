@@ -88,9 +88,9 @@ CHATGPT_FIELDS = shape_of("""
     mapping.*.message.metadata.aggregate_result: system_exception~ jupyter_messages~
 """)
 _SCHEME = re.compile(r"[\w.-]+://")
+_REMEMBERED = "Memories of earlier conversations:"
 # What other kinds of content are called in "Left out: …".
 _NOT_SAID = {
-    "model_editable_context": "memory note",
     "reasoning_recap": "reasoning recap",
     "user_editable_context": "custom instructions note",
 }
@@ -130,9 +130,10 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
     messages = tree.messages()
     show_documents(messages, found)
     note_model(messages, text_in(part, "default_model_slug"))
-    if tree.instructions:
+    told = [*tree.instructions, *([f"{_REMEMBERED}\n\n{tree.memory}"] if tree.memory else [])]
+    if told:
         settings = conversation.settings
-        conversation.settings = replace(settings, system_prompt="\n\n".join(tree.instructions))
+        conversation.settings = replace(settings, system_prompt="\n\n".join(told))
     fill(conversation, messages)
     _show_current(conversation, tree.message_of(part.raw("current_node")))
     if messages:
@@ -175,6 +176,7 @@ class _Tree:
 
     def __init__(self, nodes: Mapping[str, Any], found: FoundConversations, where: str) -> None:
         self.instructions: dict[str, None] = {}
+        self.memory = ""
         self._found = found
         self._where = where
         self._nodes = nodes
@@ -292,6 +294,10 @@ class _Tree:
         if role == "tool":
             return _returned(content, kind, details, self._found)
         if kind == "user_editable_context" and self._take_instructions(content):
+            return None
+        if kind == "model_editable_context":
+            # What the model read before it answered; the newest holds the earlier ones.
+            self.memory = text_in(content, "model_set_context").strip() or self.memory
             return None
         files: list[Attachment] = []
         said = _text(content, files, _names(details), self._found)

@@ -5,19 +5,21 @@ export; its format has no reference. Where messages name the one before them, ed
 become our versions. Pure; any thread.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from ui.records.attachments import Attachment
 from ui.records.conversations import (
+    Conversation,
     ConversationFolder,
     Placement,
     title_from_file,
 )
 from ui.records.exchange.canvases import show_documents
 from ui.records.exchange.contents import FoundConversations, origin_of
-from ui.records.exchange.fields_left import shape_of
+from ui.records.exchange.fields_left import note_fields, shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -66,6 +68,15 @@ _ENDS = {
     "user_canceled": StopKind.CANCELLED,
 }
 
+# The same for a project: docs, memories and its description are in a conversation of its folder.
+_PROJECT_FIELDS = shape_of("""
+    : uuid name description prompt_template created_at updated_at docs is_private~
+    : is_starter_project~ creator~ archived_at~ archiver~ type~ subtype~ settings~ permissions~
+    docs: uuid~ filename content created_at~
+""")
+_MEMORY_FIELDS = shape_of(": conversations_memory project_memories! account_uuid~")
+_MEMORY = "memory.md"
+
 
 def read_claude(part: Fields, found: FoundConversations) -> None:
     """Read one conversation; damaged messages are listed, and the others are read."""
@@ -108,15 +119,69 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
         found.left_out["empty conversation"] += 1
 
 
-def read_project(part: Fields, found: FoundConversations) -> None:
-    """Read a project as a folder; its instructions are those of new conversations in it."""
+def read_project(values: Any, where: str, found: FoundConversations) -> None:
+    """Read a project as a folder; its instructions are those of new conversations in it.
+
+    Its documents go with a question in that folder, where they can be read, found and asked about.
+    """
+    part = Fields(values, where)
     name = title_from_file(text_in(part, "name"))
     prompt = whole(text_in(part, "prompt_template"))
-    identity = origin_of(CLAUDE, part.take("uuid", str))
+    own = part.take("uuid", str)
+    identity = origin_of(CLAUDE, own)
+    files = [_document(item, found) for item in part.items("docs")]
+    described = text_in(part, "description")
     found.folders = [folder for folder in found.folders if folder.id != identity]
     found.folders.append(ConversationFolder(name, prompt, id=identity))
-    if documents := len(part.items("docs")):
-        found.left_out["project document"] += documents
+    note_fields(values, _PROJECT_FIELDS, found.left_out)
+    if files or described:
+        when = seconds(part.raw("updated_at")), seconds(part.raw("created_at"))
+        _take_notes(f"Documents of {name}", f"{own}/docs", described, files, own, max(when), found)
+
+
+def read_memory(values: Any, where: str, found: FoundConversations) -> None:
+    """Read what Claude remembered of all conversations, and of those of each project."""
+    part = Fields(values, where)
+    account = text_in(part, "account_uuid") or "account"
+    if text := text_in(part, "conversations_memory"):
+        file = Attachment(_MEMORY, text)
+        _take_notes("Memory of Claude", f"{account}/memory", "", [file], "", 0.0, found)
+    names = {folder.id: folder.name for folder in found.folders}
+    of_projects = part.inner("project_memories") if part.has("project_memories") else Fields({})
+    for own, text in of_projects.each(str).items():
+        name = names.get(origin_of(CLAUDE, own), "a project")
+        file = Attachment(_MEMORY, whole(text))
+        _take_notes(f"Memory of {name}", f"{own}/memory", "", [file], own, 0.0, found)
+    note_fields(values, _MEMORY_FIELDS, found.left_out)
+
+
+def _document(item: Fields, found: FoundConversations) -> Attachment:
+    name = file_name(text_in(item, "filename") or "document.txt")
+    if text := text_in(item, "content"):
+        return Attachment(name, text)
+    found.left_out["project document"] += 1
+    return Attachment(name, "(the file is not in the export)")
+
+
+def _take_notes(
+    title: str,
+    name: str,
+    text: str,
+    files: Sequence[Attachment],
+    project: str,
+    when: float,
+    found: FoundConversations,
+) -> None:
+    """Keep files as a question that waits for an answer, in the folder of a project."""
+    found.program = CLAUDE
+    conversation = Conversation(title_from_file(title))
+    conversation.origin = origin_of(CLAUDE, name)
+    if when:
+        conversation.created_at = conversation.updated_at = when
+    if project:
+        conversation.placement = Placement(_folder_of(project, "", found))
+    fill(conversation, [Said("user", text, when, files=tuple(files)).message(None)])
+    found.conversations.append(conversation)
 
 
 def _project(part: Fields, found: FoundConversations) -> str:
@@ -124,11 +189,13 @@ def _project(part: Fields, found: FoundConversations) -> str:
     project = part.raw("project")
     named = Fields(project) if isinstance(project, dict) else Fields({})
     own = text_in(part, "project_uuid") or text_in(named, "uuid")
-    if not own:
-        return ""
+    return _folder_of(own, text_in(named, "name"), found) if own else ""
+
+
+def _folder_of(own: str, name: str, found: FoundConversations) -> str:
     identity = origin_of(CLAUDE, own)
     if all(folder.id != identity for folder in found.folders):
-        name = title_from_file(text_in(named, "name") or "Claude project")
+        name = title_from_file(name or "Claude project")
         found.folders.append(ConversationFolder(name, id=identity))
     return identity
 

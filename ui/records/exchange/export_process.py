@@ -42,7 +42,13 @@ from ui.records.codec import folder_values, preset_values
 from ui.records.conversations import Conversation, ConversationFolder, Placement
 from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item
 from ui.records.exchange.chatgpt import CHATGPT, CHATGPT_FIELDS, read_chatgpt
-from ui.records.exchange.claude import CLAUDE, CLAUDE_FIELDS, read_claude, read_project
+from ui.records.exchange.claude import (
+    CLAUDE,
+    CLAUDE_FIELDS,
+    read_claude,
+    read_memory,
+    read_project,
+)
 from ui.records.exchange.contents import (
     DAMAGED_ARCHIVE,
     ArchivedPictures,
@@ -88,7 +94,11 @@ _SHAPES: tuple[tuple[str, str, _Reader, Shape], ...] = (
     ("mapping", CHATGPT, read_chatgpt, CHATGPT_FIELDS),
     ("chat_messages", CLAUDE, read_claude, CLAUDE_FIELDS),
 )
-_PROJECTS = "projects.json"
+# Claude's notes: a list in one file, or a folder with a file for each.
+_NOTES: dict[str, Callable[[Any, str, FoundConversations], None]] = {
+    "projects": read_project,
+    "memories": read_memory,
+}
 
 
 def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
@@ -200,9 +210,10 @@ class ExportReading:
             yield from _one_file(source, names[0], self.found)
         else:
             lists = sorted(one for one in names if _is_list(PurePosixPath(one).name))
-            for name in names if lists else ():
-                if PurePosixPath(name).name == _PROJECTS:
-                    _projects(source, name, self.found)
+            for kind, read in _NOTES.items():
+                for name in names if lists else ():
+                    if _is_note(PurePosixPath(name), kind):
+                        yield from _notes(source, name, read, self.found)
             for name in lists:
                 yield from _one_file(source, name, self.found)
 
@@ -346,14 +357,42 @@ def _one_file(source: _Source, name: str, found: FoundConversations) -> Iterator
         found.left_out["unknown part"] += unknown
 
 
-def _projects(source: _Source, name: str, found: FoundConversations) -> None:
-    """Read Claude's projects as folders."""
+def _is_note(place: PurePosixPath, kind: str) -> bool:
+    return place.suffix == ".json" and kind in (place.stem, place.parent.name)
+
+
+def _notes(
+    source: _Source,
+    name: str,
+    read: Callable[[Any, str, FoundConversations], None],
+    found: FoundConversations,
+) -> Iterator[None]:
+    """Read Claude's projects or memories: a list of them, or one."""
+    fields: dict[str, Any] = {}
     try:
         for item in json_items(source.pieces(name), ()):
-            if item.number is not None and not item.name:
-                read_project(Fields(item.value(), f"{name}{item.place}"), found)
+            if item.number is None:
+                fields[item.place] = item.value()
+            elif not item.name:
+                _attempt_note(item.value(), f"{name}{item.place}", read, found)
+                yield
+        if fields:
+            _attempt_note(fields, name, read, found)
+            yield
     except DamagedFile as error:
         found.note_damage(f"{name}: {error}")
+
+
+def _attempt_note(
+    value: Any,
+    where: str,
+    read: Callable[[Any, str, FoundConversations], None],
+    found: FoundConversations,
+) -> None:
+    try:
+        read(value, where, found)
+    except DamagedFile as error:
+        found.note_damage(str(error))
 
 
 def _take_listed(item: JsonItem, found: FoundConversations) -> bool:

@@ -37,7 +37,7 @@ async def test_the_report_is_kept_with_the_import(
     assert len(report.conversations) == 3
     told = report.conversations[0]
     assert told.kept["message"] == 5
-    assert told.left_out["memory note"] == 1
+    assert told.left_out["reasoning recap"] == 1
     assert workspace.conversations.with_id(told.conversation_id) is not None
 
 
@@ -84,7 +84,7 @@ async def test_the_report_opens_from_the_bar_the_menu_and_the_conversation(
         assert "4 conversations from ChatGPT" in dialog.words.text()
         first = str(dialog.rows.index(0).data())
         assert "Kept: 5 messages" in first
-        assert "memory note" in first
+        assert "reasoning recap" in first
         assert dialog.rows.rowCount() == 4
         told = dialog.rows.at(2)
         dialog.list.setCurrentIndex(dialog.rows.index(2))

@@ -30,7 +30,6 @@ from ui.records.import_report import (
 MOST = 8_000_000
 # Counted as what they are, because the thing itself is not kept: its field has no name of its own.
 COUNTED = {
-    "model_set_context": "memory note",
     "content.content": "reasoning recap",
     "notes": "note",
 }
@@ -233,24 +232,54 @@ def test_a_source_is_a_link_where_it_was(tmp_path: Path) -> None:
     assert "\ue200" not in conversation.messages[-1].said
 
 
-def test_claudes_projects_are_folders_with_their_instructions(tmp_path: Path) -> None:
-    projects = [{"uuid": "p-1", "name": "Garden", "prompt_template": "Be green.",
-                 "docs": [{"filename": "a.txt"}]}, {"uuid": 7}]  # fmt: skip
-    path = zipped(
-        tmp_path / "c.zip",
-        {
-            "conversations.json": json.dumps([exports.claude()]),
-            "projects.json": json.dumps(projects),
-        },
-    )
+PROJECT = {
+    "uuid": "p-1", "name": "Garden", "prompt_template": "Be green.", "description": "My garden",
+    "docs": [{"uuid": "d", "filename": "soil.md", "content": "Loam."}, {"filename": "a.txt"}],
+}  # fmt: skip
+MEMORY = {"conversations_memory": "Likes roses.", "project_memories": {"p-1": "Has loam."}}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"projects.json": [PROJECT, {"uuid": 7}], "memories.json": [MEMORY]},
+        {"projects/p-1.json": PROJECT, "projects/7.json": {"uuid": 7}, "memories/a.json": MEMORY},
+    ],
+    ids=["lists", "folders"],
+)
+def test_claudes_projects_are_folders_with_their_instructions_documents_and_memory(
+    tmp_path: Path, files: dict[str, Any]
+) -> None:
+    every = {**files, "conversations.json": [exports.claude()]}
+    path = zipped(tmp_path / "c.zip", {name: json.dumps(value) for name, value in every.items()})
     with ExportReading(path, MOST) as reading:
-        (conversation,) = list(reading.conversations())
+        made = {one.title: one for one in reading.conversations()}
         found = reading.found
     (folder,) = found.folders
     assert (folder.name, folder.system_prompt) == ("Garden", "Be green.")
-    assert conversation.placement.folder_id == folder.id
+    kept = {
+        title: (one.placement.folder_id, [(file.name, file.text.strip()) for file in shown.files])
+        for title, one in made.items()
+        if len(one.messages) == 1 and (shown := one.messages[0])
+    }
+    missing = ("a.txt", "(the file is not in the export)")
+    assert kept == {
+        "Documents of Garden": (folder.id, [("soil.md", "Loam."), missing]),
+        "Memory of Garden": (folder.id, [("memory.md", "Has loam.")]),
+        "Memory of Claude": ("", [("memory.md", "Likes roses.")]),
+    }
+    assert made["Documents of Garden"].messages[0].typed == "My garden"
+    (other,) = (one for title, one in made.items() if title not in kept)
+    assert other.placement.folder_id == folder.id
     assert found.left_out["project document"] == 1
-    assert "projects.json" not in found.unread
+    assert len(found.damaged) == 1
+    assert found.unread == []
+
+
+def test_what_chatgpt_remembered_is_part_of_the_instructions(tmp_path: Path) -> None:
+    (conversation,) = read("ChatGPT", tmp_path, exports.chatgpt()).conversations
+    prompt = conversation.settings.system_prompt
+    assert "Memories of earlier conversations:\n\nw-memory-" in prompt
 
 
 def test_a_report_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
