@@ -20,7 +20,7 @@ from api.transport.answer_text import SseEvent
 from api.transport.config import Address, ServerConfig
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from tests.api.scenarios import SCENARIOS, Scenario, is_raw
+from tests.api.scenarios import SCENARIOS, Scenario
 from tests.support.answers.watched import watched
 from tests.support.scripted import Stage
 
@@ -30,12 +30,6 @@ GOLDEN = Path(__file__).parent / "golden"
 @pytest.fixture(params=SCENARIOS)
 def scenario(request: pytest.FixtureRequest) -> Scenario:
     """Each scenario in turn."""
-    return Scenario(request.param, SCENARIOS[request.param])
-
-
-@pytest.fixture(params=[name for name, batches in SCENARIOS.items() if is_raw(batches)])
-def raw_scenario(request: pytest.FixtureRequest) -> Scenario:
-    """Each scenario of an answer to a raw prompt, which contains only text, in turn."""
     return Scenario(request.param, SCENARIOS[request.param])
 
 

@@ -236,25 +236,6 @@ def test_several_choices_are_generated_side_by_side(
     assert texts == dict.fromkeys(range(3), ROWS["digit"].text)
 
 
-def test_a_stop_token_is_reported_as_an_integer(
-    chat: openai.resources.chat.Completions, engine: Any
-) -> None:
-    ((token_id, _),) = asyncio.run(engine.tokenize("6"))
-
-    answer = chat.create(
-        **as_chat(ROWS["digit"]) | {"stop": None}, extra_body={"stop_token_ids": [token_id]}
-    )
-
-    assert answer.choices[0].message.content == "1\n2\n3\n4\n5\n"
-    assert answer.choices[0].matched_stop == token_id
-
-
-def test_an_included_stop_ends_the_text(chat: openai.resources.chat.Completions) -> None:
-    answer = chat.create(**as_chat(ROWS["digit"]), extra_body={"include_stop_str_in_output": True})
-
-    assert answer.choices[0].message.content == "1\n2\n3\n4\n5\n6"
-
-
 def test_many_clients_are_answered_at_once(site: Any) -> None:
     async def ask_all() -> list[Any]:
         async with anthropic.AsyncAnthropic(base_url=site.url, api_key="none") as client:

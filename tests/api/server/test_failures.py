@@ -75,53 +75,37 @@ def test_a_whole_answer_that_breaks_off_is_an_error(
     assert site.send("POST", path, ask_for(path) | {"max_output_tokens": 5}).status == 200
 
 
-def test_a_streamed_message_that_breaks_off_ends_with_an_error_event(
-    staged: Callable[..., Any], begun: threading.Event
+@pytest.mark.parametrize(
+    ("path", "name", "text", "end"),
+    [
+        (MESSAGES, "error", "content_block_delta", "message_stop"),
+        (CHAT, None, "content", '"finish_reason":"'),
+        (COMPLETIONS, None, "text", '"finish_reason":"'),
+        (RESPONSES, "response.failed", "response.output_text.delta", "response.completed"),
+    ],
+)
+def test_a_streamed_answer_that_breaks_off_ends_with_its_error_and_no_normal_end(
+    staged: Callable[..., Any],
+    begun: threading.Event,
+    path: str,
+    name: str | None,
+    text: str,
+    end: str,
 ) -> None:
     stage = staged(step_s=0)
-    site = stage.site
     breaks_at(stage.stage, 5, begun)
-    reply = site.send("POST", MESSAGES, ASK | {"stream": True})
-    names = [name for name, _ in reply.events]
-
-    assert reply.status == 200
-    assert names[-1] == "error"
-    assert "content_block_delta" in names
-    assert "message_stop" not in names
-    error = json.loads(reply.events[-1][1])
-    assert error["request_id"] == reply.headers["request-id"]
-    assert "the device was lost" in error["error"]["message"]
-
-
-@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
-def test_a_streamed_completion_that_breaks_off_ends_with_an_error_chunk(
-    staged: Callable[..., Any], path: str, begun: threading.Event
-) -> None:
-    stage = staged(step_s=0)
-    site = stage.site
-    breaks_at(stage.stage, 5, begun)
-    reply = site.send("POST", path, ask_for(path) | {"stream": True})
-    lines = [data for _, data in reply.events]
-
-    assert "[DONE]" not in lines
-    assert "the device was lost" in json.loads(lines[-1])["error"]["message"]
-    assert not any('"finish_reason":"' in line for line in lines)
-
-
-def test_a_streamed_response_that_breaks_off_ends_with_its_failure(
-    staged: Callable[..., Any], begun: threading.Event
-) -> None:
-    stage = staged(step_s=0)
-    site = stage.site
-    breaks_at(stage.stage, 5, begun)
-    reply = site.send("POST", RESPONSES, ASK | {"stream": True})
-    names = [name for name, _ in reply.events]
+    reply = stage.site.send("POST", path, ask_for(path) | {"stream": True})
     last = json.loads(reply.events[-1][1])
+    whole = reply.body.decode()
 
-    assert "response.output_text.delta" in names
-    assert "response.completed" not in names
-    assert last["type"] == names[-1] == "response.failed"
-    assert "the device was lost" in last["response"]["error"]["message"]
+    assert (reply.status, reply.events[-1][0]) == (200, name)
+    assert text in whole
+    assert end not in whole
+    assert "[DONE]" not in whole
+    error = last["response"]["error"] if path == RESPONSES else last["error"]
+    assert "the device was lost" in error["message"]
+    assert last.get("request_id") in (None, reply.headers["request-id"])
+    assert (path == MESSAGES) == ("request_id" in last)
 
 
 @pytest.mark.parametrize("path", [MESSAGES, CHAT, COMPLETIONS, RESPONSES])

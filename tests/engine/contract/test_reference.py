@@ -42,10 +42,12 @@ def test_it_gives_what_the_pages_own_cases_say(case: dict[str, Any]) -> None:
     made = model("byte-level", "plain")
     script = [made.ids[bytes([byte])] for byte in "".join(case["pieces"]).encode()]
     rules = StopRules.of(*dict.fromkeys(case["stops"]), include_stop=case["include_stop"])
-    answer = expected(Case("byte-level", "plain", tuple(script), rules))
+    whole = Case("byte-level", "plain", tuple(script), rules)
+    answer = expected(whole)
     assert answer.text == "".join(case["emits"])
     stopped = case["reason"] == "stop_string"
     assert (answer.kind, answer.value) == (BY_STRING if stopped else END_OF_MODEL, case["value"])
+    assert not differences(whole)
 
 
 def says(

@@ -193,12 +193,48 @@ def test_eos_is_impossible_before_the_answer_is_complete(tmp_path: Path) -> None
     assert answer.finished.stop.kind is StopKind.EOS
 
 
-def test_nothing_but_eos_is_possible_once_the_answer_is_complete(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ['{"x":', "5", "}", " and", " more"]})
-    answer = scripted_answer(stage, "go", constraint=held(POINT))
-    assert answer.text == '{"x":5}'
-    assert answer.finished.stop.kind is StopKind.EOS
-    assert answer.finished.usage.output_tokens == 4
+STRING = closed(s={"type": "string"})
+TAGS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
+JSON_CALLS = TEMPLATE + "{# <tool_call> tool_call.name #}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "script", "stops", "text", "kind"),
+    [
+        (POINT, ['{"x":', "5", "}", " and", " more"], {}, '{"x":5}', StopKind.EOS),
+        (STRING, ['{"s":"', "one ", "ST", "OP two", '"}'], {"string": "STOP"}, '{"s":"one ',
+         StopKind.STOP_STRING),
+        (STRING, ['{"s":"', "one", "X", '"}'], {"id": "X"}, '{"s":"one', StopKind.STOP_TOKEN),
+        (STRING, ['{"s":"', *"日本🦊", '"}'], {}, '{"s":"日本🦊"}', StopKind.EOS),
+    ],
+    ids=["only EOS follows the end", "a stop string", "a stop id", "characters of several tokens"],
+)  # fmt: skip
+def test_a_constrained_answer_is_what_the_model_says_as_far_as_it_may(
+    tmp_path: Path, schema: Any, script: list[str], stops: dict[str, str], text: str, kind: StopKind
+) -> None:
+    stage = Stage(tmp_path, {"go": script}, pieces=[one for one in script if one.isascii()])
+    ids = (stage.id(stops["id"]),) if "id" in stops else ()
+    rules = StopRules.of(*([stops["string"]] if "string" in stops else []), token_ids=ids)
+    answer = scripted_answer(stage, "go", rules=rules, constraint=held(schema))
+    assert (answer.text, answer.finished.stop.kind) == (text, kind)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "options"),
+    [
+        (["<tool", "_call>", "<think", ">"], {"plain": TAGS, "template": JSON_CALLS}),
+        (["<minimax:", "tool_call>"], {"template": TEMPLATE + "{# <minimax:tool_call> #}"}),
+    ],
+    ids=["tags of one token", "a tag of several tokens"],
+)
+def test_tags_typed_out_in_a_string_are_text(
+    tmp_path: Path, pieces: list[str], options: Any
+) -> None:
+    script = ['{"s":"', *pieces, '"}']
+    stage = Stage(tmp_path, {"go": script}, pieces=script, **options)
+    answer = scripted_answer(stage, "go", constraint=held(STRING))
+    assert json.loads(answer.text) == {"s": "".join(pieces)}
+    assert answer.tool_calls == ()
 
 
 def test_a_model_that_prefers_prose_has_to_write_json(tmp_path: Path) -> None:
@@ -207,50 +243,14 @@ def test_a_model_that_prefers_prose_has_to_write_json(tmp_path: Path) -> None:
     jsonschema.validate(json.loads(answer.text), POINT)
 
 
-def test_a_stop_string_cuts_a_constrained_answer(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ['{"s":"', "one ", "ST", "OP two", '"}']})
-    answer = scripted_answer(stage, "go", "STOP", constraint=held(closed(s={"type": "string"})))
-    assert answer.text == '{"s":"one '
-    assert answer.finished.stop.kind is StopKind.STOP_STRING
-
-
-def test_a_stop_id_that_the_grammar_allows_ends_the_answer(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ['{"s":"', "one", "X", '"}']})
-    rules = StopRules(token_ids=(stage.id("X"),))
-    answer = scripted_answer(
-        stage, "go", rules=rules, constraint=held(closed(s={"type": "string"}))
-    )
-    assert answer.text == '{"s":"one'
-    assert answer.finished.stop.kind is StopKind.STOP_TOKEN
-
-
-def test_characters_of_several_tokens_are_whole(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ['{"s":"', *"日本🦊", '"}']}, pieces=['{"s":"', '"}'])
-    answer = scripted_answer(stage, "go", constraint=held(closed(s={"type": "string"})))
-    assert json.loads(answer.text) == {"s": "日本🦊"}
-
-
-def test_tags_typed_out_in_a_string_are_text(tmp_path: Path) -> None:
-    stage = Stage(
-        tmp_path,
-        {"go": ['{"s":"', "<tool", "_call>", "<think", ">", '"}']},
-        plain=["<think>", "</think>", "<tool_call>", "</tool_call>"],
-        pieces=['{"s":"', "<tool", "_call>", "<think", ">", '"}'],
-        template=TEMPLATE + "{# <tool_call> tool_call.name #}",
-    )
-    answer = scripted_answer(stage, "go", constraint=held(closed(s={"type": "string"})))
-    assert json.loads(answer.text) == {"s": "<tool_call><think>"}
-    assert answer.tool_calls == ()
-
-
 @pytest.mark.parametrize("tag", ["<tool_call>", "[TAG]", "<think>"])
 def test_a_tag_itself_is_impossible_in_a_string(tmp_path: Path, tag: str) -> None:
     stage = Stage(
         tmp_path,
         {"go": ['{"s":"', tag, '"}']},
-        plain=["<think>", "</think>", "<tool_call>", "</tool_call>"],
+        plain=TAGS,
         special=["[TAG]"],
-        template=TEMPLATE + "{# <tool_call> tool_call.name #}",
+        template=JSON_CALLS,
     )
     constraint = held(closed(s={"type": "string", "maxLength": 8}))
     answer = scripted_answer(stage, "go", constraint=constraint, max_tokens=60)
@@ -270,13 +270,3 @@ def test_a_tag_of_no_special_spelling_is_impossible_in_a_string(tmp_path: Path) 
     schema = closed(s={"type": "string", "minLength": 3, "maxLength": 20})
     answer = scripted_answer(stage, "go", constraint=held(schema), max_tokens=60)
     jsonschema.validate(json.loads(answer.text), schema)
-
-
-def test_a_typed_tag_of_several_tokens_is_text_in_a_string(tmp_path: Path) -> None:
-    stage = Stage(
-        tmp_path,
-        {"go": ['{"s":"', "<minimax:", "tool_call>", '"}']},
-        template=TEMPLATE + "{# <minimax:tool_call> #}",
-    )
-    answer = scripted_answer(stage, "go", constraint=held(closed(s={"type": "string"})))
-    assert json.loads(answer.text) == {"s": "<minimax:tool_call>"}

@@ -51,37 +51,34 @@ def test_a_model_is_loaded_and_answers_without_the_library_of_grammars() -> None
     assert done.stdout.split() == ["set()", "False", "True"]
 
 
-async def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[str] = []
-    real = new_tokenizer
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads on which a vocabulary is handed over from now on."""
+    found: list[str] = []
 
     def noted(*given: Any) -> Any:
-        threads.append(threading.current_thread().name.rpartition("_")[0])
-        return real(*given)
+        found.append(threading.current_thread().name)
+        return new_tokenizer(*given)
 
     monkeypatch.setattr(masks, "new_tokenizer", noted)
+    return found
+
+
+async def test_the_vocabulary_is_handed_over_once_and_not_on_the_engine_s_thread(
+    tmp_path: Path, threads: list[str]
+) -> None:
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         assert threads == []
         for constraint in (EMPTY, EMPTY, OutputConstraint({"type": "object"})):
             assert (await ask(engine, "{}", constraint=constraint)).text == "{}"
-    assert threads == ["fullstop-grammars"]
+    assert [name.rpartition("_")[0] for name in threads] == ["fullstop-grammars"]
 
 
 async def test_a_large_vocabulary_is_handed_over_while_the_model_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, threads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: list[str] = []
-    real = new_tokenizer
-
-    def noted(*given: Any) -> Any:
-        threads.append(threading.current_thread().name)
-        return real(*given)
-
-    monkeypatch.setattr(masks, "new_tokenizer", noted)
     monkeypatch.setattr(masks, "_LARGE", 10)
     stage = Stage(tmp_path, {"{}": ["{", "}"]})
 

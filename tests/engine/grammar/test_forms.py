@@ -141,7 +141,6 @@ async def test_a_caller_can_leave_while_a_schema_compiles_and_no_other_request_w
     os.kill(pid, signal.SIGCONT)
     after = await ask(engine, "Say: x", constraint=held({"const": 3}))
     await engine.aclose()
-    (free, known, after) = free, known, after
     assert free.finished.usage.output_tokens > 0
     assert (known.text, after.text) == ("1", "3")
 

@@ -48,7 +48,6 @@ async def test_an_answer_that_leaves_its_grammar_ends_in_an_error_and_spares_the
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
         bad, free = await ask_all(engine, [request("go", constraint=held(POINT)), request("free")])
         again = await ask(engine, "go", constraint=held(POINT))
-        (bad, free, again) = bad, free, again
     assert bad.finished.stop.kind is StopKind.ERROR
     assert "could not be constrained" in (bad.finished.error or "")
     assert free.text == "abcde"
@@ -73,8 +72,8 @@ async def test_an_answer_ends_in_words_when_its_grammar_takes_too_much_work_and_
     own = OutputConstraint(text_form=TextForm(grammar=AMBIGUOUS))
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        answers = await ask_all(engine, [request("go", constraint=own)] * 2 + [request("free")])
-        (*bad, free) = answers
+        asked = [request("go", constraint=own)] * 2 + [request("free")]
+        *bad, free = await ask_all(engine, asked)
     for answer in bad:
         assert answer.finished.stop.kind is StopKind.ERROR
         assert "the same text in too many ways" in (answer.finished.error or "")

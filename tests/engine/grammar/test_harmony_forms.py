@@ -9,11 +9,10 @@ import pytest
 
 from engine.errors import InvalidRequest
 from engine.inference.backend import BatchLimits
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.request import GenerationRequest, ToolChoice
+from engine.values.request import ToolChoice
 from tests.engine.grammar.forms import ADD, POINT, check_call, held
-from tests.support.asking import run, scripted_answer
+from tests.support.asking import scripted_answer
 from tests.support.models.formats import HARMONY
 from tests.support.scripted import Stage
 
@@ -58,16 +57,9 @@ def test_a_harmony_call_can_be_required(tmp_path: Path) -> None:
 
 
 def test_a_raw_prompt_of_harmony_is_refused(tmp_path: Path) -> None:
-    async def play() -> None:
-        engine = Engine(loader=harmony(tmp_path, ["x"]).load)
-        try:
-            await engine.load(tmp_path)
-            await engine.generate(GenerationRequest(prompt="go", constraint=held(POINT)))
-        finally:
-            await engine.aclose()
-
+    stage = harmony(tmp_path, ["x"])
     with pytest.raises(InvalidRequest, match="needs messages"):
-        run(play())
+        scripted_answer(stage, "go", prompt="go", constraint=held(POINT))
 
 
 def test_a_model_that_writes_harmony_can_call_tools(tmp_path: Path) -> None:

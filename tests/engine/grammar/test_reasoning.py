@@ -14,24 +14,22 @@ from tests.support.asking import request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage
 
 
-def test_reasoning_that_the_template_opened_stays_free(tmp_path: Path) -> None:
-    script = ["let me", " think", "</think>", "\n\n", '{"x":', "7", "}"]
-    stage = Stage(tmp_path, {"go": script}, plain=TAGS, template=OPENED)
+@pytest.mark.parametrize(
+    ("template", "before", "thought"),
+    [
+        (OPENED, ["let me", " think", "</think>", "\n\n"], "let me think"),
+        (TEMPLATE, ["<think>", "\nhm {", "</think>", "\n\n"], "hm {"),
+        (TEMPLATE, [], ""),
+    ],
+    ids=["the template opens it", "the model opens it", "there is none"],
+)
+def test_reasoning_stays_free(
+    tmp_path: Path, template: str, before: list[str], thought: str
+) -> None:
+    script = [*before, '{"x":', "7", "}"]
+    stage = Stage(tmp_path, {"go": script}, plain=TAGS, template=template)
     answer = scripted_answer(stage, "go", constraint=held(POINT))
-    assert (answer.thinking, answer.text) == ("let me think", '{"x":7}')
-
-
-def test_reasoning_that_the_model_opens_stays_free(tmp_path: Path) -> None:
-    script = ["<think>", "\nhm {", "</think>", "\n\n", '{"x":', "7", "}"]
-    stage = Stage(tmp_path, {"go": script}, plain=TAGS)
-    answer = scripted_answer(stage, "go", constraint=held(POINT))
-    assert (answer.thinking, answer.text) == ("hm {", '{"x":7}')
-
-
-def test_a_model_that_may_reason_can_answer_at_once(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ['{"x":', "7", "}"]}, plain=TAGS)
-    answer = scripted_answer(stage, "go", constraint=held(POINT))
-    assert (answer.thinking, answer.text) == ("", '{"x":7}')
+    assert (answer.thinking, answer.text) == (thought, '{"x":7}')
 
 
 def test_prose_after_reasoning_becomes_json(tmp_path: Path) -> None:

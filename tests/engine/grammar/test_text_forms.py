@@ -21,7 +21,7 @@ from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.request import OutputConstraint, Sampling, TextForm
 from tests.engine.grammar.forms import ADD, CALL_TAGS, ask_all, json_calls
-from tests.support.asking import ask, request, run
+from tests.support.asking import ask, request, run, scripted_answer
 from tests.support.scripted import Stage
 
 BYTES = new_tokenizer(ModelTokens([*(bytes([i]) for i in range(256)), b"<eos>"], [256], [256]))
@@ -125,29 +125,20 @@ def test_symbols_of_a_grammar_inside_its_texts_are_only_text(engine: Engine) -> 
 
 
 def test_a_tag_that_a_regex_asks_for_is_text(tmp_path: Path) -> None:
-    async def play() -> str:
-        stage = Stage(tmp_path, {"go": ["x"]}, plain=CALL_TAGS)
-        engine = Engine(loader=stage.load)
-        await engine.load(tmp_path)
-        answer = await ask(engine, "go", constraint=held(regex="<tool_call>a</tool_call>"))
-        await engine.aclose()
-        return answer.text
-
-    assert run(play()) == "<tool_call>a</tool_call>"
+    stage = Stage(tmp_path, {"go": ["x"]}, plain=CALL_TAGS)
+    asked = held(regex="<tool_call>a</tool_call>")
+    assert scripted_answer(stage, "go", constraint=asked).text == "<tool_call>a</tool_call>"
 
 
 def test_beside_tools_the_model_may_call_or_write_the_form(tmp_path: Path) -> None:
-    async def play(number: int, *script: str) -> tuple[str, int]:
-        folder = tmp_path / str(number)
-        engine = Engine(loader=json_calls(folder, list(script)).load)
-        await engine.load(folder)
-        answer = await ask(engine, "go", tools=(ADD,), constraint=held(choices=("yes", "no")))
-        await engine.aclose()
-        return answer.text, len(answer.tool_calls)
-
     call = json.dumps({"name": "add", "arguments": {"a": 5}})
-    assert run(play(0, "no")) == ("no", 0)
-    assert run(play(1, "<tool_call>", f"\n{call}\n", "</tool_call>")) == ("", 1)
+    form = held(choices=("yes", "no"))
+    for number, (script, wanted) in enumerate(
+        ((["no"], ("no", 0)), (["<tool_call>", f"\n{call}\n", "</tool_call>"], ("", 1)))
+    ):
+        stage = json_calls(tmp_path / str(number), [*script])
+        answer = scripted_answer(stage, "go", tools=(ADD,), constraint=form)
+        assert (answer.text, len(answer.tool_calls)) == wanted
 
 
 def test_a_stop_sequence_ends_an_answer_within_its_form(engine: Engine) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest
-from engine.scheduling.generation import Answer
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -17,7 +16,7 @@ from engine.values.request import Effort, GenerationRequest, Sampling, ToolChoic
 from engine.values.tokens import TokenOrigin
 from tests.engine.grammar.forms import OPENED, POINT, TAGS, held
 from tests.engine.grammar.test_harmony_forms import harmony
-from tests.support.asking import loaded_engine, request, run, scripted_answer
+from tests.support.asking import ask, loaded_engine, request, run, scripted_answer
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.scripted import TEMPLATE, Stage
 
@@ -35,18 +34,64 @@ SPACED = (
 
 def thoughtful(folder: Path, **options: Any) -> Stage:
     """Return a stage whose model would think for 30 tokens."""
-    script = ["<think>", *THOUGHTS, "</think>", *WORDS]
-    return Stage(folder, {"go": script}, plain=TAGS, **options)
+    return Stage(folder, {"go": THOUGHTFUL}, plain=TAGS, **options)
 
 
-def test_reasoning_ends_after_as_many_tokens_as_the_budget(tmp_path: Path) -> None:
-    answer = scripted_answer(thoughtful(tmp_path), "go", thinking_budget=5, max_tokens=9)
-    assert answer.thinking == "t0 t1 t2 t3 t4 "
-    # The tag of one token is forced in place of the token 6; then the script continues.
-    assert answer.finished.budget_end == BudgetEnd(token_index=6, forced=1, budget=5)
-    assert answer.text == "t6 t7 "
-    assert answer.finished.usage.thinking_tokens == 7  # with both tags
+LONG_TAG = ["<|open|>", "think", "<|sep|>"]
+LONG_TAGS = ["<|open|>", "<|close|>", "<|sep|>", "<|message|>", "<|end_of_msg|>"]
+TWICE = ["<think>", "a ", "b ", "</think>", "x ", "<think>", "c ", "d ", "e ", "f "]
+THOUGHTFUL = ["<think>", *THOUGHTS, "</think>", *WORDS]
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "asked", "thinking", "text", "end"),
+    [
+        # The tag of one token is forced in place of the token 6; then the script continues.
+        (THOUGHTFUL, {"plain": TAGS}, {"thinking_budget": 5, "max_tokens": 9},
+         "t0 t1 t2 t3 t4 ", "t6 t7 ", BudgetEnd(token_index=6, forced=1, budget=5)),
+        (TWICE, {"plain": TAGS}, {"thinking_budget": 3}, "a b c ", "x e f ", BudgetEnd(7, 1, 3)),
+        (["a ", "b ", "c "], {"plain": TAGS, "template": OPENED}, {"thinking_budget": 0},
+         "", "b c ", BudgetEnd(0, 1, 0)),
+        ([*LONG_TAG, "a ", "b ", "<|close|>", "other", *WORDS], {"special": LONG_TAGS},
+         {"thinking_budget": 2, "max_tokens": 12}, "a b ", None, BudgetEnd(6, 2, 2)),
+        (WORDS, {}, {"thinking_budget": 1}, "", "".join(WORDS), None),
+    ],
+    ids=["after its tokens", "that of the whole answer", "zero where the prompt has opened it",
+         "beyond it within the model's own tag", "of a model that cannot reason"],
+)  # fmt: skip
+def test_a_budget_ends_reasoning(
+    tmp_path: Path, script: list[str], options: Any, asked: Any, thinking: str, text: str | None,
+    end: BudgetEnd | None,
+) -> None:  # fmt: skip
+    answer = scripted_answer(Stage(tmp_path, {"go": script}, **options), "go", **asked)
+    assert answer.thinking == thinking
+    assert answer.finished.budget_end == end
+    assert text is None or answer.text == text
+
+
+def test_both_tags_count_as_thinking_and_stops_and_biases_do_not_touch_the_forced_one(
+    tmp_path: Path,
+) -> None:
+    stage = thoughtful(tmp_path)
+    sampling = Sampling(
+        temperature=0,
+        repetition_penalty=1.3,
+        frequency_penalty=1.0,
+        logit_bias=((stage.id("</think>"), -100.0),),
+    )
+    answer = scripted_answer(
+        stage, "go", "</think>", "t4", thinking_budget=5, max_tokens=9, sampling=sampling
+    )
+    assert (answer.thinking, answer.text) == ("t0 t1 t2 t3 t4 ", "t6 t7 ")
+    assert answer.finished.budget_end == BudgetEnd(6, 1, 5)
+    assert answer.finished.usage.thinking_tokens == 7
     assert answer.finished.stop.kind is StopKind.MAX_TOKENS
+
+
+def test_without_a_budget_left_the_model_cannot_open_reasoning(tmp_path: Path) -> None:
+    answer = scripted_answer(thoughtful(tmp_path), "go", thinking_budget=0, max_tokens=6)
+    assert (answer.thinking, answer.finished.usage.thinking_tokens) == ("", 0)
+    assert answer.finished.budget_end is None
 
 
 def test_reasoning_that_ends_by_itself_is_left_alone(tmp_path: Path) -> None:
@@ -57,14 +102,13 @@ def test_reasoning_that_ends_by_itself_is_left_alone(tmp_path: Path) -> None:
     assert bound.finished.budget_end is None
 
 
-LONG_TAG = ["<|open|>", "think", "<|sep|>"]
 NATURAL = [
     (["<think>", "a ", "b ", "</think>", "x "], {"plain": TAGS, "template": SPACED}, 2),
     (["<think>", "a ", "\n", "</think>", "\n\n", "x "], {"plain": TAGS, "template": SPACED}, 2),
     (["<think>", "a ", "b "], {"plain": TAGS, "template": SPACED}, 2),  # and the end of the answer
     (
         [*LONG_TAG, "a ", "b ", "<|close|>", "think", "<|sep|>", "x "],
-        {"special": ["<|open|>", "<|close|>", "<|sep|>", "<|message|>", "<|end_of_msg|>"]},
+        {"special": LONG_TAGS},
         2,
     ),
 ]
@@ -103,23 +147,6 @@ def test_a_budget_of_exactly_the_natural_length_leaves_harmony_alone(tmp_path: P
     assert answers[0].finished.budget_end is None
 
 
-def test_the_model_may_begin_its_tag_and_go_beyond_its_budget_after_all(tmp_path: Path) -> None:
-    tags = ["<|open|>", "<|close|>", "<|sep|>", "<|message|>", "<|end_of_msg|>"]
-    script = [*LONG_TAG, "a ", "b ", "<|close|>", "other", *WORDS]
-    answer = scripted_answer(
-        Stage(tmp_path, {"go": script}, special=tags), "go", thinking_budget=2, max_tokens=12
-    )
-    assert answer.thinking == "a b "
-    assert answer.finished.budget_end == BudgetEnd(token_index=6, forced=2, budget=2)
-
-
-def test_the_budget_is_that_of_the_whole_answer(tmp_path: Path) -> None:
-    script = ["<think>", "a ", "b ", "</think>", "x ", "<think>", "c ", "d ", "e ", "f "]
-    answer = scripted_answer(Stage(tmp_path, {"go": script}, plain=TAGS), "go", thinking_budget=3)
-    assert answer.thinking == "a b c "
-    assert answer.text == "x e f "
-
-
 def test_the_end_is_written_as_the_template_writes_it(tmp_path: Path) -> None:
     stage = thoughtful(tmp_path, template=SPACED)
     asked: dict[str, Any] = {"thinking_budget": 4, "max_tokens": 12, "trace": TraceLevel.FULL}
@@ -133,38 +160,20 @@ def played(stage: Stage, *asked: GenerationRequest, plain: bool = True) -> list[
     """Return the events of the last of some requests that are answered together."""
 
     async def play() -> list[Event]:
-        engine = Engine(loader=stage.load, limits=Limits(plain_decoding=plain))
-        await engine.load(Path("scripted"))
-        handles = [await engine.generate(one) for one in asked]
-
         async def read(handle: Any) -> list[Event]:
             return [event async for event in handle.events()]
 
-        found = await asyncio.gather(*map(read, handles))
-        await engine.aclose()
-        return found[-1]
+        limits = Limits(plain_decoding=plain)
+        async with loaded_engine(Path("scripted"), limits, loader=stage.load) as engine:
+            handles = [await engine.generate(one) for one in asked]
+            return (await asyncio.gather(*map(read, handles)))[-1]
 
     return run(play())
 
 
-def test_a_budget_of_zero_ends_reasoning_that_the_prompt_has_opened(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, {"go": ["a ", "b ", "c "]}, plain=TAGS, template=OPENED)
-    answer = scripted_answer(stage, "go", thinking_budget=0)
-    assert (answer.thinking, answer.text) == ("", "b c ")
-    assert answer.finished.budget_end == BudgetEnd(0, 1, 0)
-
-
-def test_without_a_budget_left_the_model_cannot_open_reasoning(tmp_path: Path) -> None:
-    answer = scripted_answer(thoughtful(tmp_path), "go", thinking_budget=0, max_tokens=6)
-    assert answer.thinking == ""
-    assert answer.finished.budget_end is None
-    assert answer.finished.usage.thinking_tokens == 0
-
-
 def test_a_tag_of_several_tokens_is_written_whole(tmp_path: Path) -> None:
-    tags = ["<|open|>", "<|close|>", "<|sep|>"]
-    script = ["<|open|>", "think", "<|sep|>", *THOUGHTS, "<|close|>", "think", "<|sep|>", "yes"]
-    stage = Stage(tmp_path, {"go": script}, special=[*tags, "<|message|>", "<|end_of_msg|>"])
+    script = [*LONG_TAG, *THOUGHTS, "<|close|>", *LONG_TAG[1:], "yes"]
+    stage = Stage(tmp_path, {"go": script}, special=LONG_TAGS)
     if stage.wrapper.think_end != "<|close|>think<|sep|>":
         pytest.skip("this version of mlx-lm knows these tags by other tokens")
     answer = scripted_answer(stage, "go", thinking_budget=3, max_tokens=11)
@@ -218,30 +227,13 @@ def test_a_grammar_begins_after_the_forced_tag(tmp_path: Path) -> None:
     assert answer.text.startswith("{")
 
 
-def test_stops_biases_and_penalties_do_not_touch_the_forced_end(tmp_path: Path) -> None:
-    stage = thoughtful(tmp_path)
-    sampling = Sampling(
-        temperature=0,
-        repetition_penalty=1.3,
-        frequency_penalty=1.0,
-        logit_bias=((stage.id("</think>"), -100.0),),
-    )
-    answer = scripted_answer(
-        stage, "go", "</think>", "t4", thinking_budget=5, max_tokens=9, sampling=sampling
-    )
-    assert answer.thinking == "t0 t1 t2 t3 t4 "
-    assert answer.finished.budget_end == BudgetEnd(6, 1, 5)
-    assert answer.text == "t6 t7 "
-
-
 @pytest.mark.parametrize(
     ("budget", "wrong"), [(1, ()), (5, (3, 4)), (9, (5, 6, 7)), (5, range(60))]
 )
 def test_guesses_change_no_token_of_an_answer_with_a_budget(
     tmp_path: Path, wrong: tuple[int, ...], budget: int
 ) -> None:
-    script = ["<think>", *THOUGHTS, "</think>", *WORDS]
-    stage = GuessingStage(tmp_path, {"go": script}, wrong=wrong, plain=TAGS, template=SPACED)
+    stage = GuessingStage(tmp_path, {"go": THOUGHTFUL}, wrong=wrong, plain=TAGS, template=SPACED)
     sampled = Sampling(temperature=0.7, seed=3)
     for sampling in (Sampling(temperature=0), sampled):
         asked = request(
@@ -265,8 +257,7 @@ def test_guesses_change_no_token_of_an_answer_with_a_budget(
 
 
 def test_guesses_change_no_token_of_a_constrained_answer_with_a_budget(tmp_path: Path) -> None:
-    script = ["<think>", *THOUGHTS, "</think>", *WORDS]
-    stage = GuessingStage(tmp_path, {"go": script}, plain=TAGS, template=SPACED)
+    stage = GuessingStage(tmp_path, {"go": THOUGHTFUL}, plain=TAGS, template=SPACED)
     values: dict[str, Any] = {"constraint": held(POINT), "trace": TraceLevel.FULL}
     asked = request("go", thinking_budget=6, max_tokens=40, **values)
     found = []
@@ -285,7 +276,6 @@ async def test_each_answer_of_a_batch_keeps_to_its_own_budget(tmp_path: Path) ->
         asked = [request("go", thinking_budget=most, max_tokens=20) for most in (2, 7, None, 4)]
         handles = await engine.generate_together(asked)
         answers = await asyncio.gather(*(one.collect() for one in handles))
-        answers = list(answers)
     assert [len(one.thinking.split()) for one in answers] == [2, 7, 19, 4]
     assert [one.finished.budget_end for one in answers] == [
         BudgetEnd(3, 1, 2),
@@ -306,25 +296,17 @@ def test_reasoning_of_a_long_tag_is_not_opened_again(tmp_path: Path) -> None:
     assert "c" in answer.text
 
 
-def test_an_effort_is_passed_to_a_template_that_knows_efforts(tmp_path: Path) -> None:
+async def test_an_effort_is_passed_to_a_template_that_knows_efforts(tmp_path: Path) -> None:
     template = (
         "{% if reasoning_effort is defined %}[{{ reasoning_effort }}]{% endif %}"
     ) + TEMPLATE
     stage = Stage(tmp_path, {"go": ["yes"]}, plain=TAGS, template=template)
 
-    async def texts() -> list[str]:
-        engine = Engine(loader=stage.load)
-        await engine.load(Path("scripted"))
-        asked = [
-            request("go"),
-            request("go", effort=Effort.MEDIUM),
-            request("go", thinking=False),
-        ]
-        found = [(await (await engine.generate(one)).collect()).finished for one in asked]
-        await engine.aclose()
-        return [str(one.usage.prompt_tokens) for one in found]
-
-    plain, medium, off = map(int, run(texts()))
+    asked = (request("go"), request("go", effort=Effort.MEDIUM), request("go", thinking=False))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        ends = [(await (await engine.generate(one)).collect()).finished for one in asked]
+    assert [one.budget_end for one in ends] == [None] * 3
+    plain, medium, off = [one.usage.prompt_tokens for one in ends]
     assert (medium, off) == (plain + len("[medium]"), plain + len("[low]"))
 
 
@@ -338,12 +320,6 @@ def test_an_effort_becomes_a_budget_where_the_template_knows_none(tmp_path: Path
     assert explicit.finished.budget_end == BudgetEnd(8, 1, 7)
 
 
-def test_a_model_that_cannot_reason_accepts_any_budget(tmp_path: Path) -> None:
-    answer = scripted_answer(Stage(tmp_path, {"go": WORDS}), "go", thinking_budget=1)
-    assert answer.text == "".join(WORDS)
-    assert answer.finished.budget_end is None
-
-
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
@@ -351,14 +327,11 @@ def test_a_model_that_cannot_reason_accepts_any_budget(tmp_path: Path) -> None:
         (GenerationRequest(prompt="go", thinking_budget=5), "raw prompt"),
     ],
 )
-def test_an_impossible_budget_is_refused(
+async def test_an_impossible_budget_is_refused(
     engine: Engine, asked: GenerationRequest, why: str
 ) -> None:
-    async def play() -> Answer:
-        return await (await engine.generate(asked)).collect()
-
     with pytest.raises(InvalidRequest, match=why) as refusal:
-        run(play())
+        await engine.generate(asked)
     assert refusal.value.field == "thinking_budget"
 
 
@@ -372,9 +345,6 @@ async def test_the_demo_model_answers_after_its_budget(engine: Engine) -> None:
     assert answer.text
 
 
-def test_a_budget_of_zero_tells_the_template_not_to_reason(engine: Engine) -> None:
-    async def play(thinking: bool, budget: int | None) -> str:
-        asked = request("Count from 1 to 5", thinking=thinking, thinking_budget=budget)
-        return (await (await engine.generate(asked)).collect()).text
-
-    assert run(play(True, 0)) == run(play(False, None))
+async def test_a_budget_of_zero_tells_the_template_not_to_reason(engine: Engine) -> None:
+    budget = await ask(engine, "Count from 1 to 5", thinking=True, thinking_budget=0)
+    assert budget.text == (await ask(engine, "Count from 1 to 5", thinking=False)).text

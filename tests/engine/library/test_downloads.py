@@ -126,16 +126,22 @@ def test_a_file_of_another_length_is_reported_with_both_lengths(
     check_folder(fetch(site, tmp_path))
 
 
-def test_for_a_gated_repository_the_message_says_what_to_do(site: Hub, tmp_path: Path) -> None:
-    site.gated.add(REPOSITORY)
-
-    with pytest.raises(DownloadFailed, match=r"gated: accept its terms.*hf auth login.*HF_TOKEN"):
-        fetch(site, tmp_path)
-
-
-def test_a_repository_that_does_not_exist_is_named(site: Hub, tmp_path: Path) -> None:
-    with pytest.raises(DownloadFailed, match="there is no repository makers/none"):
-        fetch(site, tmp_path, "makers/none")
+@pytest.mark.parametrize(
+    ("change", "repository", "said"),
+    [
+        ({"gated": {REPOSITORY}}, REPOSITORY, r"gated: accept its terms.*hf auth login.*HF_TOKEN"),
+        ({}, "makers/none", "there is no repository makers/none"),
+        ({"status": 503}, REPOSITORY, "503"),
+        ({"url": "http://127.0.0.1:9"}, REPOSITORY, "the hub cannot be reached"),
+    ],
+    ids=["gated", "unknown", "failing", "out of reach"],
+)
+def test_why_nothing_can_be_downloaded_is_said_in_words(
+    site: Hub, tmp_path: Path, change: dict[str, Any], repository: str, said: str
+) -> None:
+    vars(site).update(change)
+    with pytest.raises(DownloadFailed, match=said):
+        fetch(site, tmp_path, repository)
 
 
 def test_a_repository_without_weights_for_mlx_is_refused_before_the_download(
@@ -148,13 +154,6 @@ def test_a_repository_without_weights_for_mlx_is_refused_before_the_download(
     assert not any("resolve" in path for _, path, _ in site.requests)
 
 
-def test_a_failing_hub_is_reported_with_its_status(site: Hub, tmp_path: Path) -> None:
-    site.status = 503
-
-    with pytest.raises(DownloadFailed, match="503"):
-        fetch(site, tmp_path)
-
-
 @pytest.mark.parametrize(
     "raw", [b"<html>", b"[]", b"{}", b'{"id": "a/b", "safetensors": {"parameters": {"U32": 1}}}']
 )
@@ -163,13 +162,6 @@ def test_an_unexpected_answer_of_the_hub_is_reported_as_such(
 ) -> None:
     site.raw = raw
     with pytest.raises(DownloadFailed, match="cannot be read"):
-        fetch(site, tmp_path)
-
-
-def test_a_hub_that_cannot_be_reached_is_reported_as_such(site: Hub, tmp_path: Path) -> None:
-    site.url = "http://127.0.0.1:9"
-
-    with pytest.raises(DownloadFailed, match="the hub cannot be reached"):
         fetch(site, tmp_path)
 
 

@@ -1,7 +1,6 @@
 """Each stop counts where it is asked to: in the answer, in the thinking as well, or everywhere."""
 
 from pathlib import Path
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,12 +8,11 @@ from hypothesis import strategies as st
 from engine.recording.replay import replay
 from engine.recording.run_trace import Recorder
 from engine.recording.saved_run import from_json, to_json
-from engine.scheduling.service import Engine
 from engine.stopping.record import Channel
 from engine.stopping.rules import Stop, StopRules, StopScope
 from engine.values.events import TokenTrace
 from engine.values.request import TraceLevel
-from tests.support.asking import events_of, loaded_engine, request, run
+from tests.support.asking import events_of, loaded_engine, request
 from tests.support.scripted import Stage
 
 WORDS = ["<think>", "one ", "two ", "</think>", "three ", "one ", "two ", "end"]
@@ -29,18 +27,12 @@ def rules(*strings: str, **scopes: StopScope) -> StopRules:
     return StopRules(tuple(Stop(string, scopes.get(string)) for string in strings))
 
 
-def test_the_trace_tells_the_progress_of_each_under_its_own_number(tmp_path: Path) -> None:
+async def test_the_trace_tells_the_progress_of_each_under_its_own_number(tmp_path: Path) -> None:
     made = stage(tmp_path)
-
-    async def play() -> list[Any]:
-        engine = Engine(loader=made.load)
-        await engine.load(tmp_path)
-        wanted = rules("onex", "two x", onex=BOTH)
-        found = await events_of(engine, "go", rules=wanted, trace=TraceLevel.STOPS)
-        await engine.aclose()
-        return found
-
-    tokens = [event for event in run(play()) if isinstance(event, TokenTrace)]
+    wanted = rules("onex", "two x", onex=BOTH)
+    async with loaded_engine(tmp_path, loader=made.load) as engine:
+        events = await events_of(engine, "go", rules=wanted, trace=TraceLevel.STOPS)
+    tokens = [event for event in events if isinstance(event, TokenTrace)]
     assert all(len(token.progress) == 2 for token in tokens)
     # While it thinks, only the first is looked for.
     assert not any(token.progress[1] for token in tokens if token.channel is Channel.THINKING)

@@ -4,14 +4,13 @@ from pathlib import Path
 
 from hypothesis import given, settings
 
-from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, Finished, TextDelta, ThinkingDelta, TokenTrace
 from engine.values.request import TraceLevel
 from engine.values.tokens import TokenSpan
 from tests.api.answers.test_answer_tokens import TAGS, played, runs
-from tests.support.asking import request, run
+from tests.support.asking import loaded_engine, request
 from tests.support.random_cases import cases
 from tests.support.scripted import Stage
 
@@ -71,26 +70,17 @@ def test_a_token_in_two_channels_has_a_span_in_each() -> None:
     ]
 
 
-def test_text_that_a_cancel_releases_has_its_spans(tmp_path: Path) -> None:
+async def test_text_that_a_cancel_releases_has_its_spans(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {"go": ["one ", "EN", *["x"] * 2000]}, pieces=["one ", "EN"])
-
-    async def play() -> list[Event]:
-        engine = Engine(loader=stage.load)
-        try:
-            await engine.load(tmp_path)
-            # "ENx…" is a stop that never completes, so that all of it is held until the cancel.
-            asked = request("go", "EN" + "x" * 3000, trace=TraceLevel.FULL)
-            generation = await engine.generate(asked)
-            events: list[Event] = []
-            async for event in generation.events():
-                events.append(event)
-                if isinstance(event, TokenTrace) and event.index == 1:
-                    generation.cancel()
-            return events
-        finally:
-            await engine.aclose()
-
-    events = run(play())
+    events: list[Event] = []
+    async with loaded_engine(tmp_path, loader=stage.load) as engine:
+        # "ENx…" is a stop that never completes, so that all of it is held until the cancel.
+        asked = request("go", "EN" + "x" * 3000, trace=TraceLevel.FULL)
+        generation = await engine.generate(asked)
+        async for event in generation.events():
+            events.append(event)
+            if isinstance(event, TokenTrace) and event.index == 1:
+                generation.cancel()
     finished = events[-1]
     assert isinstance(finished, Finished)
     assert finished.stop.kind is StopKind.CANCELLED

@@ -10,7 +10,7 @@ from engine.stopping.record import Channel
 from engine.stopping.rules import StopRules
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
 from engine.values.request import TraceLevel
-from tests.support.asking import events_of, run
+from tests.support.asking import events_of, loaded_engine, run
 from tests.support.scripted import END, Stage
 
 COUNT = "Count from 1 to 10, one number per line"
@@ -21,12 +21,8 @@ def traces(events: list[Event]) -> list[TokenTrace]:
 
 
 async def played(stage: Stage, level: TraceLevel, rules: StopRules) -> list[Event]:
-    engine = Engine(loader=stage.load)
-    try:
-        await engine.load(Path("scripted"))
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
         return await events_of(engine, "go", rules=rules, trace=level)
-    finally:
-        await engine.aclose()
 
 
 def test_a_trace_shows_released_and_held_text(tmp_path: Path) -> None:

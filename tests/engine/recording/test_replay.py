@@ -27,9 +27,6 @@ from tests.support.scripted import END, TEMPLATE, Stage
 
 PIECES = ["a", "b", "ab", "EN", "D", "END", " ", "\n", "é", "🚀"]
 BYTES = ["🚀", "é"]
-STRINGS = st.lists(st.text("abEND \n🚀", min_size=1, max_size=4), max_size=4, unique=True).map(
-    tuple
-)
 
 
 IN_A_HEADER: dict[str, Any] = {
@@ -153,13 +150,15 @@ JSON_CALLS: dict[str, Any] = {
 }
 
 
-def test_the_same_call_twice_is_replayed_as_two_calls(tmp_path: Path) -> None:
+async def test_the_same_call_twice_is_replayed_as_two_calls(tmp_path: Path) -> None:
     once = ["<tool_call>", CALL, "</tool_call>"]
     stage = Stage(tmp_path, {"go": [*once, *once]}, **JSON_CALLS)
-    assert [call.name for call in replayed(stage).calls] == ["add", "add"]
+    assert [call.name for call in (await replayed(stage)).calls] == ["add", "add"]
 
 
-def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(tmp_path: Path) -> None:
+async def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(
+    tmp_path: Path,
+) -> None:
     markers = ["<|channel|>", "<|message|>", "<|call|>", "<|constrain|>"]
     script = [
         piece
@@ -167,26 +166,20 @@ def test_tools_called_with_the_same_arguments_keep_their_names_in_a_replay(tmp_p
         for piece in ("<|start|>", f"assistant to={name}", "<|message|>", '{"a": 1}', "<|end|>")
     ]
     stage = Stage(tmp_path, {"go": script}, special=markers, eos="<|return|>")
-    assert [call.name for call in replayed(stage).calls] == ["add", "mul"]
+    assert [call.name for call in (await replayed(stage)).calls] == ["add", "mul"]
 
 
-def test_a_call_without_arguments_is_replayed_beside_others(tmp_path: Path) -> None:
+async def test_a_call_without_arguments_is_replayed_beside_others(tmp_path: Path) -> None:
     markers = ["<|channel|>", "<|message|>", "<|call|>", "<|constrain|>"]
     begun = ["<|start|>", "assistant to=functions.add", "<|message|>"]
     script = [*begun, '{"a": 1}', "<|end|>", *begun, "<|end|>"]
     stage = Stage(tmp_path, {"go": script}, special=markers, eos="<|return|>")
-    assert [call.arguments for call in replayed(stage).calls] == ['{"a": 1}', "{}"]
+    assert [call.arguments for call in (await replayed(stage)).calls] == ['{"a": 1}', "{}"]
 
 
-def replayed(stage: Stage) -> Replayed:
-    async def play() -> Replayed:
-        engine = Engine(loader=stage.load)
-        await engine.load(stage.folder)
-        found = replay(await recorded(engine, request("go")))
-        await engine.aclose()
-        return found
-
-    return run(play())
+async def replayed(stage: Stage) -> Replayed:
+    async with loaded_engine(stage.folder, loader=stage.load) as engine:
+        return replay(await recorded(engine, request("go")))
 
 
 async def test_a_saved_run_survives_its_file(engine: Engine) -> None:
@@ -256,8 +249,7 @@ async def test_a_saved_run_keeps_which_tokens_were_guessed(tmp_path: Path) -> No
     stage = Stage(tmp_path, {"go": ["one", " two"]})
 
     async with loaded_engine(tmp_path, loader=stage.load) as engine:
-        whole = await recorded(engine, request("go"))
-        plain = whole
+        plain = await recorded(engine, request("go"))
     first, *others = plain.tokens
     guessed = dataclasses.replace(
         plain,

@@ -13,7 +13,7 @@ from engine.scheduling.limits import Limits
 from engine.scheduling.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
 from engine.values.request import OutputConstraint
-from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
+from tests.engine.scheduling.stages import rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 
 
@@ -38,7 +38,8 @@ async def test_the_choices_of_two_prompts_render_each_prompt_once(tmp_path: Path
 
     async with loaded_engine(tmp_path, loader=load) as engine:
         one, other = request("short"), request("long", max_tokens=2)
-        generations = await engine.generate_together([one, one, one, other, other])
+        asked = [one, replace(one, max_tokens=5), replace(one, max_tokens=6), other, other]
+        generations = await engine.generate_together(asked)
         texts = [(await generation.collect()).text for generation in generations]
         assert texts == ["yes", "yes", "yes", "w0 w1 ", "w0 w1 "]
     assert rendered == ["short", "long"]
@@ -105,26 +106,6 @@ async def test_more_choices_than_fit_the_queue_are_refused_and_the_field_is_name
         with pytest.raises(InvalidRequest, match="n: at most 4 answers") as caught:
             await engine.generate_together([request("short")] * 5)
         assert caught.value.field == "n"
-
-
-async def test_cancelling_while_the_prompt_is_rendered_takes_back_every_choice(
-    tmp_path: Path,
-) -> None:
-    stage = stage_of(tmp_path)
-    held = HeldRendering(stage)
-
-    async with loaded_engine(tmp_path, loader=held.load) as engine:
-        task = asyncio.ensure_future(engine.generate_together([request("long")] * 3))
-        await asyncio.to_thread(held.begun.wait, 60)
-        assert engine.status.waiting == 3
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        while engine.status.waiting:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        held.goes_on.set()
-        assert (await ask(engine, "short")).text == "yes"
-        assert {rows for rows, _ in stage.model.calls} == {1}
 
 
 async def test_choices_and_channels_share_one_automaton_for_each_list_of_stops(

@@ -52,13 +52,6 @@ def other_model(folder: Path, like: Path) -> Path:
     return folder
 
 
-def damage_all(folder: Path) -> None:
-    for path in folder.iterdir():
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 16
-        path.write_bytes(bytes(data))
-
-
 def following(answer: str) -> GenerationRequest:
     turns = (*FIRST.messages, Message("assistant", answer), Message("user", "Count from 1 to 7"))
     return replace(FIRST, messages=turns)
@@ -180,30 +173,6 @@ async def test_an_answer_that_is_cancelled_while_the_disk_is_read_ends(
         gate.set()
         _, usage = await asked(engine, following(text))
     assert usage.disk_tokens > 0
-
-
-async def test_a_damaged_folder_only_costs_time(tmp_path: Path, demo_model_path: Path) -> None:
-    async with running(tmp_path, demo_model_path) as engine:
-        text, _ = await asked(engine, FIRST)
-    damage_all(tmp_path)
-    async with running(tmp_path, demo_model_path) as engine:
-        damaged, usage = await asked(engine, following(text))
-    async with running(tmp_path / "empty", demo_model_path) as engine:
-        anew, _ = await asked(engine, following(text))
-    assert usage.cached_tokens == 0
-    assert damaged == anew
-
-
-async def test_the_prompt_of_a_forgotten_owner_is_read_again(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
-    async with running(tmp_path, demo_model_path) as engine:
-        text, _ = await asked(engine, FIRST)
-        assert engine.disk is not None
-        await asyncio.wrap_future(engine.disk.forget(CacheOwner("me", "a conversation")))
-    async with running(tmp_path, demo_model_path) as engine:
-        _, usage = await asked(engine, following(text))
-    assert usage.cached_tokens == 0
 
 
 async def test_few_caches_are_held_for_answers_that_wait(

@@ -1,14 +1,63 @@
-"""When the readers of answers are woken, by a made-up clock."""
+"""When and how often the readers of answers are woken, by a made-up clock."""
 
 import asyncio
+import itertools
 from typing import Any, cast
 
 import pytest
 
-from engine.scheduling import outbox
+from engine.inference.backend import Step
+from engine.scheduling import outbox, scheduler
+from engine.scheduling.admission import AnswerMemory
 from engine.scheduling.generation import Generation
+from engine.scheduling.inbox import Inbox
+from engine.scheduling.limits import Limits
 from engine.scheduling.outbox import Outbox
-from tests.engine.scheduling.readers import Clock, Reader
+from engine.scheduling.scheduler import Scheduler
+from engine.values.request import TraceLevel
+
+_STEP_S = 0.002
+# The longest distance of two wake-ups, and one step.
+_MOST_S = 0.03 + _STEP_S
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    perf_counter = monotonic
+
+
+class Reader:
+    """A generation that notes when it was woken, after its beginning; it reads at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self.loop = loop
+        self._clock = clock
+        self._is_woken = False
+        self.woken_at = [clock.now]
+
+    def push(self, events: Any) -> bool:
+        is_first, self._is_woken = not self._is_woken, True
+        return is_first
+
+    def wake(self) -> None:
+        self._is_woken = False
+        self.woken_at.append(self._clock.now)
+
+    @property
+    def woken(self) -> int:
+        return len(self.woken_at) - 1
+
+    @property
+    def longest_s(self) -> float:
+        times = [*self.woken_at, self._clock.now]
+        return max(after - before for before, after in itertools.pairwise(times))
 
 
 async def woken_after(
@@ -45,3 +94,112 @@ def test_many_readers_are_woken_more_rarely_than_one(
 
 def test_an_urgent_event_wakes_all_waiting_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(woken_after(monkeypatch, 16, 0.001, is_urgent=True)) == 16
+
+
+class Builder:
+    def __init__(self) -> None:
+        self.count = 0
+        self.events: list[str] = []
+
+
+class Answer:
+    """A sequence whose every token is a piece of text."""
+
+    trace = TraceLevel.OFF
+    is_read_for_nothing = False
+
+    def __init__(self, generation: Reader) -> None:
+        self.generation = generation
+        self.builder = Builder()
+
+    def sampled(self, token: int, now: float, origin: Any = None) -> None:
+        self.builder.count += 1
+        self.builder.events.append("text")
+
+    def take_events(self) -> list[str]:
+        found, self.builder.events = self.builder.events, []
+        return found
+
+
+class Batch:
+    """The sequences of one model."""
+
+    def __init__(self, outbox: Outbox, readers: list[Reader], decoding: int) -> None:
+        sequences: Any = {number: Answer(one) for number, one in enumerate(readers)}
+        unused: Any = None
+        memory = AnswerMemory(
+            unused, Limits(), machine=unused, largest=unused, total=unused, make_room=unused
+        )
+        memory.running |= sequences
+        self._scheduler = Scheduler(unused, Limits(), memory, Inbox(), outbox, unused)
+        self._step = Step(sampled=[(number, 7, None) for number in range(decoding)])
+
+    def step(self) -> None:
+        self._scheduler.take(self._step)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(outbox, "time", found)
+    monkeypatch.setattr(scheduler, "time", found)
+    return found
+
+
+@pytest.mark.parametrize("is_urgent", [False, True])
+@pytest.mark.parametrize("every_steps", [1, 3, 9, 14])
+def test_a_stream_gets_its_text_while_requests_arrive(
+    clock: Clock, every_steps: int, is_urgent: bool
+) -> None:
+    async def longest_s() -> float:
+        loop = asyncio.get_running_loop()
+        box = Outbox()
+        reader = Reader(loop, clock)
+        waiting = [Reader(loop, clock) for _ in range(20)]
+        batch = Batch(box, [reader, *waiting], decoding=1)
+        for number in range(200):
+            clock.now += _STEP_S
+            if number % every_steps == 0:
+                box.put(cast(Any, waiting[number % 20]), cast(Any, ["event"]), is_urgent=is_urgent)
+                box.deliver()
+            batch.step()
+            box.deliver()
+            await asyncio.sleep(0)
+        return reader.longest_s
+
+    assert asyncio.run(longest_s()) <= _MOST_S
+
+
+@pytest.mark.parametrize("others", [1, 4, 16])
+def test_the_streams_of_every_model_get_their_text(clock: Clock, others: int) -> None:
+    async def longest_s() -> list[float]:
+        loop = asyncio.get_running_loop()
+        box = Outbox()
+        readers = [[Reader(loop, clock) for _ in range(count)] for count in (1, others)]
+        batches = [Batch(box, some, decoding=len(some)) for some in readers]
+        for _ in range(200):
+            for batch in batches:
+                clock.now += _STEP_S
+                batch.step()
+                box.deliver()
+                await asyncio.sleep(0)
+        return [one.longest_s for some in readers for one in some]
+
+    assert max(asyncio.run(longest_s())) <= _MOST_S + _STEP_S
+
+
+@pytest.mark.parametrize(("readers", "most"), [(1, 14), (16, 8)])
+def test_readers_are_not_woken_for_every_token(clock: Clock, readers: int, most: int) -> None:
+    async def wake_ups() -> int:
+        loop = asyncio.get_running_loop()
+        box = Outbox()
+        some = [Reader(loop, clock) for _ in range(readers)]
+        batch = Batch(box, some, decoding=readers)
+        for _ in range(100):
+            clock.now += _STEP_S
+            batch.step()
+            box.deliver()
+            await asyncio.sleep(0)
+        return len(some[0].woken_at)
+
+    assert 3 < asyncio.run(wake_ups()) <= most

@@ -49,13 +49,17 @@ async def test_rendering_a_prompt_delays_no_other_request(tmp_path: Path) -> Non
         await asyncio.gather(*counting)
 
 
-async def test_a_cancel_works_while_the_prompt_is_rendered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("choices", [1, 3])
+async def test_a_cancel_works_while_the_prompt_is_rendered_and_takes_back_every_choice(
+    tmp_path: Path, choices: int
+) -> None:
     stage = stage_of(tmp_path)
     held = HeldRendering(stage)
 
     async with loaded_engine(tmp_path, loader=held.load) as engine:
-        task = asyncio.ensure_future(engine.generate(request("long")))
+        task = asyncio.ensure_future(engine.generate_together([request("long")] * choices))
         await asyncio.to_thread(held.begun.wait, 60)
+        assert engine.status.waiting == choices
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -1,16 +1,11 @@
 """Requests with one beginning, as their readers see them: what is counted, cancelled and failed."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from engine.inference.sequence import WORTH_TOKENS
-from engine.scheduling.generation import Answer
-from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import PromptProgress
-from tests.support.asking import request, run
+from tests.support.asking import loaded_engine, request
 from tests.support.scripted import Stage
 
 BEGINNING = "The rules of the house are many and they are long. " * 14
@@ -26,33 +21,12 @@ def read_tokens(stage: Stage) -> int:
     return sum(rows * width for rows, width in stage.model.calls if width > 1)
 
 
-@asynccontextmanager
-async def engine_of(stage: Stage) -> AsyncIterator[Engine]:
-    engine = Engine(loader=stage.load)
-    await engine.load(stage.folder)
-    yield engine
-    await engine.aclose()
-
-
-def play(stage: Stage, scene: Callable[[Engine], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with engine_of(stage) as engine:
-            await scene(engine)
-
-    run(whole(), timeout_s=120)
-
-
-async def together(engine: Engine, asked: str) -> list[Answer]:
-    running = [await engine.generate(request(BEGINNING + one)) for one in asked]
-    return list(await asyncio.gather(*(one.collect() for one in running)))
-
-
-def test_requests_that_arrive_together_each_get_an_answer_and_count_the_shared_tokens(
+async def test_requests_that_arrive_together_each_get_an_answer_and_count_the_shared_tokens(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
 
-    async def scene(engine: Engine) -> None:
+    async with loaded_engine(stage.folder, loader=stage.load) as engine:
         choices = [request(BEGINNING + one) for one in "abcd"]
         generations = await engine.generate_together(choices)
         answers = [await one.collect() for one in generations]
@@ -65,13 +39,11 @@ def test_requests_that_arrive_together_each_get_an_answer_and_count_the_shared_t
         use = engine.status.cache_use
         assert (use.hits, use.hit_tokens) == (3, 3 * shared)
 
-    play(stage, scene)
 
-
-def test_the_choices_of_one_request_count_their_prompt_as_read_once(tmp_path: Path) -> None:
+async def test_the_choices_of_one_request_count_their_prompt_as_read_once(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
-    async def scene(engine: Engine) -> None:
+    async with loaded_engine(stage.folder, loader=stage.load) as engine:
         generations = await engine.generate_together([request(BEGINNING + "a")] * 5)
         answers = [await one.collect() for one in generations]
         assert {one.text for one in answers} == {"yes"}
@@ -80,15 +52,13 @@ def test_the_choices_of_one_request_count_their_prompt_as_read_once(tmp_path: Pa
         assert cached == [0] + [prompt - 1] * 4
         assert read_tokens(stage) < prompt
 
-    play(stage, scene)
 
-
-def test_if_the_row_that_reads_is_cancelled_the_waiting_rows_read_on(
+async def test_if_the_row_that_reads_is_cancelled_the_waiting_rows_read_on(
     tmp_path: Path,
 ) -> None:
     stage = stage_of(tmp_path)
 
-    async def scene(engine: Engine) -> None:
+    async with loaded_engine(stage.folder, loader=stage.load) as engine:
         generations = await engine.generate_together([request(BEGINNING + one) for one in "abc"])
         async for event in generations[0].events():
             if isinstance(event, PromptProgress) and event.processed > 0:
@@ -99,10 +69,10 @@ def test_if_the_row_that_reads_is_cancelled_the_waiting_rows_read_on(
         most = answers[0].finished.usage.prompt_tokens + WORTH_TOKENS + 100
         assert read_tokens(stage) < most
 
-    play(stage, scene)
 
-
-def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_ones(tmp_path: Path) -> None:
+async def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_ones(
+    tmp_path: Path,
+) -> None:
     stage = stage_of(tmp_path)
 
     def break_at_three(number: int) -> None:
@@ -111,7 +81,7 @@ def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_ones(tmp_
 
     stage.model.fault = break_at_three
 
-    async def scene(engine: Engine) -> None:
+    async with loaded_engine(stage.folder, loader=stage.load) as engine:
         generations = await engine.generate_together([request(BEGINNING + one) for one in "abc"])
         answers = [await one.collect() for one in generations]
         assert [one.finished.stop.kind for one in answers] == [
@@ -123,13 +93,11 @@ def test_a_step_that_fails_ends_the_row_that_reads_and_not_the_waiting_ones(tmp_
         assert answers[1].finished.usage.cached_tokens == 0
         assert answers[2].finished.usage.cached_tokens > 0
 
-    play(stage, scene)
 
-
-def test_the_progress_of_a_request_that_waits_only_grows_to_the_whole(tmp_path: Path) -> None:
+async def test_the_progress_of_a_request_that_waits_only_grows_to_the_whole(tmp_path: Path) -> None:
     stage = stage_of(tmp_path)
 
-    async def scene(engine: Engine) -> None:
+    async with loaded_engine(stage.folder, loader=stage.load) as engine:
         generations = await engine.generate_together([request(BEGINNING + one) for one in "ab"])
         await generations[0].collect()
         seen = [
@@ -140,5 +108,3 @@ def test_the_progress_of_a_request_that_waits_only_grows_to_the_whole(tmp_path: 
         assert seen[-1].processed <= seen[-1].total
         assert seen[0].cached == 0
         assert seen[-1].cached > 256
-
-    play(stage, scene)

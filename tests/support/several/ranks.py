@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import Capture, WireDialect
+from api.conformance.probe.dialects import DRIVERS, Ask
 
 # MLX's launcher waits until it could write to its processes, which is always: it takes a whole core
 # from them. Nothing is typed here, so it may wait for what they write alone.
@@ -108,6 +109,16 @@ class LaunchedServer:
         self._is_ready.set()
 
 
+DIALECTS = (
+    WireDialect.MESSAGES,
+    WireDialect.CHAT,
+    WireDialect.COMPLETIONS,
+    WireDialect.RESPONSES,
+    WireDialect.GENERATE,
+    WireDialect.OLLAMA,
+)
+
+
 class Case(NamedTuple):
     name: str
     dialect: WireDialect
@@ -132,54 +143,18 @@ def cases(
 ) -> list[Case]:
     """Return one question in every dialect, streamed and not."""
     found = []
-    stops = [] if stop is None else [stop]
-    limit = max_tokens or 16
-    turns = [{"role": "user", "content": prompt}]
-    bodies: dict[WireDialect, tuple[str, dict[str, Any]]] = {
-        WireDialect.MESSAGES: (
-            "/v1/messages",
-            {
-                "messages": turns,
-                "stop_sequences": stops,
-                "max_tokens": limit,
-                "thinking": {"type": "disabled"},
-            },
-        ),
-        WireDialect.CHAT: (
-            "/v1/chat/completions",
-            {"messages": turns, "stop": stops, "max_tokens": limit, "enable_thinking": False},
-        ),
-        WireDialect.COMPLETIONS: (
-            "/v1/completions",
-            {"prompt": prompt, "stop": stops, "max_tokens": limit},
-        ),
-        WireDialect.RESPONSES: (
-            "/v1/responses",
-            {"input": prompt, "stop": stops, "max_output_tokens": limit},
-        ),
-        WireDialect.GENERATE: (
-            "/generate",
-            {
-                "text": prompt,
-                "sampling_params": {"stop": stops, "max_new_tokens": limit, "temperature": 0},
-            },
-        ),
-        WireDialect.OLLAMA: (
-            "/api/chat",
-            {
-                "messages": turns,
-                "think": False,
-                "options": {"stop": stops, "num_predict": limit, "temperature": 0},
-            },
-        ),
-    }
-    for dialect, (path, body) in bodies.items():
-        rest = {} if dialect in (WireDialect.GENERATE, WireDialect.OLLAMA) else {"temperature": 0}
-        if dialect is not WireDialect.GENERATE:
-            rest["model"] = "any"
+    for dialect in DIALECTS:
+        driver = DRIVERS[dialect]
         for streams in (False, True):
+            asked = Ask(
+                prompt,
+                () if stop is None else (stop,),
+                max_tokens or 16,
+                is_streamed=streams,
+                is_thinking=False if driver.has_chat_template else None,
+            )
             label = f"{name} {dialect} {'streamed' if streams else 'whole'}"
-            found.append(Case(label, dialect, path, body | rest | more | {"stream": streams}))
+            found.append(Case(label, dialect, driver.path, driver.body(asked, "any") | more))
     return found
 
 

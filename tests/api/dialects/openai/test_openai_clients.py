@@ -181,14 +181,6 @@ def test_a_required_call_is_made(openai_client: openai.OpenAI, is_streamed: bool
     assert json.loads(call.arguments).keys() == {"city"}
 
 
-def test_an_earlier_response_is_refused(openai_client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as caught:
-        openai_client.responses.create(model="m", input="Hi", previous_response_id="resp_1")
-
-    assert caught.value.code == "previous_response_not_found"
-    assert caught.value.param == "previous_response_id"
-
-
 # -- completions ------------------------------------------------------------------------------
 
 

@@ -41,29 +41,18 @@ def test_rows_that_waited_read_their_own_few_tokens_together(
     stepped.batch.close()
 
 
-def test_beside_an_answer_few_long_prompts_begin_in_one_step(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("owner", "name", "value", "most"),
+    [
+        (PrefillBudget, "copied_together", lambda *_: 2, 2),
+        (prefill, "_BEGINNING_S", 0.0, READ_TOGETHER),
+    ],
+    ids=["as many as can be copied", "as many as decode in a moment"],
+)
+def test_beside_an_answer_few_prompts_begin_in_one_step(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, value: object, most: int
 ) -> None:
-    monkeypatch.setattr(PrefillBudget, "copied_together", lambda *_: 2)
-    stepped = Stepped("full", chunk=64)
-    beside = stepped.insert([1, 2, 3])
-    stepped.answer(beside, tokens=1)
-    rows = [stepped.insert([*SYSTEM, 10 + n, 3, 4]) for n in range(7)]
-    begun: set[int] = set()
-    while len(begun) < len(rows):
-        stepped.step()
-        now = {row for row in rows if stepped.answers[row]}
-        assert len(now - begun) <= 2
-        begun = now
-    for row in (beside, *rows):
-        stepped.check(row)
-    stepped.batch.close()
-
-
-def test_beside_an_answer_no_more_begin_in_one_step_than_decode_in_a_moment(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(prefill, "_BEGINNING_S", 0.0)
+    monkeypatch.setattr(owner, name, value)
     stepped = Stepped("full", chunk=64)
     beside = stepped.insert([1, 2, 3])
     stepped.answer(beside, tokens=2)
@@ -72,7 +61,7 @@ def test_beside_an_answer_no_more_begin_in_one_step_than_decode_in_a_moment(
     while len(begun) < len(rows):
         stepped.step()
         now = {row for row in rows if stepped.answers[row]}
-        assert len(now - begun) <= READ_TOGETHER
+        assert len(now - begun) <= most
         begun = now
     for row in (beside, *rows):
         stepped.check(row)

@@ -25,11 +25,8 @@ def batch_of(*lengths: int) -> Any:
     return found
 
 
-def test_a_row_alone_needs_no_mask() -> None:
+def test_a_row_alone_and_rows_of_one_length_need_no_mask() -> None:
     assert batch_of(5).make_mask(1) is None
-
-
-def test_rows_of_one_length_need_no_mask() -> None:
     assert batch_of(5, 5, 5).make_mask(1) is None
 
 

@@ -4,17 +4,25 @@ import logging
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx_lm.models.cache import KVCache, RotatingKVCache
+from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 
+from engine.inference.backend import BatchLimits
+from engine.inference.batch import RunningBatch
 from engine.inference.cache import folder as cache_files
+from engine.inference.cache import prompt_cache
 from engine.inference.cache.folder import stamps_of
+from engine.inference.cache.index import LoadedPrefix
 from engine.inference.cache.prompt_cache import PromptCache
 from engine.inference.cache.segments import evaluate
+from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.request import CacheOwner
-from tests.support.models.disk_caches import ME, Room, kv_cache
+from tests.engine.inference.speculation.test_cache_kinds import model_of
+from tests.support.models.disk_caches import ME, PATIENCE_S, Room, kv_cache
 
 YOU = CacheOwner("me", "another conversation")
 
@@ -274,3 +282,93 @@ def test_racing_writers_in_one_folder_never_give_a_wrong_token(tmp_path: Path, m
     for history in histories:
         later.tokens([*history, 1])
     later.close()
+
+
+# -- a list that takes long -----------------------------------------------------------------
+
+
+class Clock:
+    """A clock that only waiting moves on."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.waits_s: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def exception(self, timeout_s: float) -> None:
+        """Wait in vain, as for a list that takes long."""
+        self.waits_s.append(timeout_s)
+        self.now_s += timeout_s
+        raise TimeoutError
+
+
+def test_a_long_list_holds_up_the_prompts_after_a_load_once_and_not_each_of_them(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(prompt_cache, "time", SimpleNamespace(monotonic=clock.monotonic))
+    room = Room(tmp_path / "kept", model)
+    try:
+        monkeypatch.setattr(room.model, "_is_listed", clock)
+        clock.now_s += 2
+        for _ in range(3):
+            room.model.wait_for_files()
+    finally:
+        room.close()
+
+    assert clock.waits_s == [3.0, 0.0, 0.0]
+
+
+# -- models of every kind of cache ---------------------------------------------------------
+
+
+PROMPT = [3 + n * 7 % 50 for n in range(150)]
+
+
+def batch_of(model: Any, room: Room | None, folder: Path) -> RunningBatch:
+    batch = RunningBatch(model, BatchLimits(512, 0, 4, guesses=False))
+    if room is not None:
+        batch.prompts.attach(room.disk, folder, stamps_of(folder))
+    return batch
+
+
+def answer(
+    batch: RunningBatch, tokens: list[int], loaded: LoadedPrefix | None = None
+) -> tuple[list[int], int]:
+    """Return eight tokens, and how many of the prompt came from disk."""
+    sequence = BatchSequence(tokens, loaded=loaded, owner=ME)
+    batch.insert(sequence)
+    drawn: list[int] = []
+    while len(drawn) < 8:
+        drawn += [token for _, token, _ in batch.step().sampled]
+    batch.leave({sequence.number: 0})
+    batch.close()
+    return drawn, sequence.from_disk
+
+
+@pytest.mark.parametrize("kind", ["plain", "windows", "states"])
+def test_the_next_turn_continues_from_disk_token_for_token(
+    kind: str, tmp_path: Path, model: Path
+) -> None:
+    network = model_of(kind, mx.float32)
+    room = Room(tmp_path / "kept", model)
+    room.load(model, make_prompt_cache(network))
+    first, _ = answer(batch_of(network, room, model), PROMPT)
+    room.close()
+
+    later = Room(tmp_path / "kept", model)
+    later.load(model, make_prompt_cache(network))
+    # The last token of an answer has been drawn, but not read.
+    turn = [*PROMPT, *first[:-1], *range(5, 25)]
+    loaded = later.loaded(turn)
+    assert loaded is not None
+    again, from_disk = answer(batch_of(network, later, model), turn, loaded)
+    later.disk.writer.do(lambda: None).result(PATIENCE_S)
+    later.close()
+
+    anew, none = answer(batch_of(network, None, model), turn)
+    assert from_disk >= len(PROMPT) - 1
+    assert none == 0
+    assert again == anew

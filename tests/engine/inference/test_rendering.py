@@ -1,18 +1,22 @@
-"""What goes wrong in a model's chat template, as the client is told it."""
+"""Prompts as a model's template and tokenizer make them, and what goes wrong there."""
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from mlx_lm.tokenizer_utils import load
 
 from engine.errors import InvalidRequest
+from engine.inference import mlx_backend
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import render
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
+from tests.support.asking import ask, run
+from tests.support.scripted import write_tokenizer
 
 FOLDER = "/home/Olga K/my models/secret"
 
@@ -78,3 +82,41 @@ def test_a_template_that_fails_without_words_is_told_by_the_kind_of_its_failure(
         raise NotImplementedError
 
     assert refused(fail).endswith("failed: NotImplementedError")
+
+
+class PanicException(BaseException):
+    """As Rust's panics reach Python: no ``Exception``."""
+
+
+def test_a_text_at_which_the_tokenizer_panics_is_refused_and_the_model_is_named(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panic(*_: Any) -> None:
+        raise PanicException("called `Result::unwrap()` on an `Err` value: StackOverflow")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mlx_backend, "render", panic)
+        with pytest.raises(InvalidRequest, match=r"the tokenizer of .+ cannot read") as refusal:
+            run(ask(engine, "Hi"))
+    assert refusal.value.field == "messages"
+    assert engine.model is not None
+    assert engine.model.id in refusal.value.reason
+    assert run(ask(engine, "Hi", max_tokens=2)).finished.usage.output_tokens > 0
+
+
+TRIMMING = (
+    "{% for m in messages %}<|start|>{{ m.role }}:{{ m.content | trim }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|go|>{% endif %}"
+)
+
+
+@pytest.mark.parametrize("begun", ["1 2\n6 ", "a\n\n", " x\n", "a b", "\n"])
+def test_white_space_at_its_end_stays_although_the_template_trims(
+    tmp_path: Path, begun: str
+) -> None:
+    write_tokenizer(tmp_path, template=TRIMMING)
+    tokenizer = load(tmp_path)
+    request = GenerationRequest(messages=(Message("user", "q "), Message("assistant", begun)))
+    model: Any = SimpleNamespace(id="m", context_length=1000, longest_token_bytes=None)
+    text = tokenizer.decode(render(tokenizer, request, model))
+    assert text == f"<|start|>user:q<|end|><|start|>assistant:{begun.lstrip()}"
