@@ -17,7 +17,7 @@ from app.store.rows import (
     PresetRow,
     ReportRow,
 )
-from ui.records.attachments import PICTURE_NOTE
+from ui.records.attachments import KEPT_NOTE
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 from ui.records.import_report import ImportReport
@@ -415,7 +415,7 @@ def picture_files(connection: sqlite3.Connection) -> set[str]:
         "SELECT content FROM attached",
     )
     texts = (text for query in queries for (text,) in connection.execute(query))
-    return {note["file"] for text in texts for note in PICTURE_NOTE.finditer(text)}
+    return {note["file"] for text in texts for note in KEPT_NOTE.finditer(text)}
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:

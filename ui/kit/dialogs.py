@@ -315,22 +315,23 @@ def ask_about_link(parent: QWidget, url: QUrl) -> None:
     )
 
 
-def ask_about_picture(parent: QWidget, name: str, path: Path) -> None:
-    """Ask before another program opens a picture that came from elsewhere.
+def ask_about_file(parent: QWidget, name: str, path: Path, what: str) -> None:
+    """Ask before another program opens a file that came from elsewhere.
 
     Args:
         parent: The widget that the question belongs to.
-        name: The picture's name where it came from.
-        path: Its file.
+        name: Its name where it came from.
+        path: Its place here.
+        what: What it is: "Picture".
     """
-    title = "Open Picture"
+    title = f"Open {what}"
     if path.is_symlink() or not path.is_file():
-        tell(parent, "This picture is not on this computer.", name, title=title)
+        tell(parent, f"This {what.lower()} is not on this computer.", name, title=title)
         return
     url = QUrl.fromLocalFile(str(path))
     ask(
         parent,
-        "Open this picture in another program?",
+        f"Open this {what.lower()} in another program?",
         f"{name} belongs to this conversation.",
         answers=[BoxButton("Open", lambda: QDesktopServices.openUrl(url))],
         title=title,

@@ -31,9 +31,19 @@ PICTURE_KINDS = {
     "gif": re.compile(rb"GIF8[79]a"),
     "webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
-# The text of an attachment that is a picture in the store's folder.
-PICTURE_NOTE = re.compile(
-    rf"\(a picture, kept as (?P<file>[0-9a-f]{{32}}\.(?:{'|'.join(PICTURE_KINDS)}))\)"
+# The same for sound recordings, which only imports have.
+SOUND_KINDS = {
+    "wav": re.compile(rb"RIFF....WAVE", re.DOTALL),
+    "mp3": re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"),
+    "ogg": re.compile(rb"OggS"),
+    "flac": re.compile(rb"fLaC"),
+    "m4a": re.compile(rb"....ftyp", re.DOTALL),
+    "webm": re.compile(rb"\x1a\x45\xdf\xa3"),
+}
+# The text of an attachment that is a file in the store's folder.
+KEPT_NOTE = re.compile(
+    r"\(a (?:picture|sound recording), kept as "
+    rf"(?P<file>[0-9a-f]{{32}}\.(?P<kind>{'|'.join([*PICTURE_KINDS, *SOUND_KINDS])}))\)"
 )
 _NOT_HERE = re.compile(r"\((?:the file|a picture, which) is not [a-z ]+\)")
 _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
@@ -84,10 +94,15 @@ class Attachment:
         return self.name if self.pages is None else f"{self.name} ({self.pages})"
 
     @property
-    def picture_file(self) -> str:
-        """The name of its file in the folder of pictures; empty for anything but a picture."""
-        match = PICTURE_NOTE.fullmatch(self.text.rstrip("\n"))
+    def kept_file(self) -> str:
+        """The name of its file in the folder of pictures; empty if it is read as text."""
+        match = KEPT_NOTE.fullmatch(self.text.rstrip("\n"))
         return match["file"] if match else ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it is a sound recording."""
+        return self.kept_file.rpartition(".")[2] in SOUND_KINDS
 
     @property
     def is_only_named(self) -> bool:
@@ -117,14 +132,26 @@ def picture_kind(beginning: bytes) -> str:
     return next((kind for kind, form in PICTURE_KINDS.items() if form.match(beginning)), "")
 
 
-def kept_picture(name: str, file: str) -> Attachment:
-    """Return a picture as an attachment: its text, a note, says which file it is."""
-    return Attachment(name, f"(a picture, kept as {file})")
+def sound_kind(beginning: bytes) -> str:
+    """Return the suffix for a recording's file by its first bytes; empty if it is not kept."""
+    return next((kind for kind, form in SOUND_KINDS.items() if form.match(beginning)), "")
 
 
-def without_picture_files(text: str) -> str:
-    """Return a message as a model reads it: a picture is a note without the name of its file."""
-    return PICTURE_NOTE.sub("(a picture, which you cannot see)", text)
+def kept_as(name: str, file: str) -> Attachment:
+    """Return a picture or a recording as an attachment: its text, a note, says which file it is."""
+    what = "sound recording" if file.rpartition(".")[2] in SOUND_KINDS else "picture"
+    return Attachment(name, f"(a {what}, kept as {file})")
+
+
+def without_kept_files(text: str) -> str:
+    """Return a message as a model reads it: a note without the name of a file that is no text."""
+
+    def noted(match: re.Match[str]) -> str:
+        if match["kind"] in SOUND_KINDS:
+            return "(a sound recording, which you cannot hear)"
+        return "(a picture, which you cannot see)"
+
+    return KEPT_NOTE.sub(noted, text)
 
 
 def cut_words(text: str, chars: int) -> str:

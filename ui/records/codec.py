@@ -305,7 +305,7 @@ def run_from(fields: Fields, text: str, without_end: RunState = RunState.INTERRU
         continued_chars=fields.maybe("continued_chars", int) or 0,
         results=[result_from(item) for item in fields.items("results")],
         pictures=tuple(
-            file for file in map(attachment_from, fields.items("pictures")) if file.picture_file
+            file for file in map(attachment_from, fields.items("pictures")) if file.kept_file
         ),
         paused_at=max(fields.maybe("paused_at", int) or 0, 0),
         left_out=_left_out(fields.inner("left_out")) if fields.has("left_out") else None,

@@ -126,9 +126,10 @@ def reported(conversation: Conversation, left_out: Mapping[str, int]) -> Reporte
     kept["alternative message"] = len(conversation.tree) - len(shown)
     for message in conversation.tree:
         run = message.run
-        kept["picture"] += len(message.pictures)
+        kept["picture"] += sum(not file.is_sound for file in message.pictures)
+        kept["sound recording"] += sum(file.is_sound for file in message.pictures)
         kept["attached file"] += sum(
-            not file.picture_file and not file.is_only_named for file in message.files
+            not file.kept_file and not file.is_only_named for file in message.files
         )
         if run is not None:
             kept["reasoned answer"] += bool(run.thinking)

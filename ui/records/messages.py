@@ -74,11 +74,11 @@ class ConversationMessage:
 
     @property
     def pictures(self) -> tuple[Attachment, ...]:
-        """The pictures of a question or an answer."""
+        """The pictures and sound recordings of a question or an answer."""
         if self.run is not None:
             made = (picture for result in self.run.results for picture in result.pictures)
             return (*self.run.pictures, *made)
-        return tuple(file for file in self.files if file.picture_file)
+        return tuple(file for file in self.files if file.kept_file)
 
     @property
     def typed(self) -> str:

@@ -282,7 +282,7 @@ class _Fitting:
 def texts_of(message: ConversationMessage) -> list[str]:
     """Return the texts of a message that can be cut, as they are sent: its files, or results."""
     if message.run is None:
-        return ["" if file.picture_file else file.text[: file.sent_chars] for file in message.files]
+        return ["" if file.kept_file else file.text[: file.sent_chars] for file in message.files]
     results = map(message.run.result_of, (call.id for call in message.run.tool_calls))
     return ["" if one is None else one.text[: one.sent_chars] for one in results]
 

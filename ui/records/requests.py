@@ -12,7 +12,7 @@ from engine import (
     StopKind,
     StopRules,
 )
-from ui.records.attachments import without_picture_files
+from ui.records.attachments import without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings, rules_of
 from ui.records.messages import ConversationMessage
 from ui.records.runs import NO_CHANGE, Run, RunState, StopChange
@@ -46,8 +46,10 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
 
 def _read_text(message: ConversationMessage) -> str:
     if message.attached_chars:
-        return without_picture_files(message.sent)
-    return "(a picture)" if message.pictures and not message.text.strip() else message.text
+        return without_kept_files(message.sent)
+    if not message.pictures or message.text.strip():
+        return message.text
+    return "(a sound recording)" if message.pictures[0].is_sound else "(a picture)"
 
 
 def questions_joined(messages: Iterable[Message]) -> list[Message]:

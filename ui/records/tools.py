@@ -501,6 +501,6 @@ def result_from(fields: Fields) -> CallResult:
         took_s=max(fields.maybe("took_s", float) or 0.0, 0.0),
         sent_chars=None if sent is None else max(sent, 0),
         pictures=tuple(
-            file for file in map(attachment_from, fields.items("pictures")) if file.picture_file
+            file for file in map(attachment_from, fields.items("pictures")) if file.kept_file
         ),
     )

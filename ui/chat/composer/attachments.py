@@ -241,8 +241,8 @@ class FileChip(QFrame):
 
 def words_of(file: Attachment, tokens: int | None = None) -> str:
     """Return the words of a chip: the file's pages or size, and its tokens if they are known."""
-    if file.picture_file:
-        return "picture"
+    if file.kept_file:
+        return "sound recording" if file.is_sound else "picture"
     size = size_in_words(len(file.text.encode(errors="replace")))
     parts = [size if file.pages is None else str(file.pages)]
     if file.sent_chars is not None:
@@ -626,7 +626,7 @@ class AttachedFile(QWidget):
 
     Signals:
         unfolded: The text is shown or hidden; carries whether it is shown.
-        picture_wanted: A person wants to see a picture; carries the ``Attachment``.
+        picture_wanted: A person wants to open a picture or recording; carries the ``Attachment``.
     """
 
     unfolded = Signal(bool)
@@ -637,7 +637,7 @@ class AttachedFile(QWidget):
         self._file = file
         self.text_view: FlowText | None = None
         self.picture: QLabel | None = None
-        if file.picture_file:
+        if file.kept_file:
             icon, says = "detach", f"Open {file.name}"
         else:
             icon, says = "chevron-right", f"Show the text of {file.name}"
@@ -653,7 +653,7 @@ class AttachedFile(QWidget):
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return its name and its text, for the search."""
-        if self._file.picture_file:
+        if self._file.kept_file:
             return [SearchedLabel(self.chip.name)]
         text = SearchedText(
             lambda: self.text_view, lambda: lines_of(shown_text(self._file.text)), self._toggle
@@ -662,8 +662,8 @@ class AttachedFile(QWidget):
 
     def show_picture(self, folder: Path) -> None:
         """Show the picture below its name, once it is read; nothing if it cannot be shown."""
-        if self._file.picture_file:
-            start_task(self, self._show_picture(folder / self._file.picture_file), "show a picture")
+        if self._file.kept_file and not self._file.is_sound:
+            start_task(self, self._show_picture(folder / self._file.kept_file), "show a picture")
 
     async def _show_picture(self, path: Path) -> None:
         em = self.fontMetrics().height()
@@ -680,7 +680,7 @@ class AttachedFile(QWidget):
         self.unfolded.emit(True)
 
     def _open(self) -> None:
-        if self._file.picture_file:
+        if self._file.kept_file:
             self.picture_wanted.emit(self._file)
         else:
             self._toggle()

@@ -19,7 +19,7 @@ from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import UndoBar
-from ui.kit.dialogs import ask_about_picture, report_failure
+from ui.kit.dialogs import ask_about_file, report_failure
 from ui.kit.flow_text import FlowText, block_texts, selected_text
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.style import markdown_style
@@ -79,7 +79,7 @@ class MessageTexts:
 def _asked(message: ConversationMessage) -> list[str]:
     lines: list[str] = []
     for file in message.files:
-        text = [] if file.picture_file else lines_of(shown_text(file.text))
+        text = [] if file.kept_file else lines_of(shown_text(file.text))
         lines += [file.name, *text]
     return [*lines, *lines_of(message.typed)]
 
@@ -469,10 +469,11 @@ class MessageHandling(QObject):
         self.menu.show_at(view, place)
 
     def show_picture(self, view: QWidget, picture: Attachment) -> None:
-        """Open a picture in another program, after a question."""
+        """Open a picture or a recording in another program, after a question."""
         folder = self._workspace.store.pictures_folder
         if folder is not None:
-            ask_about_picture(view, picture.name, folder / picture.picture_file)
+            what = "Recording" if picture.is_sound else "Picture"
+            ask_about_file(view, picture.name, folder / picture.kept_file, what)
 
     def _rewrite(self, message: ConversationMessage, text: str) -> None:
         self.changes.rewrite(message, text)

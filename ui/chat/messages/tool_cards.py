@@ -371,7 +371,7 @@ class ToolCard(QFrame):
         if folder is None or len(files) == len(self.pictures):
             return
         for file in files[len(self.pictures) :]:
-            picture = ResultPicture(file, folder / file.picture_file)
+            picture = ResultPicture(file, folder / file.kept_file)
             picture.clicked.connect(partial(self.picture_wanted.emit, file))
             self.pictures.append(picture)
             self._column.addWidget(picture)

@@ -14,7 +14,7 @@ from typing import Any
 from engine import StopKind, Tool, ToolCall
 from engine.files.safe_files import write_whole
 from ui.kit.tasks import start_task
-from ui.records.attachments import Attachment, kept_picture, picture_kind
+from ui.records.attachments import Attachment, kept_as, picture_kind
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -328,5 +328,5 @@ def _keep_pictures(folder: Path, pictures: Iterable[bytes], name: str) -> tuple[
         file = f"{hashlib.sha256(data).hexdigest()[:32]}.{kind}"
         if not (folder / file).exists():
             write_whole(folder / file, data)
-        kept.append(kept_picture(f"{name} {number}.{kind}", file))
+        kept.append(kept_as(f"{name} {number}.{kind}", file))
     return tuple(kept)

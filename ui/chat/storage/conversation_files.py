@@ -73,7 +73,7 @@ class ExportedFile:
             self._write(archive_part(conversation, is_first=not self._count))
         self._count += 1
         for message in conversation.tree:
-            self._picture_files |= {picture.picture_file for picture in message.pictures}
+            self._picture_files |= {picture.kept_file for picture in message.pictures}
 
     def add_trace(self, kept: KeptTrace, content: bytes) -> None:
         """Write the trace of an answer."""

@@ -136,9 +136,10 @@ def _take_pictures(conversation: Conversation, found: FoundConversations) -> Non
     """Keep the pictures of messages, and count those that are neither in the file nor here."""
     for message in conversation.tree:
         for picture in message.pictures:
-            name = picture.picture_file
-            if not (found.pictures.file_of(name) or found.pictures.is_here(name)):
-                found.left_out["picture"] += 1
+            name = picture.kept_file
+            kept = found.pictures.file_of(name, is_sound=picture.is_sound)
+            if not (kept or found.pictures.is_here(name)):
+                found.left_out["sound recording" if picture.is_sound else "picture"] += 1
 
 
 def conversation_markdown(conversation: Conversation) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine import StopKind
 from engine.files.json_fields import DamagedFile, Fields
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, kept_as
 from ui.records.conversations import (
     Conversation,
     ConversationFolder,
@@ -65,6 +65,7 @@ CHATGPT_FIELDS = shape_of("""
     mapping.*.message.content.parts: content_type asset_pointer text size_bytes~ width~ height~
     mapping.*.message.content.parts: fovea~ metadata~ format~ direction~ decoding_id~
     mapping.*.message.content.parts: audio_asset_pointer! video_container_asset_pointer!
+    mapping.*.message.content.parts: tool_audio_direction~
     mapping.*.message.content.parts: frames_asset_pointers! audio_start_timestamp~ expiry_datetime~
     mapping.*.message.metadata: model_slug is_visually_hidden_from_conversation request_id~
     mapping.*.message.metadata: message_type~ timestamp_~ parent_id~ default_model_slug~
@@ -403,6 +404,8 @@ def _text(
             noun = _MEDIA.get(kind, "unknown part") if isinstance(kind, str) else "unknown part"
             if noun == "picture":
                 files.append(_picture(part.get("asset_pointer"), names, found))
+            elif noun == "sound recording" and (sound := _sound(part, names, found)) is not None:
+                files.append(sound)
             else:
                 found.left_out[noun] += 1
         elif part is not None:
@@ -414,6 +417,17 @@ def _picture(pointer: Any, names: Mapping[str, str], found: FoundConversations) 
     """Return the picture that a pointer names: a file of the export."""
     own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
     return picture(names.get(own) or own or "picture", found, found.pictures.file_of(own))
+
+
+def _sound(
+    part: Mapping[str, Any], names: Mapping[str, str], found: FoundConversations
+) -> Attachment | None:
+    """Return a recording that is a file of the export; what was said is beside it as text."""
+    inner = part.get("audio_asset_pointer")
+    pointer = (inner if isinstance(inner, dict) else part).get("asset_pointer")
+    own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
+    kept = found.pictures.file_of(own, is_sound=True) if own else ""
+    return kept_as(file_name(names.get(own) or f"Recording.{kept[33:]}"), kept) if kept else None
 
 
 def _names(details: Fields) -> dict[str, str]:

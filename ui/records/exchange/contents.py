@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from engine import counted
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.safe_files import read_bounded
-from ui.records.attachments import picture_kind
+from ui.records.attachments import picture_kind, sound_kind
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
 
@@ -217,6 +217,8 @@ def _moment(info: zipfile.ZipInfo) -> float:
 MOST_PICTURE_BYTES = 10 << 20
 # Of one import; what is too large counts as far as it was read.
 MOST_PICTURES_BYTES = 200 << 20
+# Half an hour of speech as ChatGPT's export has it.
+MOST_SOUND_BYTES, MOST_SOUNDS_BYTES = 90 << 20, 500 << 20
 _PIECE_CHARS = 1 << 18  # a multiple of 4, as base64 needs it
 _LONGEST_SIGNATURE = 12
 # Ids of real exports are longer; a short one would be the beginning of too many names.
@@ -225,7 +227,7 @@ _DATA = re.compile(r"data:image/[\w.+-]+;base64,")
 
 
 class ArchivedPictures:
-    """The pictures of an export."""
+    """The pictures and sound recordings of an export."""
 
     def __init__(
         self,
@@ -240,19 +242,19 @@ class ArchivedPictures:
         self._folder = folder
         self._is_dry = is_dry
         self._pieces = pieces
-        self._left = MOST_PICTURES_BYTES
+        self._left = {False: MOST_PICTURES_BYTES, True: MOST_SOUNDS_BYTES}  # of sounds: True
         # What became of each file: a picture may be in many messages.
         self._kept: dict[str, str] = {}
         wanted = names if folder is not None else ()
         self._names = sorted((PurePosixPath(name).name, name) for name in wanted)
 
-    def file_of(self, identity: str) -> str:
-        """Return the name of the copy of a picture that is a file of the export."""
+    def file_of(self, identity: str, *, is_sound: bool = False) -> str:
+        """Return the name of the copy of a picture, or recording, that is a file of the export."""
         name = self._name_of(PurePosixPath(identity).name)
         if name is None or not self.is_wanted:
             return ""
         if name not in self._kept:
-            self._kept[name] = self._copy(self._pieces(name))
+            self._kept[name] = self._copy(self._pieces(name), is_sound=is_sound)
         if kept := self._kept[name]:
             self.read.add(name)
         return kept
@@ -277,17 +279,17 @@ class ArchivedPictures:
                 return name
         return None
 
-    def _copy(self, pieces: Iterator[bytes]) -> str:
-        """Keep a picture; return its name, or nothing if it is none, too large or damaged."""
+    def _copy(self, pieces: Iterator[bytes], *, is_sound: bool = False) -> str:
+        """Keep a file; return its name, or nothing if it is of no kind, too large or damaged."""
         assert self._folder is not None
         with contextlib.suppress(OSError, DamagedFile, binascii.Error, ValueError):
             if self._is_dry:
-                return self._checked(pieces, lambda piece: None)
+                return self._checked(pieces, lambda piece: None, is_sound=is_sound)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             number, path = tempfile.mkstemp(prefix=".", dir=self._folder)
             try:
                 with os.fdopen(number, "wb") as file:
-                    name = self._checked(pieces, file.write)
+                    name = self._checked(pieces, file.write, is_sound=is_sound)
                 if name:
                     os.replace(path, self._folder / name)
                 return name
@@ -296,14 +298,19 @@ class ArchivedPictures:
                     os.unlink(path)
         return ""
 
-    def _checked(self, pieces: Iterator[bytes], write: Callable[[bytes], object]) -> str:
-        """Write a picture; return the name for it, or nothing if it cannot be kept."""
+    def _checked(
+        self, pieces: Iterator[bytes], write: Callable[[bytes], object], *, is_sound: bool
+    ) -> str:
+        """Write a file; return the name for it, or nothing if it cannot be kept."""
+        kind_of, most = (
+            (sound_kind, MOST_SOUND_BYTES) if is_sound else (picture_kind, MOST_PICTURE_BYTES)
+        )
         digest, size, kind = hashlib.sha256(), 0, ""
         for piece in _from_signature(pieces):
-            kind = kind or picture_kind(piece)
+            kind = kind or kind_of(piece)
             size += len(piece)
-            self._left -= len(piece)
-            if not kind or size > MOST_PICTURE_BYTES or self._left < 0:
+            self._left[is_sound] -= len(piece)
+            if not kind or size > most or self._left[is_sound] < 0:
                 return ""
             digest.update(piece)
             write(piece)

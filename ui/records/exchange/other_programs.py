@@ -21,7 +21,7 @@ from engine import (
     counted,
 )
 from engine.files.json_fields import Fields
-from ui.records.attachments import Attachment, kept_picture
+from ui.records.attachments import Attachment, kept_as
 from ui.records.codec import moment
 from ui.records.conversations import UNTITLED, Conversation, StopEntry, title_from_file, title_of
 from ui.records.exchange.contents import FoundConversations, origin_of
@@ -192,7 +192,7 @@ def file_name(name: str) -> str:
 def picture(name: str, found: FoundConversations, file: str = "") -> Attachment:
     """Return a picture of a message; one that is not kept is counted, and only named."""
     if file:
-        return kept_picture(file_name(name), file)
+        return kept_as(file_name(name), file)
     found.left_out["picture"] += 1
     return Attachment(file_name(name), "(a picture, which is not kept here)")
 
@@ -202,8 +202,8 @@ def with_files(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[Attac
 
     A line of the text stands for each file that is not kept.
     """
-    pictures = tuple(file for file in files if file.picture_file)
-    named = [f"({file.name}: {file.text.strip('()')})" for file in files if not file.picture_file]
+    pictures = tuple(file for file in files if file.kept_file)
+    named = [f"({file.name}: {file.text.strip('()')})" for file in files if not file.kept_file]
     return "\n\n".join([text, *named]).strip() if named else text, pictures
 
 

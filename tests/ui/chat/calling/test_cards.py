@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine import Finished, StopInfo, StopKind, Timing, ToolCall, Usage
 from ui.chat.messages.tool_cards import ToolCard, ToolCards
 from ui.kit.theme import Theme
-from ui.records.attachments import kept_picture
+from ui.records.attachments import kept_as
 from ui.records.runs import Run, RunState
 from ui.records.tools import (
     CallProgress,
@@ -157,10 +157,10 @@ def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
 def test_the_pictures_of_a_result_are_shown_in_its_card(
     cards: ToolCards, run: Run, tmp_path: Path
 ) -> None:
-    picture, damaged = (kept_picture(f"{n}.png", f"{n * 32}.png") for n in "ab")
+    picture, damaged = (kept_as(f"{n}.png", f"{n * 32}.png") for n in "ab")
     image = QImage(900, 300, QImage.Format.Format_RGB32)
     image.fill(Qt.GlobalColor.red)
-    assert image.save(str(tmp_path / picture.picture_file))
+    assert image.save(str(tmp_path / picture.kept_file))
     run.progress.clear()
     done = CallResult("c1", CallState.DONE, "3", "sums", "add", pictures=(picture, damaged))
     run.results.append(done)

@@ -303,7 +303,7 @@ def test_the_pictures_of_a_result_are_kept_with_the_call(
     assert message.run is not None
     first, second = message.run.results[0].pictures
     assert (first.name, second.name) == ("add 1.png", "add 2.gif")
-    assert (tmp_path / "pictures" / first.picture_file).read_bytes() == talk.host.pictures[0]
+    assert (tmp_path / "pictures" / first.kept_file).read_bytes() == talk.host.pictures[0]
     assert message.pictures == (first, second)
     values = result_values(message.run.results[0])
     assert result_from(Fields(values)) == message.run.results[0]

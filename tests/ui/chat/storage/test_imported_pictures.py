@@ -19,10 +19,10 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage.conversation_imports import ImportPreview
-from ui.kit.dialogs import ask_about_picture
+from ui.kit.dialogs import ask_about_file
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
-from ui.records.attachments import kept_picture
+from ui.records.attachments import kept_as, without_kept_files
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversation_markdown
 from ui.records.exchange.contents import ArchivedPictures
@@ -141,10 +141,10 @@ async def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_
         (message,) = cat.messages
         first, second = message.files
         assert (first.name, second.name) == ("../../cat.png", "file_0000dog")
-        assert (folder / first.picture_file).read_bytes() == PNG
-        assert (folder / second.picture_file).read_bytes() == JPEG
+        assert (folder / first.kept_file).read_bytes() == PNG
+        assert (folder / second.kept_file).read_bytes() == JPEG
         (turn,) = turns_of(cat.messages)
-        assert first.picture_file not in turn.content
+        assert first.kept_file not in turn.content
         assert "cannot see" in turn.content
         twin = cat.duplicate()
         assert twin.messages[0].files == message.files
@@ -250,11 +250,11 @@ async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
         await take(workspace, preview)
         one = await titled(workspace, "One")
         pictures = [picture for message in one.messages for picture in message.pictures]
-        assert sorted(kept(store.pictures_folder)) == sorted(p.picture_file for p in pictures)
+        assert sorted(kept(store.pictures_folder)) == sorted(p.kept_file for p in pictures)
         assert len(pictures) >= 2
         assert "a picture, kept as" in conversation_markdown(one)
         sent = "".join(turn.content for turn in turns_of(one.messages))
-        assert not any(picture.picture_file in sent for picture in pictures)
+        assert not any(picture.kept_file in sent for picture in pictures)
         group = QButtonGroup()
         views = [AnswerView(answer, group) for answer in one.messages if answer.run]
         for view in views:
@@ -294,8 +294,8 @@ async def test_pictures_of_other_programs_come_in_as_well(
     await take(workspace, preview)
     (message,) = (await titled(workspace, "One")).messages
     picture, other = message.files
-    assert (store.pictures_folder / picture.picture_file).read_bytes() == PNG
-    assert other.picture_file == ""
+    assert (store.pictures_folder / picture.kept_file).read_bytes() == PNG
+    assert other.kept_file == ""
 
 
 def unpacked(folder: Path) -> Path:
@@ -393,12 +393,12 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
     monkeypatch.setattr(
         QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()) or True
     )
-    file = kept_picture("cat.png", "0" * 32 + ".png")
+    file = kept_as("cat.png", "0" * 32 + ".png")
     view = QuestionView(question("Look", [file]))
     qtbot.addWidget(view)
     view.show()
-    path = tmp_path / file.picture_file
-    view.picture_wanted.connect(lambda one: ask_about_picture(view, one.name, path))
+    path = tmp_path / file.kept_file
+    view.picture_wanted.connect(lambda one: ask_about_file(view, one.name, path, "Picture"))
 
     def answer(words: str) -> str:
         (chip,) = (one.chip for one in view.bubble.files)
@@ -426,8 +426,8 @@ async def test_a_kept_picture_is_shown_below_its_name_and_never_larger_than_its_
     image.fill(QColor("#ff0000"))
     assert image.save(str(tmp_path / name))
     (tmp_path / wrong).write_bytes(PNG)
-    files = [kept_picture("large.png", name), kept_picture("damaged.png", wrong)]
-    view = QuestionView(question("Look", [*files, kept_picture("gone.png", "c" * 32 + ".png")]))
+    files = [kept_as("large.png", name), kept_as("damaged.png", wrong)]
+    view = QuestionView(question("Look", [*files, kept_as("gone.png", "c" * 32 + ".png")]))
     qtbot.addWidget(view)
     view.resize(700, 400)
     view.show()
@@ -441,3 +441,54 @@ async def test_a_kept_picture_is_shown_below_its_name_and_never_larger_than_its_
     assert size.width() <= 22 * large.fontMetrics().height() + 1
     assert abs(size.width() / size.height() - 4) < 0.1
     assert large.picture.accessibleName() == "Picture large.png"
+
+
+SOUND = b"RIFF\0\0\0\0WAVEfmt a few words"
+
+
+def spoken(folder: Path) -> Path:
+    """Return an export with a spoken question and answer, of which one recording is there."""
+
+    def said(role: str, pointer: dict[str, Any], text: str, above: str) -> dict[str, Any]:
+        parts = [{"content_type": "audio_transcription", "text": text}, pointer]
+        content = {"content_type": "multimodal_text", "parts": parts}
+        return {"parent": above, "message": {"author": {"role": role}, "content": content}}
+
+    inner = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_00000002"}
+    video = {"content_type": "real_time_user_audio_video_asset_pointer"}
+    gone = {"content_type": "audio_asset_pointer", "asset_pointer": "sediment://file_00000003"}
+    nodes = {
+        "q": said("user", video | {"audio_asset_pointer": inner}, "Say hello", ""),
+        "a": said("assistant", gone, "Hello", "q"),
+    }
+    listed = [{"conversation_id": "voice", "title": "Spoken", "mapping": nodes}]
+    path = folder / "spoken.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps(listed))
+        archive.writestr("voice/audio/file_00000002-5f1e.wav", SOUND)
+        archive.writestr("voice/audio/file_00000009-5f1e.wav", SOUND)
+    return path
+
+
+async def test_a_recording_of_the_archive_is_kept_and_opened_after_a_question(
+    workspace: Workspace, store: SqliteConversationStore, tmp_path: Path
+) -> None:
+    workspace.files.import_from(spoken(tmp_path))
+    await workspace.files.finish()
+    await store.settled()
+    report = workspace.files.transfers.report
+    assert report is not None
+    (told,) = report.conversations
+    assert (told.kept["sound recording"], told.left_out["sound recording"]) == (1, 1)
+    assert report.unread == ("voice/audio/file_00000009-5f1e.wav",)
+    again = await open_store(tmp_path / "conversations.db")
+    (conversation,) = [one for one in again.load_all() if one.title == "Spoken"]
+    asked, answer = await again.read(conversation) or ()
+    await again.close()
+    (file,) = asked.files
+    assert (file.name, file.is_sound, asked.typed) == ("Recording.wav", True, "Say hello")
+    assert (store.pictures_folder / file.kept_file).read_bytes() == SOUND
+    assert answer.text == "Hello"
+    sent = without_kept_files(asked.sent)
+    assert "which you cannot hear" in sent
+    assert file.kept_file not in sent
