@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import os
 import sys
 import threading
@@ -34,7 +35,7 @@ from engine.library.downloads import download
 from engine.library.hub import DownloadCancelled, DownloadProgress
 from engine.recording.replay import Recording
 from engine.recording.run_trace import Recorder
-from ui.models.model_words import download_words, percent
+from ui.models.model_words import download_words, loading_words, passed, percent
 from ui.records.attachments import Attachment, AttachmentRefused
 from ui.records.documents import FileReader
 
@@ -241,8 +242,10 @@ class _Meter:
 
 # The output of ``fullstop serve`` for the person who started it: the addresses and the load.
 
-_EACH_S = 1.0
+_EACH_S = 0.5
+_LOGGED_EACH_S = 1.0
 _CLEAR_LINE = "\r\x1b[K"
+_log = logging.getLogger(__name__)
 
 
 def server_banner(url: str, model: ModelInfo | None, config: "ServerConfig") -> list[str]:
@@ -267,11 +270,44 @@ def server_facts(url: str, model: ModelInfo | None, config: "ServerConfig") -> d
     }
 
 
-def load_words(status: ModelStatus, metrics: "Metrics | None") -> str:
-    """Return the current load in one line."""
+class LoadMeter:
+    """Says how far an engine has loaded a model, and for how long it has been loading.
+
+    Args:
+        status: Returns what the engine is doing.
+    """
+
+    def __init__(self, status: Callable[[], ModelStatus]) -> None:
+        self._status = status
+        self._began_s: float | None = None
+
+    def words(self) -> str:
+        """Return the progress in one line; empty while nothing is loaded."""
+        status = self._status()
+        if status.state != "loading":
+            self._began_s = None
+            return ""
+        if self._began_s is None:
+            self._began_s = time.monotonic()
+        took_s = time.monotonic() - self._began_s
+        if status.loading is None:  # it has not begun, or waits for another model
+            return f"{passed(took_s)}  ·  {status.message}"
+        # The name comes last: it may be longer than the terminal is wide.
+        return f"loading: {loading_words(status.loading, took_s, 0)}  ·  {status.message}"
+
+    async def log(self) -> None:
+        """Log the progress each second, as long as something is loaded; ends when cancelled."""
+        while True:
+            await asyncio.sleep(_LOGGED_EACH_S)
+            if words := self.words():
+                _log.info("%s", words)
+
+
+def load_words(status: ModelStatus, metrics: "Metrics | None", loading: str = "") -> str:
+    """Return the current load in one line; ``loading`` says how far a model is loaded."""
     parts = [f"{status.running:,} answering", f"{status.waiting:,} waiting"]
-    if status.state == "loading":
-        parts.append("loading the model")
+    if loading:
+        parts.append(loading)
     elif status.is_unloaded:
         parts.append("the model is unloaded until the next request")
     if metrics is not None:

@@ -5,6 +5,7 @@ Main thread, on one event loop for the whole conversation.
 
 import asyncio
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from app.exits import CommandError, did_you_mean
 from app.printer import Printer
 from app.process import Interrupts
 from app.settings.options import AnswerOptions, ModelOptions
-from app.terminal import answer, files_at
+from app.terminal import LoadMeter, answer, files_at, live_line
 from app.terminal_tools import MOST_CALLS, ChatTools
 from engine import (
     SAMPLING_OPTIONS,
@@ -521,7 +522,7 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
     session = ChatSession(options.answer)
     session.attach(files, printer)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        session.model = await _loaded(engine, options.model, printer, options.draft)
+        session.model = await _loaded(engine, options.model, options.draft)
         printer.remark(f"{model_name(options.model)} is ready. /help lists commands, Ctrl-D ends.")
         for file in session.conversation.attachments:
             printer.remark(f"{file.title} goes with the first question")
@@ -530,14 +531,9 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
     return exits.OK
 
 
-async def _loaded(
-    engine: Engine, folder: Path, printer: Printer, draft: Path | None = None
-) -> ModelInfo:
-    printer.status(f"loading {model_name(folder)} …")
-    try:
+async def _loaded(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
+    async with live_line(LoadMeter(lambda: engine.status).words, sys.stderr):
         return await load(engine, folder, draft)
-    finally:
-        printer.status("")
 
 
 async def _converse(
@@ -656,7 +652,7 @@ async def _change_model(
     """Load the model that the person chose; the present one stays if that fails or is cancelled."""
     assert session.wanted is not None
     folder, session.wanted = session.wanted, None
-    loading = asyncio.ensure_future(_loaded(engine, folder, printer))
+    loading = asyncio.ensure_future(_loaded(engine, folder))
     with interrupts.calling(loading.cancel):
         await asyncio.wait([loading])
     if loading.cancelled():

@@ -20,7 +20,7 @@ from app.exits import CommandError
 from app.printer import Printer
 from app.process import Interrupts
 from app.settings.options import AskOptions, ModelOptions, RunOptions
-from app.terminal import AnswerSink, Discard, answer, files_at
+from app.terminal import AnswerSink, Discard, LoadMeter, answer, files_at, live_line
 from engine import (
     Answer,
     EngineError,
@@ -85,11 +85,8 @@ async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
     sink: AnswerSink = Discard() if options.is_json else printer
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        printer.status(f"loading {options.model.name} …")
-        try:
+        async with live_line(LoadMeter(lambda: engine.status).words, sys.stderr):
             await load(engine, options.model, options.draft)
-        finally:
-            printer.status("")
         request = options.answer.request((Message("user", prompt),))
         try:
             keep = _keeper(options.saved_run, prompt)

@@ -7,7 +7,9 @@ Results go to standard output, progress to standard error. Main thread, on an ev
 import asyncio
 import json
 import statistics
+import sys
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from app.composition import open_engine
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
 from app.settings.options import CheckOptions
+from app.terminal import LoadMeter, live_line
 from engine import (
     Comparison,
     Difference,
@@ -46,6 +49,7 @@ from engine import (
     size_in_words,
     tokens_per_s,
 )
+from ui.models.model_words import loading_words, passed
 
 _ROUNDS = 3
 # A source that gains less than this is said to gain nothing: measurements differ by as much.
@@ -180,14 +184,14 @@ def _must_exist(folder: Path) -> None:
 
 async def _report(options: CheckOptions, printer: Printer) -> Report:
     async with open_engine() as engine:
-        printer.status(f"loading {options.model.name} …")
-        model = await engine.load(options.model, draft=options.draft)
+        async with live_line(LoadMeter(lambda: engine.status).words, sys.stderr):
+            model = await engine.load(options.model, draft=options.draft)
         check = _Check(engine, model, printer, options.tokens)
         answered = [await check.alone(text) for text in (_FREE, _COPY)]
         answered.append(await check.together())
         measurements = await check.measured()
     # Only now, so that the model is never in memory twice.
-    comparisons = await _compared(model.path, answered, printer)
+    comparisons = await _compared(model.path, answered)
     return Report(model, comparisons, measurements)
 
 
@@ -299,27 +303,30 @@ def _measurements(ends: dict[tuple[str, str], list[Finished]]) -> Iterable[Measu
         )
 
 
-async def _compared(
-    folder: Path, answered: Sequence[_Answers], printer: Printer
-) -> dict[str, Comparison]:
+async def _compared(folder: Path, answered: Sequence[_Answers]) -> dict[str, Comparison]:
     """Return the answers beside the plain loop; those generated together are added up."""
-    is_over = threading.Event()
+    is_over, began_s, doing = threading.Event(), time.monotonic(), ""
     total = sum(len(tokens) for answers in answered for _, tokens in answers.pairs)
 
     def loading(progress: LoadProgress) -> None:
+        nonlocal doing
         if is_over.is_set():
             raise LoadCancelled
-        if progress.phase == "weights":
-            printer.status("loading it again, for mlx-lm's plain loop …")
+        doing = f"loading it again, for mlx-lm's plain loop: {loading_words(progress, 0, 0)}"
 
     def told(token: int) -> None:
+        nonlocal doing
         if is_over.is_set():
             raise LoadCancelled
-        printer.status(f"comparing with the plain loop: {token:,} of {counted(total, 'token')} …")
+        doing = f"comparing with the plain loop: {token:,} of {counted(total, 'token')}"
+
+    def words() -> str:
+        return f"{doing}  ·  {passed(time.monotonic() - began_s)}"
 
     pairs = [pair for answers in answered for pair in answers.pairs]
     try:
-        found = await asyncio.to_thread(compare_with_plain_loop, folder, pairs, loading, told)
+        async with live_line(words, sys.stderr):
+            found = await asyncio.to_thread(compare_with_plain_loop, folder, pairs, loading, told)
     finally:
         is_over.set()
     comparisons, rest = {}, iter(found)

@@ -20,7 +20,6 @@ from api.server.server import ApiServer, CannotListen
 from api.server.telemetry import telemetry_for
 from api.transport.config import ConfigError, ServerConfig
 from api.transport.response_store import prepared
-from api.transport.service import ServedEngine
 from app import __version__, exits, paths
 from app.composition import (
     ServedModels,
@@ -42,7 +41,7 @@ from app.process import (
 )
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
-from app.terminal import live_line, load_words, server_banner, server_facts
+from app.terminal import LoadMeter, live_line, load_words, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo
 from engine.distributed.world import Meeting
 from engine.files.causes import os_cause
@@ -132,24 +131,33 @@ async def _serve(
             loading = asyncio.create_task(load(engine, models.default, options.draft_model))
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
             server = ApiServer(engine, config, telemetry)
+            meter = LoadMeter(lambda: engine.status)
+            logging_loads = asyncio.create_task(meter.log())
+
+            def live() -> AbstractAsyncContextManager[None]:
+                if options.log == "json":  # such a log must contain no other lines
+                    return nullcontext()
+                return live_line(
+                    lambda: load_words(engine.status, server.metrics, meter.words()), sys.stderr
+                )
+
             try:
                 # Listen before the model is loaded, so that a taken port is reported at once.
                 address = await server.start()
                 ends: set[asyncio.Future[Any]] = {ending, lost}
-                await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
+                async with live():
+                    await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)
                 if not (is_told_to_end.is_set() or lost.done()):
                     await loading
                     _announce(address.url, engine.model, config, is_json=options.log == "json")
                     spare_what_is_loaded()
-                    # A JSON log must contain no other lines.
-                    line = nullcontext() if options.log == "json" else _live(engine, server)
-                    async with line:
+                    async with live():
                         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             except OSError as error:
                 own = error.strerror if isinstance(error, CannotListen) else os_cause(error)
                 raise CommandError(f"cannot serve: {own}") from error
             finally:
-                for task in (loading, ending):
+                for task in (loading, ending, logging_loads):
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError, CommandError):
                         await task
@@ -182,10 +190,6 @@ def _warn(words: str, *, is_json: bool) -> None:
         _log.warning("%s", words)
     else:
         print(f"fullstop: warning: {words}", file=sys.stderr, flush=True)
-
-
-def _live(engine: ServedEngine, server: ApiServer) -> AbstractAsyncContextManager[None]:
-    return live_line(lambda: load_words(engine.status, server.metrics), sys.stderr)
 
 
 def _disk_cache(options: ServeOptions) -> DiskCache | None:

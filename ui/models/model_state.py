@@ -157,6 +157,7 @@ class ModelState(QObject):
         self._settled = asyncio.Event()
         self._failure: tuple[Path, Exception] | None = None
         self._began_s = 0.0
+        self._was_loading_again = False
         self._seen: object = None
         self._look = QTimer(self, interval=_LOOK_MS)
         self._look.timeout.connect(self._look_at_engine)
@@ -187,6 +188,11 @@ class ModelState(QObject):
     def progress(self) -> LoadProgress | None:
         """The progress of loading; None before it begins and while nothing loads."""
         return self._engine.status.loading
+
+    @property
+    def is_loading_again(self) -> bool:
+        """Whether the model, which was unloaded while idle, is being loaded for a request."""
+        return self.stage == "ready" and self._engine.status.state == "loading"
 
     @property
     def is_unloaded(self) -> bool:
@@ -420,7 +426,12 @@ class ModelState(QObject):
 
     def _look_at_engine(self) -> None:
         loaded = frozenset(self.loaded_folders()) if self.in_memory.may_be_several else None
-        since_s = int(self.loading_s) if self._is_loading else 0
+        if self.is_loading_again and not self._was_loading_again:
+            self._began_s = time.monotonic()
+        self._was_loading_again = self.is_loading_again
+        loads = self._is_loading or self.is_loading_again
+        self._look.setInterval(_LOOK_WHILE_LOADING_MS if loads else _LOOK_MS)
+        since_s = int(self.loading_s) if loads else 0
         stuck = self.in_memory.stuck_folders()
         seen = (self.progress, self.is_unloaded, since_s, loaded, stuck, self._engine.status.state)
         if seen == self._seen:

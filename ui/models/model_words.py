@@ -40,6 +40,12 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // 3600)} h {round(seconds % 3600 / 60)} min"
 
 
+def passed(seconds: float) -> str:
+    """Return how long something has taken, so that the words change every second."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def facts(found: FoundModel, used_at: float, draft: Path | None = None) -> str:
     """Return the facts about a model's folder, in one line."""
     words = [found.architecture] if found.architecture else []
@@ -125,7 +131,7 @@ def loading_words(progress: LoadProgress | None, loading_s: float, waits_for: in
     words = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
         words += f", {size_in_words(progress.done_bytes)} of {size_in_words(progress.total_bytes)}"
-    return f"{words}  ·  {duration(loading_s)}" if loading_s >= 1 else words
+    return f"{words}  ·  {passed(loading_s)}" if loading_s >= 1 else words
 
 
 def download_words(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:

@@ -175,7 +175,7 @@ class LoadedModel(QWidget):
 
     def _words(self) -> str:
         model = self._library.model
-        if model.stage == "loading":
+        if model.stage == "loading" or model.is_loading_again:
             return loading_words(model.progress, model.loading_s, model.in_memory.answers_under_way)
         info = model.info
         if info is None:

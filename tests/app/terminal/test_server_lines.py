@@ -3,20 +3,29 @@
 import asyncio
 import fcntl
 import io
+import logging
 import os
 import pty
+import re
 import select
 import struct
 import termios
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from api.transport.config import ServerConfig
 from api.transport.metrics import Metrics
-from app.terminal import live_line, load_words, server_banner
+from app.terminal import LoadMeter, live_line, load_words, server_banner
+from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
+from engine.scheduling.service import Engine
+from tests.support.scripted import Stage
 
 URL = "http://127.0.0.1:1"
 MODEL = ModelInfo(
@@ -62,6 +71,65 @@ def test_the_load_names_answers_queue_and_totals() -> None:
     words = load_words(ModelStatus(state="ready", running=2, waiting=1), metrics)
     assert words == "2 answering · 1 waiting · 1 request · 1,234 output tokens"
     assert "unloaded" in load_words(ModelStatus(info=MODEL), None)
+
+
+async def lines_of_a_load_that_stalls(
+    watching: Callable[[Engine], AbstractAsyncContextManager[Callable[[], str]]], folder: Path
+) -> list[str]:
+    """Return what is shown of a load while it reads nothing, until that has changed twice."""
+    goes_on = threading.Event()
+
+    def stalled(folder: Path, *, on_progress: OnLoadProgress, **options: Any) -> Any:
+        on_progress(LoadProgress("weights", 1 << 30, 1 << 32))
+        goes_on.wait(120)
+        return Stage(folder, {}).load(folder, on_progress=on_progress, **options)
+
+    engine = Engine(loader=stalled)
+    shown: dict[str, None] = {}
+    async with asyncio.timeout(60), aclosing(engine), watching(engine) as said:
+        loading = asyncio.create_task(engine.load(folder))
+        while len(shown) < 3:
+            shown |= dict.fromkeys(re.findall(r"loading: [^\r\n]*", said()))
+            await asyncio.sleep(0.01)
+        goes_on.set()
+        await loading
+    return [*shown]
+
+
+def test_a_load_that_reads_nothing_for_long_shows_on_a_terminal_that_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    @asynccontextmanager
+    async def watching(engine: Engine) -> AsyncIterator[Callable[[], str]]:
+        terminal = Terminal()
+        async with live_line(LoadMeter(lambda: engine.status).words, terminal):
+            yield terminal.getvalue
+
+    shown = asyncio.run(lines_of_a_load_that_stalls(watching, tmp_path))
+    assert all("Reading the weights, 1.1 GB of 4.3 GB" in line for line in shown[-2:]), shown
+
+
+def test_a_load_that_reads_nothing_for_long_shows_in_the_log_that_it_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    @asynccontextmanager
+    async def watching(engine: Engine) -> AsyncIterator[Callable[[], str]]:
+        logging_loads = asyncio.create_task(LoadMeter(lambda: engine.status).log())
+        yield lambda: "\n".join(caplog.messages)
+        logging_loads.cancel()
+
+    shown = asyncio.run(lines_of_a_load_that_stalls(watching, tmp_path))
+    assert all("Reading the weights, 1.1 GB of 4.3 GB" in line for line in shown), shown
+
+
+def test_nothing_is_said_of_a_load_once_it_has_ended() -> None:
+    loading = ModelStatus(state="loading", message="waits for memory: alpha is still answering")
+    statuses = iter([loading, ModelStatus(state="ready"), loading])
+    meter = LoadMeter(lambda: next(statuses))
+    said = [meter.words() for _ in range(3)]
+    assert said == ["0 s  ·  waits for memory: alpha is still answering", "", said[0]]
 
 
 def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> None:

@@ -64,6 +64,12 @@ def test_waiting_for_answers_before_loading_is_shown() -> None:
     assert loading_words(LoadProgress("libraries"), 3.2, 0) == "Starting MLX  ·  3 s"
 
 
+def test_the_words_of_a_long_load_change_every_second() -> None:
+    weights = LoadProgress("weights", 1, 2)
+    assert len({loading_words(weights, second, 0) for second in range(1, 200)}) == 199
+    assert loading_words(weights, 125.9, 0).endswith("2 min 5 s")
+
+
 def test_a_models_facts_are_one_line() -> None:
     found = FoundModel(
         "a/b", Path("/x"), Origin.HUGGING_FACE, 2_300_000_000, "qwen3", 40_960, bits=4

@@ -45,7 +45,7 @@ from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import RESTART, fit_words, loading_words, percent, used
+from ui.models.model_words import RESTART, fit_words, loading_words, passed, percent, used
 from ui.words import Tone
 
 
@@ -170,12 +170,12 @@ class ModelBadge(QWidget):
         words = {
             "none": "Choose a Model",
             "unloaded": f"{model.name}, not loaded",
-            "loading": f"Loading {model.name}…{_share(model)}",
+            "loading": f"Loading {model.name}…{_progress(model)}",
             "ready": f"{model.name} (unloaded)" if model.is_idle else model.name,
             "failed": f"{model.name} {'is not responding' if model.is_stuck else 'failed to load'}",
             "gone": f"{model.name} is gone",
-        }[model.stage]
-        self._light.show_tone(_TONES[model.stage])
+        }["loading" if model.is_loading else model.stage]
+        self._light.show_tone(_TONES["loading" if model.is_loading else model.stage])
         self.name.setText(words)
         self.name.setToolTip(self._details())
         self.name.setAccessibleName(f"Model: {words}. Switch models")
@@ -185,7 +185,7 @@ class ModelBadge(QWidget):
 
     def _details(self) -> str:
         model, info = self._model, self._model.info
-        if model.stage == "loading":
+        if model.is_loading:
             waits_for = model.loaded.in_memory.answers_under_way
             return loading_words(model.progress, model.loaded.loading_s, waits_for)
         if model.stage == "unloaded":
@@ -200,11 +200,15 @@ class ModelBadge(QWidget):
         )
 
 
-def _share(model: AnsweringModel) -> str:
-    progress = model.progress
-    if progress is None or progress.phase != "weights":
-        return ""
-    return f" {percent(progress.done_bytes, progress.total_bytes)} %"
+def _progress(model: AnsweringModel) -> str:
+    """Return how far a load is; the words change at least every second."""
+    progress, loading_s = model.progress, model.loaded.loading_s
+    words = []
+    if progress is not None and progress.phase == "weights":
+        words.append(f" {percent(progress.done_bytes, progress.total_bytes)} %")
+    if loading_s >= 1:
+        words.append(f" {passed(loading_s)}")
+    return ",".join(words)
 
 
 class _Light(QWidget):

@@ -147,7 +147,13 @@ class AnsweringModel(QObject):
 
     @property
     def progress(self) -> LoadProgress | None:
-        return self.loaded.progress if self.stage == "loading" else None
+        return self.loaded.progress if self.is_loading else None
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it is being loaded, for the first time or again after it was idle."""
+        is_again = self.stage == "ready" and self.loaded.is_loading_again and not self._is_beside
+        return self.stage == "loading" or is_again
 
     @property
     def is_idle(self) -> bool:

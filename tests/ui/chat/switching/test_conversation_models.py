@@ -88,7 +88,7 @@ async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answere
     engine = Engine(loader=held)
     async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
         several.answering.choose(several.folder / "alpha")
-        await eventually(lambda: several.header.name.text() == "Loading alpha… 40 %")
+        await eventually(lambda: several.header.name.text().startswith("Loading alpha… 40 %"))
         composer = several.window.chat.composer
         composer.input.setPlainText("Count from 1 to 3")
         assert composer.action.isEnabled()
@@ -152,6 +152,37 @@ async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_
         assert run.text == "1, 2, 3, 4, 5, 6, 7, 8, 9"
 
 
+async def test_a_load_that_reads_nothing_for_long_still_shows_every_second_that_it_goes_on(
+    theme: Theme, tmp_path: Path, demo_model_path: Path
+) -> None:
+    held = Held()
+    engine = Engine(loader=held)
+    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
+
+        async def watched() -> None:
+            shown, detailed = set(), set()
+
+            def has_moved() -> bool:
+                if several.header.name.text().startswith("Loading alpha… 40 %, "):
+                    shown.add(several.header.name.text())
+                    detailed.add(several.header.name.toolTip())
+                return len(shown) > 2
+
+            await eventually(has_moved)
+            assert len(detailed) > 2
+            held.goes_on.set()
+            await eventually(lambda: several.header.name.text() == "alpha")
+            held.goes_on.clear()
+
+        several.answering.choose(several.folder / "alpha")
+        await watched()
+        engine.unload_after(0)  # the next message loads it again, which nobody has chosen
+        await eventually(lambda: several.header.name.text() == "alpha (unloaded)")
+        engine.unload_after(None)
+        assert several.workspace.send("Count from 1 to 3")
+        await watched()
+
+
 async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -164,7 +195,7 @@ async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tr
         composer.action.click()
         waiting = several.workspace.current.conversation.messages[-1].run
         assert waiting is not None
-        await eventually(lambda: several.header.name.text() == "Loading alpha… 40 %")
+        await eventually(lambda: several.header.name.text().startswith("Loading alpha… 40 %"))
         several.header.cancel.click()
         await eventually(lambda: waiting.is_over)
         assert waiting.state is RunState.REFUSED
