@@ -233,8 +233,12 @@ def _attached_head(
     config: dict[str, Any],
     name: str,
     tell: OnLoadProgress,
-) -> tuple[HeadInfo, CacheSize]:
-    """Let a model use its own draft head, if that is sound; return the memory of its caches."""
+) -> tuple[HeadInfo, CacheSize, int]:
+    """Let a model use its own draft head, if that is sound.
+
+    Returns:
+        What is to be said of it, the memory of its caches, and that of its weights.
+    """
     try:
         if isinstance(weights, HeadUnusable):
             raise weights
@@ -242,9 +246,9 @@ def _attached_head(
         read_weights(head, _size_of(head), tell)
     except (HeadUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
-        return HeadInfo(problem=_shown(error)), CacheSize()
+        return HeadInfo(problem=_shown(error)), CacheSize(), 0
     attach(model, head)
-    return HeadInfo(), memory_of(head)
+    return HeadInfo(), memory_of(head), _size_of(head)
 
 
 def check(folder: Path) -> None:
@@ -331,6 +335,7 @@ def load(
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
         cache=measured(model, config),
+        held_bytes=_size_of(model),
         own_settings=tuple(
             (name, value)
             for name, value in asdict(sampling_defaults(folder)).items()
@@ -344,10 +349,15 @@ def load(
             attach(model, drafted.assistant)
         elif head is not None:
             total = info.size_bytes
-            own, memory = _attached_head(
+            own, memory, head_bytes = _attached_head(
                 head, model, config, info.id, _told_last(on_progress, total)
             )
-            info = replace(info, own_head=own, cache=info.cache + memory)
+            info = replace(
+                info,
+                own_head=own,
+                cache=info.cache + memory,
+                held_bytes=info.held_bytes + head_bytes,
+            )
     del head
     drafting = None
     if drafted is not None:
@@ -411,7 +421,13 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _Lo
         raise
     except ModelLoadFailed as error:
         raise DraftLoadFailed(f"the draft model cannot be loaded: {error}") from error
-    info = DraftInfo(model_name(folder), folder, weights_size(folder), measured(model, config))
+    info = DraftInfo(
+        model_name(folder),
+        folder,
+        weights_size(folder),
+        measured(model, config),
+        held_bytes=_size_of(model),
+    )
     return LoadedDraft(model, info, _vocabulary(folder, tokenizer, config))
 
 

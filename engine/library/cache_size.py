@@ -15,7 +15,8 @@ STEP_TOKENS = 256
 MAX_FIGURE = 1 << 53
 """Floats hold every whole number up to here, and no model has more of anything."""
 
-_BYTES_PER_VALUE = 2
+BYTES_PER_VALUE = 2
+"""What a number takes in the caches of most models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +72,40 @@ class CacheSize:
         return fitting * STEP_TOKENS
 
 
-def estimated(config: Mapping[str, Any]) -> CacheSize:
+def estimated(
+    config: Mapping[str, Any], value_bytes: int = BYTES_PER_VALUE, *, has_head: bool = False
+) -> CacheSize:
     """Estimate a model's cache from its configuration; zero where that says too little.
 
     The configuration does not state the size of states that never grow; they are left out.
+
+    Args:
+        config: The configuration.
+        value_bytes: The bytes of a number in the cache.
+        has_head: Whether a draft head of its own, which is one more layer, is used with it.
     """
     text = config.get("text_config")
     scope = {**config, **(text if isinstance(text, dict) else {})}
     layers = _number(scope, "num_hidden_layers", "n_layer")
-    token_bytes = _layer_token_bytes(scope)
+    token_bytes = _layer_values(scope) * value_bytes
     kinds = _layer_kinds(scope, layers)
     window = _number(scope, "sliding_window", "attention_chunk_size")
     in_window = kinds["window"] if window else 0
     return CacheSize(
-        token_bytes=(kinds["full"] + kinds["window"] - in_window) * token_bytes,
+        token_bytes=(kinds["full"] + kinds["window"] - in_window + has_head) * token_bytes,
         windows=(Window(window, in_window * token_bytes),) if in_window and token_bytes else (),
     )
 
 
-def _layer_token_bytes(scope: Mapping[str, Any]) -> int:
-    """Return what one token takes in one layer that keeps it."""
+def _layer_values(scope: Mapping[str, Any]) -> int:
+    """Return how many numbers of one token a layer keeps."""
     latent = _number(scope, "kv_lora_rank")
     if latent:
-        return (latent + _number(scope, "qk_rope_head_dim")) * _BYTES_PER_VALUE
+        return latent + _number(scope, "qk_rope_head_dim")
     heads = _number(scope, "num_attention_heads", "n_head")
     width = _number(scope, "head_dim")
     width = width or (_number(scope, "hidden_size", "n_embd") // heads if heads else 0)
-    return 2 * (_number(scope, "num_key_value_heads") or heads) * width * _BYTES_PER_VALUE
+    return 2 * (_number(scope, "num_key_value_heads") or heads) * width
 
 
 def _layer_kinds(scope: Mapping[str, Any], layers: int) -> Counter[str]:

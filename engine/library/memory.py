@@ -4,9 +4,10 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from engine.library.cache_size import CacheSize, estimated
-from engine.library.models import ASSISTANTS, context_length, read_json, weights_size
+from engine.library.models import ASSISTANTS, context_length, read_json, weights_in_memory
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192
@@ -49,7 +50,7 @@ class MemoryNeed:
     """The memory that a model needs, in bytes.
 
     Attributes:
-        weights: The size of the weight files.
+        weights: What the weights take once they are loaded.
         cache: Keys and values of ``context`` tokens.
         headroom: The memory for computing, beside weights and cache.
         context: The tokens of context that ``cache`` is for.
@@ -92,14 +93,18 @@ def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
         ModelLoadFailed: A configuration cannot be read.
     """
     config = read_json(folder / "config.json")
-    weights = weights_size(folder)
-    size = estimated(config)
+    weights, size = _parts_of(folder, config)
     if draft is not None:
-        weights += weights_size(draft)
-        drafting = read_json(draft / "config.json")
-        if drafting.get("model_type") not in ASSISTANTS:  # these have no cache
-            size += estimated(drafting)
+        more, beside = _parts_of(draft, read_json(draft / "config.json"))
+        weights, size = weights + more, size + beside
     return need_of(weights, size, context_length(config))
+
+
+def _parts_of(folder: Path, config: dict[str, Any]) -> tuple[int, CacheSize]:
+    """Return what the weights of a folder take, and the caches of an answer."""
+    weights = weights_in_memory(folder, config)
+    size = estimated(config, weights.value_bytes, has_head=weights.has_head)
+    return weights.size_bytes, size
 
 
 def need_of(weights: int, size: CacheSize, context: int) -> MemoryNeed:

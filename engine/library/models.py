@@ -4,9 +4,11 @@ import ast
 import json
 import operator
 import pkgutil
+import platform
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
-from engine.library.cache_size import CacheSize, is_count
+from engine.library.cache_size import BYTES_PER_VALUE, CacheSize, is_count
 from engine.wording import counted, escaped
 
 INDEX = "model.safetensors.index.json"
@@ -56,12 +58,19 @@ class DraftInfo:
         path: Its folder.
         size_bytes: Size of its weight files.
         cache: The memory of its own cache for one answer.
+        held_bytes: What its weights take in memory; 0 for as much as their files.
     """
 
     id: str
     path: Path
     size_bytes: int
     cache: CacheSize = field(default_factory=CacheSize)
+    held_bytes: int = 0
+
+    @property
+    def weights_bytes(self) -> int:
+        """What its weights take in memory."""
+        return self.held_bytes or self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,8 @@ class ModelInfo:
         own_head: The draft head of its own checkpoint; None where there is none, or nothing is
             drafted.
         own_settings: Its own numbers for sampling, by their names, where its folder has any.
+        held_bytes: What its weights and those of its own draft head take in memory; 0 for as much
+            as their files.
     """
 
     id: str
@@ -115,11 +126,13 @@ class ModelInfo:
     takes_tools: bool = True
     own_head: HeadInfo | None = None
     own_settings: tuple[tuple[str, float], ...] = ()
+    held_bytes: int = 0
 
     @property
     def weights_bytes(self) -> int:
-        """The size of the weight files, including those of the draft model."""
-        return self.size_bytes + (0 if self.draft is None else self.draft.size_bytes)
+        """What its weights and those of the draft model take in memory."""
+        draft = 0 if self.draft is None else self.draft.weights_bytes
+        return (self.held_bytes or self.size_bytes) + draft
 
     @property
     def answer_cache(self) -> CacheSize:
@@ -254,27 +267,90 @@ def pairing_of(config: dict[str, Any]) -> str:
     return f"gemma4 {size}" if is_count(size) else ""
 
 
-def has_draft_head(folder: Path) -> bool:
-    """Whether the weights of a model folder name a draft head of its own."""
-    try:
-        config = read_json(folder / "config.json")
-        names = {name for path in folder.glob("*.safetensors") for name in _header_of(path)}
-    except (ModelLoadFailed, OSError, ValueError, RecursionError):
-        return False
+@dataclass(frozen=True, slots=True)
+class WeightsInMemory:
+    """What a model's weights are once they are loaded, as its files tell before.
+
+    Attributes:
+        size_bytes: What they take.
+        value_bytes: The bytes of a number that the model computes with.
+        has_head: Whether a draft head of its own is among them.
+    """
+
+    size_bytes: int
+    value_bytes: int
+    has_head: bool
+
+
+# The bytes of the numbers that are not packed, by their names in safetensors files.
+_FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+# Those that a quantised model does not compute with where there is no graphics processor, for it
+# would take many times as long.
+_WIDENED = ("F16", "BF16")
+
+
+def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:
+    """Return what the weights of a folder take in memory; reads the headers of its files."""
+    sizes: dict[str, int] = {}
+    is_slow = has_head = False
     text = config.get("text_config")
     layers = (text if isinstance(text, dict) else config).get("num_hidden_layers")
     ends = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", f"layers.{layers}.eh_proj.weight")
-    return any(name.endswith(ends) for name in names)
+    try:
+        for path in folder.glob("*.safetensors"):
+            seen = path.stat()
+            if not (path.name.startswith("model") or path.match(HEAD_FILES)):
+                continue  # nothing reads it
+            for name, kind, size in _weights_of(path, seen.st_size, seen.st_mtime_ns):
+                sizes[kind] = sizes.get(kind, 0) + size
+                is_slow = is_slow or (kind in _WIDENED and name.endswith(".scales"))
+                has_head = has_head or name.endswith(ends)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return WeightsInMemory(weights_size(folder), BYTES_PER_VALUE, has_head=False)
+    if is_slow and not has_graphics_processor():
+        wider = sum(2 * sizes.pop(kind, 0) for kind in _WIDENED)
+        sizes["F32"] = sizes.get("F32", 0) + wider
+    floats = [kind for kind in sizes if kind in _FLOAT_BYTES]
+    usual = max(floats, key=sizes.__getitem__, default="BF16")
+    return WeightsInMemory(sum(sizes.values()), _FLOAT_BYTES[usual], has_head)
 
 
-def _header_of(path: Path) -> dict[str, Any]:
-    """Return what a safetensors file says of its weights, by name."""
+def has_draft_head(folder: Path) -> bool:
+    """Whether the weights of a model folder name a draft head of its own."""
+    try:
+        return weights_in_memory(folder, read_json(folder / "config.json")).has_head
+    except ModelLoadFailed:
+        return False
+
+
+@cache
+def has_graphics_processor() -> bool:
+    """Whether the installed MLX computes on a graphics processor."""
+    if sys.platform == "darwin":
+        return platform.machine() == "arm64"
+    return any(map(_is_installed, ("mlx-cuda-12", "mlx-cuda-13")))
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
+
+
+@lru_cache(maxsize=1024)
+def _weights_of(path: Path, size: int, _changed_ns: int) -> tuple[tuple[str, str, int], ...]:
+    """Return name, kind of numbers and bytes of each weight in a safetensors file."""
     with path.open("rb") as file:
         header_size = int.from_bytes(file.read(8), "little")
-        if header_size > min(_MAX_HEADER_BYTES, path.stat().st_size):
-            return {}
+        if header_size > min(_MAX_HEADER_BYTES, size):
+            raise ValueError("the header is longer than the file")
         header = json.loads(file.read(header_size))
-    return header if isinstance(header, dict) else {}
+    return tuple(
+        (name, str(value["dtype"]), int(value["data_offsets"][1]) - int(value["data_offsets"][0]))
+        for name, value in header.items()
+        if name != "__metadata__"
+    )
 
 
 def _check_weights(path: Path) -> None:

@@ -14,6 +14,9 @@ from mlx.utils import tree_flatten
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_loading import load, widen
+from engine.library.cache_size import estimated
+from engine.library.memory import need
+from engine.library.models import ModelInfo, weights_in_memory
 from tests.support.models.tiny_models import KINDS
 
 
@@ -47,12 +50,11 @@ def test_weights_that_are_not_quantised_stay_as_small_as_they_are(dtype: Any) ->
     assert formats(model) == {dtype}
 
 
-@pytest.mark.skipif(mx.default_device() != mx.cpu, reason="a GPU computes with 16-bit numbers")
-def test_a_folder_with_16_bit_numbers_is_loaded_with_32(
-    tmp_path: Path, demo_model_path: Path
-) -> None:
+@pytest.fixture
+def small(tmp_path: Path, demo_model_path: Path) -> Path:
+    """The demo model, quantised, with its other numbers in 16 bits, and its own draft head."""
     folder = tmp_path / "small"
-    shutil.copytree(demo_model_path, folder, ignore=shutil.ignore_patterns("training", "mtp*"))
+    shutil.copytree(demo_model_path, folder, ignore=shutil.ignore_patterns("training"))
     model, _ = mlx_lm.load(str(demo_model_path))
     model.set_dtype(mx.float16)
     nn.quantize(model, group_size=32, bits=4)
@@ -61,11 +63,71 @@ def test_a_folder_with_16_bit_numbers_is_loaded_with_32(
     config = json.loads((folder / "config.json").read_text())
     config["quantization"] = {"group_size": 32, "bits": 4}
     (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.skipif(mx.default_device() != mx.cpu, reason="a GPU computes with 16-bit numbers")
+def test_a_folder_with_16_bit_numbers_is_loaded_with_32(small: Path) -> None:
     loaded: list[Any] = []
 
     def batch_of(model: Any, limits: BatchLimits) -> RunningBatch:
         loaded.append(model)
         return RunningBatch(model, limits)
 
-    load(folder, limits=BatchLimits(8, 0, 1), batch_of=batch_of).close()
+    load(small, limits=BatchLimits(8, 0, 1), batch_of=batch_of).close()
     assert formats(loaded[0]) == {mx.float32}
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["32 bits", "quantised, widened"])
+def test_what_weights_and_caches_take_is_known_before_the_load_with_head_and_wide_numbers(
+    small: Path, demo_model_path: Path, is_whole: bool
+) -> None:
+    folder = demo_model_path if is_whole else small
+    foreseen = weights_in_memory(folder, config_of(folder))
+    before = mx.get_active_memory()
+    backend = load(folder, limits=BatchLimits(8, 0, 1))
+    info = backend.info
+    taken = mx.get_active_memory() - before
+    backend.close()
+    assert info.own_head is not None
+    assert not info.own_head.problem
+    assert info.weights_bytes == pytest.approx(taken, rel=0.02)
+    assert (
+        need(folder).weights == foreseen.size_bytes == pytest.approx(info.weights_bytes, rel=0.02)
+    )
+    assert foreseen.has_head
+    if not is_whole:  # and it is not the size of the files
+        assert info.weights_bytes > 1.05 * info.size_bytes
+    tokens = need(folder).context
+    assert need(folder).cache == tokens * info.cache.token_bytes
+    assert info.cache.token_bytes == estimated(config_of(folder), 4, has_head=True).token_bytes
+
+
+def test_without_a_head_its_weights_and_its_layer_are_not_in_the_figures(small: Path) -> None:
+    with_head = need(small)
+    for path in small.glob("mtp*"):
+        path.unlink()
+    info = loaded_info(small)
+    assert info.own_head is None
+    assert need(small).weights == pytest.approx(info.weights_bytes, rel=0.02)
+    assert need(small).cache == need(small).context * info.cache.token_bytes < with_head.cache
+
+
+def test_plain_decoding_and_broken_heads_take_no_memory_for_a_head(small: Path) -> None:
+    plain = loaded_info(small, guesses=False)
+    assert plain.own_head is None
+    assert plain.weights_bytes < loaded_info(small).weights_bytes
+    for path in small.glob("mtp*"):
+        path.write_bytes(b"damaged")
+    assert not weights_in_memory(small, config_of(small)).has_head
+    assert loaded_info(small).weights_bytes == plain.weights_bytes
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "config.json").read_text()))
+
+
+def loaded_info(folder: Path, *, guesses: bool = True) -> ModelInfo:
+    backend = load(folder, limits=BatchLimits(8, 0, 1, guesses=guesses))
+    backend.close()
+    return backend.info
