@@ -95,15 +95,17 @@ def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
     config = read_json(folder / "config.json")
     weights, size = _parts_of(folder, config)
     if draft is not None:
-        more, beside = _parts_of(draft, read_json(draft / "config.json"))
+        more, beside = _parts_of(draft, read_json(draft / "config.json"), uses_head=False)
         weights, size = weights + more, size + beside
     return need_of(weights, size, context_length(config))
 
 
-def _parts_of(folder: Path, config: dict[str, Any]) -> tuple[int, CacheSize]:
+def _parts_of(
+    folder: Path, config: dict[str, Any], *, uses_head: bool = True
+) -> tuple[int, CacheSize]:
     """Return what the weights of a folder take, and the caches of an answer."""
     weights = weights_in_memory(folder, config)
-    size = estimated(config, weights.value_bytes, has_head=weights.has_head)
+    size = estimated(config, weights.value_bytes, has_head=weights.has_head and uses_head)
     return weights.size_bytes, size
 
 

@@ -31,7 +31,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> l
 def room_for(models: list[OfferedModel], count: int) -> Limits:
     """Return limits with memory for a number of these models, which need about the same."""
     most = max(need(model.folder).total for model in models)
-    return Limits(memory_bytes=most * count + most // 2)
+    return Limits(memory_bytes=most * count + most // 3)
 
 
 async def alone(model: OfferedModel, text: str = _ASKED, most: int = 24) -> str:
