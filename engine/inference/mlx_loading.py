@@ -467,4 +467,5 @@ def _read_assistant(folder: Path, on_progress: OnLoadProgress) -> _LoadedAssista
     except BaseException as error:  # as in ``_read``
         said = _shown(without_folders(str(error), folder))
         raise ModelLoadFailed(f"{name} could not be loaded: {said}") from error
-    return _LoadedAssistant(assistant, DraftInfo(name, folder, weights_size(folder)))
+    info = DraftInfo(name, folder, weights_size(folder), held_bytes=_size_of(assistant))
+    return _LoadedAssistant(assistant, info)
