@@ -15,7 +15,7 @@ from engine.grammar.masks import ConstraintPhase, TokenConstraint, settle
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Finished
-from engine.values.request import OutputConstraint, TextForm
+from engine.values.request import PERSON, CacheOwner, OutputConstraint, TextForm
 from tests.engine.grammar.forms import POINT, ask_all, closed, held
 from tests.support.asking import ask, loaded_engine, request, run
 from tests.support.scripted import Stage
@@ -186,6 +186,17 @@ def test_a_grammar_is_compiled_once(engine: Engine, compiled: list[str]) -> None
     for _ in range(3):
         run(ask(engine, "Say: x", constraint=held({"const": "compiled once"})))
     assert len(compiled) == 1
+
+
+def test_how_soon_an_answer_begins_does_not_tell_what_grammars_others_have_used(
+    engine: Engine, compiled: list[str]
+) -> None:
+    wanted = held({"const": "compiled for each"})
+    for owner in (PERSON, CacheOwner("one key"), CacheOwner("another key")):
+        before = len(compiled)
+        for _ in range(2):
+            run(ask(engine, "Say: x", constraint=wanted, cache_owner=owner))
+        assert len(compiled) == before + 1
 
 
 def test_compiled_grammars_are_kept_within_a_size(

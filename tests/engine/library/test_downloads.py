@@ -224,7 +224,7 @@ def test_a_body_that_is_longer_than_the_hub_stated_is_written_no_further(
     [
         b"[" * 100_000,
         b'{"siblings": 7}',
-        b'{"siblings": [{"rfilename": "a\\u0000.safetensors", "size": 1}]}',
+        b'{"siblings": [{"rfilename": "a\\u0000.safetensors", "size": 1}], "sha": "1234567"}',
         b'{"siblings": [{"rfilename": ["x"]}, null, {"size": {}}], "sha": 1}',
         b'{"siblings": [{"rfilename": "a.safetensors", "size": -1}], "sha": "x/../.."}',
         b"[" + b"[]," * 3_000_000 + b"[]]",

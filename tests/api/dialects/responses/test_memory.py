@@ -269,6 +269,8 @@ def test_a_kept_response_is_streamed_again(
     assert [event.type for event in events] == [name for name, _ in told]
     for _, data in told:
         check(event_schema(URL), json.loads(data))
+    begun = json.loads(told[0][1])["response"]
+    assert (begun["status"], begun["output"]) == ("in_progress", [])
     assert json.loads(told[-1][1])["response"] == kept
     # The same events as in a first stream; only a text comes in one piece.
     assert without_repeats(told) == without_repeats(first)

@@ -4,6 +4,7 @@ import pytest
 
 from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
+from engine.inference.text import predicted
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
@@ -137,3 +138,18 @@ def test_a_prediction_longer_than_the_context_is_cut(engine: Engine) -> None:
         return await (await engine.generate(counting("x y z " * 20_000))).collect()
 
     assert run(answer()).text.startswith("1\n2\n")
+
+
+def test_no_more_of_a_prediction_is_tokenised_than_the_context_may_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def encoded(_: object, part: str) -> list[int]:
+        read.append(len(part))
+        return [0] * len(part)
+
+    monkeypatch.setattr("engine.inference.text.encoded", encoded)
+    assert len(predicted(None, "x" * 9_000_000, context=100)) == 100
+    assert len(read) == 1
+    assert read[0] < 1_000_000
