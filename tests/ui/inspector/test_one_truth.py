@@ -213,6 +213,7 @@ def test_an_end_token_in_the_middle_of_a_call_cut_the_call_off() -> None:
     assert words.line == "Ended by itself (EOS) in the middle of a tool call"
     assert words.sentence == "The model ended its answer in the middle of a tool call."
     assert "nothing was cut off" not in words.detail
+    assert why(run, None)[-1] == "The tool call was not complete, so it was not made."
     plain = replace(run.finished, unfinished_tool_call="")
     run = Run()
     run.apply(plain)
