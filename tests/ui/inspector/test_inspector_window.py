@@ -9,6 +9,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QTextEdit, QWidget
 
+from engine.stopping.record import StopInfo, StopKind
+from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from tests.ui.inspector.conftest import Record
@@ -20,6 +22,7 @@ from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import Tape
 from ui.inspector.what_if_tab import WhatIfTab
 from ui.kit.theme import Theme
+from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 
 
@@ -129,6 +132,16 @@ async def test_forgetting_all_leaves_the_reason(
     assert "forgotten" in inspector.head.steps.text()
     assert inspector.tape.toPlainText() == ""
     assert not inspector.bar.save.isEnabled()
+
+
+async def test_a_message_that_never_reached_the_model_has_no_tokens_to_forget(
+    inspector: InspectorWindow,
+) -> None:
+    run = Run()
+    run.apply(Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing()))
+    inspector.head.show_run(ShownRun(run))
+    assert inspector.head.sentence.text() == "You stopped this answer."
+    assert "forgotten" not in inspector.head.steps.text()
 
 
 async def test_without_recording_only_the_reason_is_known(

@@ -10,6 +10,8 @@ from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.shown_run import ended_words, when_words
 from ui.inspector.timing_tab import TimingTab
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 
@@ -62,6 +64,18 @@ async def test_runs_of_all_conversations_are_listed_shown_and_compared_by_the_ke
     inspector.bar.back.click()
     assert inspector.inspector.shown is not shown
     assert not inspector.bar.back.isVisible()
+
+
+async def test_imported_answers_are_no_runs(window: MainWindow, inspector: InspectorWindow) -> None:
+    await ask(window, COUNT, "6")
+    first = window.workspace.current.conversation
+    imported = Conversation("Imported", [ConversationMessage("user", "Hello?")])
+    run = Run(text="Hi.", state=RunState.FINISHED, is_imported=True)
+    imported.add(ConversationMessage("assistant", run=run))
+    window.workspace.conversations.add(imported)
+    window.workspace.open(imported)
+    await listed(inspector, 1)
+    assert rows(inspector)[0][0] == first.title
 
 
 def test_a_run_without_a_record_of_its_time_or_its_end_says_so() -> None:
