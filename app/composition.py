@@ -109,8 +109,8 @@ async def load(engine: Engine, folder: Path, draft: Path | None = None) -> Model
     except DraftLoadFailed as error:
         raise CommandError(
             f"{plain_cause(str(error))}. --draft-model takes the folder of an MLX model, or the "
-            "name of a downloaded model, whose vocabulary is that of --model; without it no draft "
-            "model is used."
+            "name of a downloaded model, whose vocabulary is that of --model, or of the assistant "
+            "of a Gemma 4 model; without it no draft model is used."
         ) from error
     except ModelLoadFailed as error:
         raise CommandError(_not_loaded(folder, error)) from error

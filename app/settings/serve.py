@@ -26,8 +26,8 @@ MODEL_HELP = (
     "downloaded (default: the demo model that comes with the program)"
 )
 DRAFT_HELP = (
-    "a smaller model with the same vocabulary, by folder or name, which guesses the next tokens; "
-    "answers are the same, and faster if its guesses are right"
+    "a smaller model with the same vocabulary, or a Gemma 4 model's assistant, by folder or name, "
+    "which guesses the next tokens; answers are the same, and faster if its guesses are right"
 )
 PLAIN_HELP = (
     "compute each token by itself; otherwise tokens that repeat the prompt or the answer are "

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QToolButton
 
+from tests.support.models.assistants import write_assistant, write_gemma4
 from tests.support.several.draft_models import swap_tokens, write_draft
 from tests.ui.driving import eventually
 from tests.ui.models.test_models import OpenedModels
@@ -61,6 +62,22 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
         )
     )
     assert opened.window.preferences.now.models.drafts == ()
+
+
+async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(
+    opened: OpenedModels, tmp_path: Path, demo_model_path: Path
+) -> None:
+    write_gemma4(tmp_path / "mine" / "gemma-4", "large", demo_model_path)
+    write_assistant(tmp_path / "mine" / "gemma-4-assistant", "large")
+    opened.window.model_library.add_folder(tmp_path / "mine")
+    await eventually(lambda: opened.has("gemma-4") and opened.has("gemma-4-assistant"))
+    assert "gemma-4-assistant" not in entries(opened.card("demo-model"))
+    assert set(entries(opened.card("gemma-4"))) == {"None", "gemma-4-assistant"}
+    opened.click("gemma-4")
+    await opened.loaded("gemma-4")
+    entries(opened.card("gemma-4"))["gemma-4-assistant"].trigger()
+    await eventually(lambda: opened.state.info is not None and opened.state.info.draft)
+    assert "draft model: gemma-4-assistant" in opened.models.loaded.words.text()
 
 
 async def test_the_smallest_model_is_offered_no_draft_model(
