@@ -45,16 +45,6 @@ def test_a_second_host_header_is_refused(site: Any) -> None:
     assert answer.split(b" ")[1] in (b"400", b"403")
 
 
-def test_an_absolute_target_is_never_fetched(site: Any) -> None:
-    answer = raw(
-        site,
-        b"GET http://evil.example/v1/models HTTP/1.1\r\nHost: evil.example\r\n"
-        b"Connection: close\r\n\r\n",
-    )
-
-    assert answer.split(b" ")[1] == b"403"
-
-
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE", "PUT", "DELETE", "PATCH"])
 def test_other_methods_do_nothing_and_echo_nothing(site: Any, method: str) -> None:
     answer = raw(

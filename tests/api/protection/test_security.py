@@ -203,8 +203,6 @@ def test_a_request_without_the_key_is_refused(
         reply = site.send("POST", path, ASK, headers)
         assert reply.status == 401
         assert reply.json["error"]["type"] == type_
-    assert site.send("GET", "/v1/models").status == 401
-    assert site.send("GET", "/v1/nowhere").status == 401
 
 
 @pytest.mark.parametrize(
