@@ -32,6 +32,7 @@ class NamedValueRows(QWidget):
         super().__init__()
         self._noun = noun
         self.rows: list[_Row] = []
+        self._added = 0
         self.more = QPushButton(f"Add {noun.capitalize()}")
         self.more.setAccessibleName(f"Add a {noun}")
         self.more.setAutoDefault(False)
@@ -47,7 +48,8 @@ class NamedValueRows(QWidget):
         return tuple(row.value() for row in self.rows if row.name.text().strip())
 
     def _add(self, value: NamedValue) -> "_Row":
-        row = _Row(self._noun, value)
+        self._added += 1
+        row = _Row(f"{self._noun} {self._added}", value)
         row.remove.clicked.connect(lambda: self._remove(row))
         self.rows.append(row)
         self._column.insertWidget(len(self.rows) - 1, row)
@@ -61,24 +63,37 @@ class NamedValueRows(QWidget):
 
 
 class _Row(QWidget):
-    """One name and value."""
+    """One name and value.
 
-    def __init__(self, noun: str, value: NamedValue) -> None:
+    Args:
+        place: Which one it is: "variable 2".
+        value: Its name and value.
+    """
+
+    def __init__(self, place: str, value: NamedValue) -> None:
         super().__init__()
+        self._place = place
         self._is_kept = value.is_secret and not value.value
         self.name = QLineEdit(value.name)
         self.name.setPlaceholderText("Name")
-        self.name.setAccessibleName(f"Name of the {noun}")
+        self.name.setAccessibleName(f"Name of {place}")
         self.text = QLineEdit(value.value)
-        self.text.setAccessibleName(f"Value of {value.name or f'the {noun}'}")
         self.secret = CheckBox("Secret")
         self.secret.setToolTip("Secrets are kept in the keychain, not in the file")
-        self.secret.setAccessibleName(f"{value.name or 'It'} is a secret")
-        self.remove = IconButton("close", f"Remove {value.name or f'the {noun}'}")
+        self.remove = IconButton("close", "")
+        self.name.textChanged.connect(self._say)
+        self._say(value.name)
         self.secret.toggled.connect(self._show_kind)
         self.secret.setChecked(value.is_secret)
         self._show_kind(value.is_secret)
         row((self.name, 2), (self.text, 3), self.secret, self.remove, on=self)
+
+    def _say(self, typed: str) -> None:
+        """Name the other controls by the name that was typed."""
+        called = typed.strip() or self._place
+        self.text.setAccessibleName(f"Value of {called}")
+        self.secret.setAccessibleName(f"{called} is a secret")
+        self.remove.show_icon("close", f"Remove {called}")
 
     def value(self) -> NamedValue:
         return NamedValue(self.name.text().strip(), self.text.text(), self.secret.isChecked())

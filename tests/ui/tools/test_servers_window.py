@@ -26,7 +26,7 @@ from ui.records.tools import (
     ToolsInUse,
     approval_of,
 )
-from ui.tools.server_dialogs import PasteDialog, ServerForm
+from ui.tools.server_dialogs import NamedValueRows, PasteDialog, ServerForm
 from ui.tools.servers_window import ServerDetail, ToolServersWindow
 from ui.tools.tool_host import ToolsRefused
 from ui.tools.toolbox import Toolbox
@@ -58,6 +58,23 @@ def test_json_that_is_refused_stays_in_its_field_with_the_reason(
         dialog.reject()
 
     run(steps())
+
+
+def test_the_controls_of_a_variable_are_named_by_what_was_typed(
+    theme: Theme, parent: QWidget
+) -> None:
+    rows = NamedValueRows("variable")
+    rows.show_values([NamedValue(""), NamedValue("LEVEL", "2")])
+    first, second = rows.rows
+    assert (first.name.accessibleName(), second.name.accessibleName()) == (
+        "Name of variable 1",
+        "Name of variable 2",
+    )
+    assert first.text.accessibleName() == "Value of variable 1"
+    first.name.setText("TOKEN")
+    assert first.text.accessibleName() == "Value of TOKEN"
+    assert first.remove.toolTip() == "Remove TOKEN"
+    assert second.secret.accessibleName() == "LEVEL is a secret"
 
 
 def test_the_form_gives_back_what_it_shows_and_never_a_kept_secret(

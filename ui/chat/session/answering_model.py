@@ -58,6 +58,7 @@ class AnsweringModel(QObject):
         self._has_begun_scan = False
         self._looking_for: tuple[Conversation, ChosenModel] | None = None
         # A folder may be renamed or unplugged at any time.
+        self._has_ended = False
         self._watch = QTimer(self, interval=_LOOK_MS)
         self._watch.timeout.connect(self._look)
         self._watch.start()
@@ -209,7 +210,8 @@ class AnsweringModel(QObject):
         self._refresh()
 
     async def finish(self) -> None:
-        """Wait until the background work has ended."""
+        """Wait for the look that is under way; from then on none begins."""
+        self._has_ended = True
         self._watch.stop()
         await finish_tasks(self)
 
@@ -253,7 +255,7 @@ class AnsweringModel(QObject):
     def _look(self) -> None:
         """Check on another thread whether the model's folder is there; once at a time."""
         choice = self.choice
-        if choice is None or self._looking_for == (self._conversation, choice):
+        if choice is None or self._looking_for == (self._conversation, choice) or self._has_ended:
             return
         self._looking_for = self._conversation, choice
         start_task(self, self._look_for(self._conversation, choice), "look for a model")
