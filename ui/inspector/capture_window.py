@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from api.conformance.captures.diagnosis import as_text, diagnose, has_faults
 from api.conformance.captures.recordings import as_archive, opened
 from api.conformance.captures.sources import captures_of
-from api.conformance.captures.values import Capture, Finding, Severity
+from api.conformance.captures.values import Capture, Finding, Severity, WireDialect
 from engine import counted, quoted, visible
 from ui.inspector.pages import ReadingPage, align
 from ui.kit.colors import Colors
@@ -53,6 +53,11 @@ FIRST_EVENTS, LAST_EVENTS, MOST_WRONG = 24, 16, 16
 MAX_FINDINGS = 50
 MAX_SHOWN_CHARS = 4_000
 _MAX_EVENT_CHARS = 300
+_DIALECTS = {
+    WireDialect.CHAT: "Chat Completions",
+    WireDialect.LLAMA_CPP: "llama.cpp",
+    WireDialect.TGI: "TGI",
+}
 _WORDS = {Severity.ERROR: "Fault", Severity.WARNING: "Suspicious", Severity.NOTE: "Note"}
 # Of one text; ``fullstop inspect`` prints all.
 _MAX_ANSWERS = 100
@@ -91,8 +96,9 @@ class CapturedAnswers:
         form = "not streamed"
         if capture.is_streamed:
             form = f"streamed in {counted(len(capture.events), 'event')}"
-        among = f"Answer {self.number + 1} of {self.count}: " if self.count > 1 else "Format: "
-        return f"{among}{capture.dialect.value}, {form}"
+        name = _DIALECTS.get(capture.dialect, capture.dialect.value.capitalize())
+        among = f"Answer {self.number + 1} of {self.count}: " if self.count > 1 else ""
+        return f"{among}{name}, {form}"
 
 
 def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
@@ -136,6 +142,8 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
     if view.is_answer and not view.findings:
         said = strong("Nothing is wrong with it.")
         parts.append(paragraph(said, style=f"color:{colors.done}"))
+    if view.is_answer:
+        parts.append(_heading("Answer", colors))
     name_style = f"padding:1px 14px 1px 0;color:{colors.muted}"
     facts = (
         (
@@ -149,7 +157,7 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
     for name, text in (("Thinking", capture.thinking), ("Text", capture.text)):
         if text and view.is_answer:
             parts.append(_heading(name, colors))
-            parts.append(paragraph(code(visible_lines(_shortened(text)))))
+            parts.append(paragraph(code(visible_lines(_shortened(text))), style="margin:0"))
     if capture.events and view.is_answer:
         parts.append(_events(view, colors))
     return joined(*parts)
@@ -186,7 +194,7 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
 
 
 def _heading(words: str, colors: Colors) -> Html:
-    return paragraph(words, style=f"color:{colors.muted};margin-bottom:2px")
+    return paragraph(strong(words), style=f"color:{colors.text};margin:14px 0 4px 0")
 
 
 def _finding(finding: Finding, colors: Colors) -> Html:
@@ -216,16 +224,18 @@ def _events(view: CapturedAnswers, colors: Colors) -> Html:
     for index in _shown_events(len(events), wrong):
         if index > following:
             left = counted(index - following, "event")
-            rows.append([cell(f"… {left}", style=f"color:{colors.muted}", colspan=3)])
+            rows.append([cell(f"… {left}", style=f"color:{colors.muted}", colspan=2)])
         following = index + 1
         event = events[index]
         ground = f"background:{colors.fault_soft};" if index in wrong else ""
-        padding = f"{ground}padding:1px 8px 1px 0"
+        padding = f"{ground}padding:1px 10px 1px 0"
+        raw = code(event.raw[:_MAX_EVENT_CHARS])
         rows.append(
             [
                 cell(f"{index + 1:,}", style=f"{padding};color:{colors.muted}"),
-                cell(code(event.name or ""), style=padding),
-                cell(code(event.raw[:_MAX_EVENT_CHARS]), style=ground),
+                cell(code(strong(event.name)), BREAK, raw, style=ground)
+                if event.name
+                else cell(raw, style=ground),
             ]
         )
     return joined(_heading("Events", colors), table(rows, cellspacing=0))
@@ -406,8 +416,9 @@ class CaptureWindow(OwnWindow):
     def _show(self) -> None:
         view = self.view
         self.copy.setEnabled(view is not None and view.is_answer)
+        self.clear.setEnabled(bool(self.source.capture))
         if view is None:
-            self.title.setText("Check an answer of any server")
+            self.title.setText("Check an Answer of Any Server")
             self.page.clear()
             return
         self.title.setText(view.title)

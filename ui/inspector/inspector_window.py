@@ -13,11 +13,14 @@ from typing import NamedTuple, TypeVar
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QFont,
+    QResizeEvent,
     QShowEvent,
 )
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QPushButton,
+    QSizePolicy,
     QSplitter,
     QTabWidget,
     QWidget,
@@ -41,8 +44,9 @@ from ui.inspector.what_if_tab import WhatIfTab
 from ui.kit.buttons import Choice, IconBadge
 from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.labels import ElidedLabel, label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
 from ui.kit.menus import copy_from
+from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.records.runs import Run, RunState, markdown_report, progress_words
 from ui.words import Tone
@@ -75,20 +79,13 @@ class RunBar(QWidget):
             self.level.addItem(words)
             self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self._show_level()
-        row(
-            self.source,
-            self.choice,
-            self.back,
-            STRETCH,
-            label("Record", "muted", 0.95),
-            self.level,
-            self.open,
-            self.save,
-            self.copy,
-            self.forget,
-            spacing=8,
-            on=self,
-        )
+        self._run = row(self.source, self.choice, self.back, STRETCH, spacing=8)
+        self._actions = FlowLayout()
+        self._actions.setSpacing(8)
+        self._actions.addItem(row(label("Record", "muted", 0.95), self.level, spacing=8))
+        for button in (self.open, self.save, self.copy, self.forget):
+            self._actions.addWidget(button)
+        self._parts = row((self._run, 1), self._actions, spacing=8, on=self)
         inspector.problem_met.connect(self.source.setText)
         inspector.work_begun.connect(self.source.setText)
         inspector.traces.level_changed.connect(self._show_level)
@@ -113,6 +110,13 @@ class RunBar(QWidget):
         self.back.setVisible(shown is not None and shown.source is not RunSource.CHAT)
         self.copy.setEnabled(shown is not None)
         self.save.setEnabled(shown is not None and shown.can_be_replayed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the run a line of its own if it has no room beside the buttons."""
+        super().resizeEvent(event)
+        needed = self._run.sizeHint().width() + 8 + self._actions.sizeHint().width()
+        directions, fits = QBoxLayout.Direction, needed <= event.size().width()
+        self._parts.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
 
     def _show_level(self) -> None:
         levels = [level for level, _, _ in _LEVELS]
@@ -313,6 +317,9 @@ TABS = (
 _HINT = "Point at a token, or use the arrow keys, to see its details."
 
 
+_LEAST_PX = 400  # the tape and a few lines of a tab
+
+
 class InspectorWindow(OwnWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do.
 
@@ -376,7 +383,13 @@ class InspectorWindow(OwnWindow):
     def _lay_out(self) -> None:
         splitter = QSplitter(Qt.Orientation.Vertical)
         # In its place before it holds anything: what moves is styled again with all that it holds.
-        column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=self)
+        inside = QWidget()
+        inside.setObjectName("scrolled")
+        # With large text on a small screen, not all of it fits without scrolling.
+        area = scrolling(inside, "", self, goes_sideways=False)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column(area, on=self)
+        column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=inside)
         for tab, part in zip(TABS, self._tabs, strict=True):
             self.tabs.addTab(part, tab.title)
         upper = QWidget()
@@ -387,6 +400,10 @@ class InspectorWindow(OwnWindow):
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
+        # The area would give it the height that it prefers, and scroll where less is enough.
+        splitter.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        theme = current_theme()
+        theme.follow(splitter, lambda: splitter.setMinimumHeight(theme.px(_LEAST_PX)))
 
     def _lower(self) -> QWidget:
         """Return the tabs, above what can be done where one of them lacks data: they stay there."""

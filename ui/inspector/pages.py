@@ -15,7 +15,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPalette,
-    QShowEvent,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -86,6 +86,8 @@ def align(page: QTextEdit | QPlainTextEdit) -> None:
     """Give a page the same left edge for its text as every other page."""
     if isinstance(page, QTextEdit):
         page.setProperty("kind", "page")
+        family = fixed_font(page.font()).family()
+        page.document().setDefaultStyleSheet(f"code {{ font-family: '{family}'; }}")
         page.document().setDocumentMargin(TEXT_MARGIN_PX)
     else:
         page.document().setDocumentMargin(TEXT_MARGIN_PX - _PLAIN_PADDING_PX)
@@ -133,7 +135,7 @@ class RowsView(QTableView):
     ) -> None:
         super().__init__()
         self._widths = widths
-        self._is_fitted = False
+        self._is_fitting = self._is_chosen = False  # a person chose the width of a column
         self.setModel(model)
         self.setAccessibleName(says)
         self.setProperty("kind", "rows")
@@ -154,6 +156,7 @@ class RowsView(QTableView):
         head = self.horizontalHeader()
         head.setHighlightSections(False)
         head.setStretchLastSection(True)
+        head.sectionResized.connect(self._note_width)
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
@@ -162,23 +165,32 @@ class RowsView(QTableView):
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
-    def showEvent(self, event: QShowEvent) -> None:
-        """Fit the columns into the room that there is at first."""
-        super().showEvent(event)
-        if not self._is_fitted:
-            self._is_fitted = True
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the columns into the room that there is, unless a person chose their widths."""
+        super().resizeEvent(event)
+        if not self._is_chosen:
             self._fit()
 
+    def _note_width(self, column: int) -> None:
+        is_last = column == self.horizontalHeader().count() - 1  # it takes what is left
+        self._is_chosen = self._is_chosen or not (self._is_fitting or is_last)
+
     def _fit(self) -> None:
+        self._is_fitting = True
         metrics, head = self.fontMetrics(), self.horizontalHeader()
         self.verticalHeader().setDefaultSectionSize(metrics.height() + 9)
         wanted = [metrics.averageCharWidth() * one + 2 * _PAD_PX for one in self._widths]
-        room = self.viewport().width() if self._is_fitted else sum(wanted)
+        room = self.viewport().width() if self.isVisible() else sum(wanted)
+        least = [head.sectionSizeHint(column) for column in range(head.count())]
         most = max(wanted, default=0)
-        while most > 0 and sum(min(one, most) for one in wanted) > room:
+        widths = [max(one, name) for one, name in zip(wanted, least, strict=False)]
+        room -= sum(least[len(wanted) :])  # the last column takes what is left
+        while most > 0 and sum(widths) > room:
             most -= 1
-        for column, width in enumerate(wanted):
-            self.setColumnWidth(column, max(min(width, most), head.sectionSizeHint(column)))
+            widths = [max(min(one, most), name) for one, name in zip(wanted, least, strict=False)]
+        for column, width in enumerate(widths):
+            self.setColumnWidth(column, width)
+        self._is_fitting = False
 
     def chosen_rows(self) -> list[int]:
         """Return the chosen rows, in order."""

@@ -9,7 +9,7 @@ from ui.chat.session.traces import held_words
 from ui.inspector.pages import InspectorTab
 from ui.inspector.shown_run import ShownRun
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column
+from ui.kit.layouts import STRETCH, column, scrolling
 from ui.kit.theme import current_theme, fixed_font
 from ui.words import guess_words
 
@@ -29,16 +29,11 @@ class TimingTab(InspectorTab):
         self.bars = PhaseBars()
         self.guesses = label("", "", 0.95, is_wrapped=True)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
-        column(
-            self.note,
-            self.bars,
-            self.guesses,
-            self.waits,
-            STRETCH,
-            spacing=10,
-            margins=(0, 12, 0, 0),
-            on=self,
-        )
+        inside = QWidget()
+        inside.setObjectName("scrolled")
+        column(self.note, self.bars, self.guesses, self.waits, STRETCH, spacing=10, on=inside)
+        area = scrolling(inside, "Where the time went", goes_sideways=False)
+        column(area, margins=(0, 12, 0, 0), on=self)
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Show another run's times."""

@@ -194,7 +194,7 @@ def cell(token: TokenTrace, column: int, stops: tuple[Stop, ...]) -> str:
             return "  ".join(f"{quoted(text, 16)} {n}/{len(text)}" for n, text in pairs if n)
 
 
-_WIDTHS = (7, 7, 22, 10, 20, 9, 12, 8, 6, 15)
+_WIDTHS = (7, 7, 14, 10, 24, 9, 12, 8, 9, 15)
 
 
 class TokensTab(InspectorTab):

@@ -14,7 +14,7 @@ from ui.inspector.pages import InspectorTab, align
 from ui.inspector.shown_run import ShownRun
 from ui.kit.dialogs import choose_target
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import FlowLayout, column
 from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
 
@@ -63,7 +63,9 @@ class WhatIfTab(InspectorTab):
 
     def _lay_out(self) -> None:
         right = QWidget()
-        actions = row(self.reset, self.use, STRETCH, self.save)
+        actions = FlowLayout()
+        for button in (self.reset, self.use, self.save):
+            actions.addWidget(button)
         column(self.sentence, (self.kept, 1), actions, spacing=8, margins=(14, 0, 0, 0), on=right)
         splitter = QSplitter(Qt.Orientation.Horizontal)
         splitter.addWidget(self.editor)

@@ -182,7 +182,7 @@ _GAP_PX = 6
 class FlowLayout(QLayout):
     """Wraps items into lines, as words wrap in a text."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setContentsMargins(0, 0, 0, 0)
         self.setSpacing(_GAP_PX)

@@ -8,21 +8,25 @@ from ui.kit.colors import Colors, of_gaps, of_glyphs
 
 _LENGTH = re.compile(r"([a-z-]+):([^;{}]*?\d+px[^;{}]*);")
 _PIXELS = re.compile(r"(\d+)px")
-_GAPS = {"padding", "margin", "margin-right", "spacing", "left", "padding-right"}
+_GAPS = {"padding", "margin", "margin-right", "spacing", "left"}
 
 
 def stylesheet(colors: Colors, text_percent: int = 100) -> str:
     """Return the Qt style sheet for a palette and a size of the text."""
     # Where all lines are strong, what has the keyboard stands out by a stronger one.
     ring = f"2px solid {colors.link}" if colors.is_strong else f"1px solid {colors.accent}"
-    sheet = Template(_SHEET).substitute(asdict(colors), ring=ring)
+    # There a link has nearly the color of plain text, too.
+    underline = "underline" if colors.is_strong else "none"
+    sheet = Template(_SHEET).substitute(asdict(colors), ring=ring, underline=underline)
     return sheet if text_percent == 100 else _LENGTH.sub(lambda m: _grown(m, text_percent), sheet)
 
 
 def _grown(found: re.Match[str], text_percent: int) -> str:
     """Return a declaration with enlarged sizes; lines of one or two pixels stay as they are."""
     name, value = found[1], found[2]
-    factor = (of_gaps if name in _GAPS else of_glyphs)(text_percent)
+    # A negative margin is no gap: the handle of a slider stands out by it.
+    is_gap = name in _GAPS and "-" not in value
+    factor = (of_gaps if is_gap else of_glyphs)(text_percent)
     # Rounded down: a radius above half the height would draw square corners.
     grown = _PIXELS.sub(lambda m: m[0] if int(m[1]) < 3 else f"{int(int(m[1]) * factor)}px", value)
     return f"{name}:{grown};"
@@ -88,7 +92,7 @@ QPushButton[kind="primary"]:disabled {
 QPushButton[kind="primary"]:focus { border: 1px solid $text; }
 QPushButton[kind="link"] {
     background: transparent; border: 1px solid transparent; color: $link; padding: 3px 5px;
-    text-align: left;
+    text-align: left; text-decoration: $underline;
 }
 QPushButton[kind="link"][is_flush="true"] { padding: 3px 0; }
 QPushButton[kind="link"]:disabled { color: $hint; }

@@ -13,6 +13,7 @@ from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, of_gaps, of_glyphs, st
 from ui.kit.stylesheet import stylesheet
 
 HEAD_PX = 52  # the height of the three columns' heads
+_TITLE_BAR_PX = 32  # what a desktop adds to the height of a window
 # Rounds of the event loop: scroll areas need one, and columns that are then hidden another one.
 _SETTLED_AFTER = 4
 
@@ -153,16 +154,15 @@ class Theme(QObject):
         self.code_look_chosen.emit(look)
 
     def open_size(self, widget: QWidget, width: int, height: int) -> None:
-        """Set the initial size of a window: it grows with the text, as far as the screen allows.
+        """Set the initial size of a window: it grows with the text, and fits the screen.
 
         Args:
             widget: The window.
             width: Its width in pixels at the usual size of text.
             height: Its height, likewise.
         """
-        screen = widget.screen().availableSize()
-        grown = QSize(self.gap(width), self.gap(height)).boundedTo(screen)
-        widget.resize(grown.expandedTo(QSize(width, height)))
+        room = widget.screen().availableSize() - QSize(4, _TITLE_BAR_PX)
+        widget.resize(QSize(self.gap(width), self.gap(height)).boundedTo(room))
 
     def follow(self, widget: QWidget, fit: Callable[[], None]) -> None:
         """Call ``fit`` now and whenever colors or sizes change, as long as a widget lives."""

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLineEdit,
     QPlainTextEdit,
+    QScrollArea,
     QTextBrowser,
     QWidget,
 )
@@ -60,7 +61,12 @@ def move_focus(top: QWidget, is_next: bool) -> bool:
     if place is None:
         place = -1 if is_next else len(found)
     reason = Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
-    found[(place + step) % len(found)].setFocus(reason)
+    reached = found[(place + step) % len(found)]
+    reached.setFocus(reason)
+    for area in top.findChildren(QScrollArea):
+        # A subclass scrolls by itself.
+        if type(area) is QScrollArea and area.isAncestorOf(reached):
+            area.ensureWidgetVisible(reached)
     return True
 
 

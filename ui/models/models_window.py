@@ -198,7 +198,7 @@ def _head_words(info: ModelInfo) -> str:
     if info.own_head is None:
         return ""
     problem = info.own_head.problem
-    return f"  ·  own draft head: {f'no ({problem})' if problem else 'yes'}"
+    return f"  ·  draft head not used: {problem}" if problem else "  ·  has its own draft head"
 
 
 class LoadingAfter(QObject):

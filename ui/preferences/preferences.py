@@ -226,7 +226,8 @@ class ModelPreferences:
         True,
         help="whether the hub is asked for newer revisions of models while their window is open",
         place=GENERAL,
-        label="Look for newer models while the window of models is open",
+        label="Model updates",
+        says="Look for newer versions in the Models window",
     )
     last_used: tuple[tuple[str, float], ...] = declare(
         (), help="folder and Unix time of the models that were loaded, oldest first"

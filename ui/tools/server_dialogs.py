@@ -191,7 +191,8 @@ class ServerForm(_KeptDialog):
         shown = self._config
         self.name = _line(shown.name, "Name", "files")
         self.kind = Choice(
-            "How it is reached", [("program", "A Program"), ("address", "An Address")]
+            "How it is reached",
+            [("program", "Program on This Computer"), ("address", "Service at an Address")],
         )
         self.kind.choose("program" if shown.is_program else "address")
         self.command = _line(shown.command, "Program", "npx")
@@ -210,14 +211,14 @@ class ServerForm(_KeptDialog):
         inner.setObjectName("scrolled")
         self._form = form(
             ("Name", self.name),
-            ("Reached by", self.kind),
+            ("Kind", self.kind),
             ("Program", self.command),
             ("Arguments", self.args),
             ("Folder", self.cwd),
             ("Variables", self.env),
             ("Address", self.url),
             ("Headers", self.headers),
-            margins=None,
+            spacing=(14, 9),
             on=inner,
             growth=QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow,
             wraps=True,
@@ -227,7 +228,7 @@ class ServerForm(_KeptDialog):
         column(
             (scroll, 1), self.problem, self.buttons, spacing=12, margins=(18, 16, 18, 16), on=self
         )
-        theme.open_size(self, 620, 560)
+        theme.open_size(self, 620, 460)
         self.kind.currentIndexChanged.connect(lambda _: self._show_kind())
         self.buttons.accepted.connect(self._keep)
         self._show_kind()

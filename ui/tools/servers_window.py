@@ -143,12 +143,12 @@ class ServerDetail(QWidget):
 
 _LIST_PX = 240
 _SHORT_STAGES = {
-    ServerStage.OFF: "off",
-    ServerStage.STOPPED: "on",
-    ServerStage.STARTING: "starting…",
-    ServerStage.READY: "running",
-    ServerStage.RESTARTING: "starting again…",
-    ServerStage.FAILED: "failed",
+    ServerStage.OFF: "Off",
+    ServerStage.STOPPED: "On",
+    ServerStage.STARTING: "Starting…",
+    ServerStage.READY: "Running",
+    ServerStage.RESTARTING: "Starting again…",
+    ServerStage.FAILED: "Failed",
 }
 
 
@@ -185,7 +185,7 @@ class ToolServersWindow(OwnWindow):
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("Tool servers")
         self.list.setItemDelegate(TwoLinesDelegate(self.list))
-        theme.follow(self.list, lambda: self.list.setFixedWidth(theme.px(_LIST_PX)))
+        theme.follow(self.list, lambda: self.list.setFixedWidth(theme.gap(_LIST_PX)))
         self.detail = ServerDetail()
         self._pages = QStackedWidget()
         empty = (

@@ -627,6 +627,7 @@ class MainWindow(QMainWindow):
         self.chat.tools.servers_wanted.connect(self.others.show_tool_servers)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         self.chat.stops_wanted.connect(self.stop_panel.show)
+        self.stop_panel.visibilityChanged.connect(self.chat.column.show_marks)
         self.chat.composer.stops.clicked.connect(self.stop_panel.show_list)
         self.stop_panel.verdict.inspect.clicked.connect(self.others.show_inspector)
         self.sidebar.server.details.clicked.connect(self.others.show_server)

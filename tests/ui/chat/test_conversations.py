@@ -73,6 +73,18 @@ def test_the_preview_is_what_was_said_last(conversations: ConversationList) -> N
     assert shown == "two lines"
 
 
+def test_what_is_written_in_a_new_conversation_tells_its_row_from_others(
+    conversations: ConversationList,
+) -> None:
+    written = conversations.create()
+    written.draft = "Dear all,\nhow are you?"
+    assert conversations.create() is not written
+    row = conversations.index(conversations.row_of(written))
+    assert row.data(ConversationRole.PREVIEW) == "Draft: Dear all, how are you?"
+    written.add(ConversationMessage("user", "sent"))
+    assert row.data(ConversationRole.PREVIEW) == "sent"
+
+
 def test_only_enabled_sequences_count_and_each_once() -> None:
     stops = [StopEntry.of("a"), StopEntry.of("b", False), StopEntry.of("a"), StopEntry.of("c")]
     assert Conversation(stops=stops).enabled_stops() == ("a", "c")

@@ -79,8 +79,10 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
 @asynccontextmanager
 async def inspector_of(window: MainWindow) -> AsyncIterator[InspectorWindow]:
     window.others.show_inspector()
-    assert window.others.inspector is not None
-    yield window.others.inspector
+    inspector = window.others.inspector
+    assert inspector is not None
+    inspector.resize(1080, 820)  # the offscreen platform's screen is small
+    yield inspector
 
 
 @pytest.fixture

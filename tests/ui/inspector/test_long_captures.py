@@ -155,7 +155,7 @@ def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:
     )
     wrong = fine.replace('"a"', '"b"').replace('"stop"', "null")
     view = read_capture(f"{fine}\n{wrong}\n")
-    assert view.title.startswith("Answer 2 of 2: chat")
+    assert view.title.startswith("Answer 2 of 2: Chat Completions")
     assert any(one.sentence.startswith("Answer 2: ") for one in view.findings)
 
 

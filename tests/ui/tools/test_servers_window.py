@@ -114,10 +114,10 @@ async def test_the_window_shows_each_server_and_switches_it(theme: Theme, parent
     host = DictatedHost()
     window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
     window.show()
-    assert window.list.item(0).text() == "sums\nrunning"
+    assert window.list.item(0).text() == "sums\nRunning"
     assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
     host.become(stage=ServerStage.FAILED, problem="It ended.", log=("first", "last"), tools=())
-    assert window.list.item(0).text() == "sums\nfailed"
+    assert window.list.item(0).text() == "sums\nFailed"
     assert window.detail.said.text() == "It ended."
     assert window.detail.log.toPlainText() == "first\nlast"
     window.detail.switch.click()

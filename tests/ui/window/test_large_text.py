@@ -16,12 +16,14 @@ from ui.chat.composer.composer import Composer
 from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.context_meter import Count
+from ui.kit import layouts
 from ui.kit.buttons import CheckBox, ChipButton, IconBadge, IconButton, ToggleSwitch
 from ui.kit.colors import of_glyphs
 from ui.kit.fields import add_clear_button, add_leading_icon
 from ui.kit.labels import StatusPill, label
 from ui.kit.stylesheet import stylesheet
 from ui.kit.theme import Theme, restyle
+from ui.kit.windows import OwnWindow, move_focus
 from ui.records.messages import question
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import RequestLog
@@ -80,6 +82,30 @@ def test_controls_are_twice_as_large_with_text_of_twice_the_size(
         height = one.sizeHint().height()
         assert height >= usual[name].height() * 1.5, name
         assert height >= QFontMetrics(one.font()).height(), name
+
+
+@pytest.mark.parametrize("percent", SIZES)
+def test_a_window_fits_the_screen(theme: Theme, qtbot: QtBot, percent: int) -> None:
+    theme.set_text_size(percent)
+    screen = QApplication.primaryScreen().availableSize()
+    window = OwnWindow("Large", (screen.width(), screen.height()), None)
+    qtbot.addWidget(window)
+    assert window.width() <= screen.width()
+    assert window.height() < screen.height(), "its title has room"
+
+
+def test_tab_scrolls_to_a_control_that_is_not_in_sight(theme: Theme, qtbot: QtBot) -> None:
+    window = OwnWindow("Form", (300, 200), None)
+    qtbot.addWidget(window)
+    fields, inside = [QLineEdit() for _ in range(30)], QWidget()
+    layouts.column(*fields, on=inside)
+    layouts.column(layouts.scrolling(inside, ""), on=window)
+    window.show()
+    QApplication.processEvents()  # the form gets its layout
+    fields[0].setFocus()
+    for field in fields[1:]:
+        move_focus(window, True)
+        assert not field.visibleRegion().isEmpty()
 
 
 @pytest.mark.parametrize("percent", SIZES)

@@ -78,6 +78,33 @@ async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon
     assert window.model_library.waiting == set()
 
 
+async def test_a_call_that_waits_in_an_answer_side_by_side_is_marked_there_and_in_the_list(
+    window: MainWindow, scripted: ScriptedEngine, badges: list[int]
+) -> None:
+    window.chat.composer.set_text("Go")
+    window.twice.ask()
+    sheet = window.twice.sheet
+    assert sheet is not None
+    sheet.buttons.accepted.emit()
+    await eventually(lambda: len(scripted.generations) == 2)
+    left, right = window.chat.sides.columns
+    for column in (left, right):
+        assert column.side.run is not None
+        column.side.run.progress["c1"] = CallProgress("files", "read", asks=True)
+        column.side.session.run_changed.emit(column.side.run)
+    assert left.need.isVisible()
+    assert right.need.isVisible()
+    row = window.sidebar.rows.index_of(window.workspace.current.conversation)
+    assert row.data(ConversationRole.NEEDS_PERSON)
+    for column, still_waits in ((right, True), (left, False)):
+        assert column.side.run is not None
+        column.side.run.progress.clear()
+        column.side.session.run_changed.emit(column.side.run)
+        assert column.need.isHidden()
+        assert row.data(ConversationRole.NEEDS_PERSON) is still_waits
+    assert badges == [1, 0]
+
+
 async def test_who_works_elsewhere_is_told_what_is_asked(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:

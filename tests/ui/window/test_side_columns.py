@@ -122,8 +122,12 @@ async def test_the_stop_panel_is_closed_until_a_reason_opens_it(
         await eventually(lambda: not window.workspace.current.session.is_running)
         assert window.stop_panel.isHidden()
         (reason,) = window.chat.column.findChildren(ReasonLine)
+        assert not reason.isChecked()
         reason.click()
         await eventually(window.stop_panel.isVisible)
+        assert reason.isChecked(), "the panel shows this answer"
+        window.stop_panel.close()
+        assert not reason.isChecked()
 
 
 async def test_a_column_that_was_closed_stays_closed(window: MainWindow) -> None:

@@ -550,7 +550,7 @@ class ChatPanel(QWidget):
         model = self._workspace.model
         problem = None
         if model.failed_name:
-            sentence = f"{model.failed_name} could not be loaded. {model.name} stays."
+            sentence = f"Could not load {model.failed_name}. {model.name} stays loaded."
             folder = model.path if model.path is not None and model.path.exists() else None
             problem = StoreProblem(sentence, as_sentence(model.message), folder)
         self.model_problem.tell(problem)

@@ -181,7 +181,8 @@ class ImportDialog(QDialog):
     def _fit(self) -> None:
         theme = current_theme()
         self.setMinimumWidth(theme.px(_WIDTH_PX))
-        self.list.setMinimumHeight(theme.px(_LIST_PX))
+        # With large text there are as many more lines below the list.
+        self.list.setMinimumHeight(_LIST_PX)
 
 
 def _day(unix_s: float) -> str:

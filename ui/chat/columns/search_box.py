@@ -41,7 +41,7 @@ class SearchField(QLineEdit):
 
     def __init__(self, search: Search) -> None:
         super().__init__()
-        self.setPlaceholderText("Search conversations")
+        self.setPlaceholderText("Search")
         self.setAccessibleName("Search conversations")
         self.setToolTip(with_keys("Search conversations", "Ctrl+Alt+F"))
         add_leading_icon(self, "search")

@@ -155,7 +155,7 @@ class FolderDialog(QDialog):
     def _fit(self) -> None:
         theme = current_theme()
         self.setMinimumWidth(theme.px(_WIDTH_PX))
-        self.prompt.setFixedHeight(theme.px(_PROMPT_PX))
+        self.prompt.setFixedHeight(theme.gap(_PROMPT_PX))
 
 
 # More tags would take the room of the conversations.

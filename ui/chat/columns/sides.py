@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import Stop, StopKind, as_sentence, counted, escaped
+from ui.chat.columns.sidebar_rows import NEEDS_YOU
 from ui.chat.composer.settings_popover import sampling_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.open_conversations import OpenConversation
@@ -71,6 +72,7 @@ class SideColumn(QFrame):
         self._reasons.setExclusive(False)
         self.title = label("", "title", is_wrapped=True, weight=QFont.Weight.DemiBold)
         self.detail = label(detail, "muted", 0.95, is_wrapped=True)
+        self.need = label(NEEDS_YOU, "notice", 0.95)
         self.stop = QPushButton("Stop")
         self.stop.setAccessibleName(f"Stop answer {number}")
         self.views: list[AnswerView] = []
@@ -86,6 +88,7 @@ class SideColumn(QFrame):
         column(
             row((self.title, 1), self.stop, spacing=8),
             self.detail,
+            self.need,
             self._parts,
             self.cause,
             STRETCH,
@@ -172,6 +175,7 @@ class SideColumn(QFrame):
         self.keep.setAccessibleName(f"Keep answer {self.number}, {model}")
         for view in self.views:
             view.refresh()
+        self.need.setVisible(run is not None and run.needs_person)
         self.cause.setText(_cause(self.side.run))
         self.cause.setVisible(self.has_failed)
 
@@ -470,10 +474,12 @@ class VariantForm(QWidget):
         for text in (self.stops, self.system_prompt):
             text.setTabChangesFocus(True)
             never_sideways(text)
-        hint = r"One stop sequence per line; \n stands for a line break."
+        hint = label(
+            r"One on each line; \n stands for a line break", "faint", 0.92, is_wrapped=True
+        )
         self.lines = form(
             (label("Model"), self.model),
-            (label("Stop sequences"), self.stops),
+            (label("Stop sequences"), column(self.stops, hint, spacing=4)),
             (label("Temperature"), self.temperature),
             (label("Longest answer"), self.max_tokens),
             (label("Seed"), self.seed),
@@ -482,13 +488,7 @@ class VariantForm(QWidget):
             spacing=(14, 9),
             wraps=True,
         )
-        self.column = column(
-            self.lines,
-            label(hint, "faint", 0.92, is_wrapped=True),
-            spacing=11,
-            margins=(0, 8, 0, 0),
-            on=self,
-        )
+        self.column = column(self.lines, margins=(0, 8, 0, 0), on=self)
 
     def variant(self) -> Variant:
         """Return the chosen settings; raises ``ValueError`` for a stop that cannot be used."""

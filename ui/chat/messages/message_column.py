@@ -191,6 +191,7 @@ class MessageColumn(QScrollArea):
         theme = current_theme()
         self._opened: OpenConversation | None = None
         self._shown_run: Run | None = None
+        self._has_marks = False
         self._shown_left_out: LeftOut | None = None
         self._has_moved = False
         self._reasons = QButtonGroup(self)
@@ -259,11 +260,19 @@ class MessageColumn(QScrollArea):
             self._place.return_to(slot, place.share)
 
     def show_run(self, run: Run | None) -> None:
-        """Mark the answer that the stop panel shows."""
+        """Mark the answer that the stop panel shows, while it is open."""
         self._shown_run = run
         for view in self.views:
             if isinstance(view, AnswerView):
-                view.mark_shown(view.message.run is run)
+                view.mark_shown(self._is_marked(view.message))
+
+    def show_marks(self, has_marks: bool) -> None:
+        """Mark the answer of the stop panel, or no answer while it is closed."""
+        self._has_marks = has_marks
+        self.show_run(self._shown_run)
+
+    def _is_marked(self, message: ConversationMessage) -> bool:
+        return self._has_marks and message.run is self._shown_run
 
     def show_message(self, message: ConversationMessage, words: Sequence[str] = ()) -> None:
         """Scroll to a message and highlight words in it, or all of it if it shows none of them."""
@@ -376,7 +385,7 @@ class MessageColumn(QScrollArea):
             view.show_prompt_line(self._left_out_before(message))
         else:
             view = AnswerView(message, self._reasons, self._stack)
-            view.mark_shown(message.run is self._shown_run)
+            view.mark_shown(self._is_marked(message))
         if self._opened is not None:
             versions = self._opened.conversation.tree.versions(message)
             view.action_row.show_versions(versions.index(message) + 1, len(versions))

@@ -32,6 +32,7 @@ class OpenConversation(QObject):
         went_on: The answer continues with another stop list; carries its new ``Run``.
         is_running_changed: An answer began or ended; carries whether one is running.
         sides_changed: Answering side by side has begun or ended.
+        run_changed: An answer, also one side by side, went on or ended; carries its ``Run``.
 
     Args:
         engine: Generates the answers.
@@ -51,6 +52,7 @@ class OpenConversation(QObject):
     went_on = Signal(object)
     is_running_changed = Signal(bool)
     sides_changed = Signal()
+    run_changed = Signal(object)
 
     def __init__(
         self,
@@ -70,6 +72,8 @@ class OpenConversation(QObject):
         )
         self.session.went_on.connect(self._show_next)
         self.session.is_running_changed.connect(self.is_running_changed)
+        self.session.run_changed.connect(self.run_changed)
+        self.session.run_finished.connect(self.run_changed)
         self.sides: SideBySide | None = None
         self._make_sides = partial(SideBySide, engine, conversation, store, traces, models, toolbox)
         self.stops = StopListModel(conversation.stops, self)
@@ -86,6 +90,12 @@ class OpenConversation(QObject):
     def is_running(self) -> bool:
         """Whether an answer is running, alone or beside another one."""
         return self.session.is_running or (self.sides is not None and self.sides.is_running)
+
+    @property
+    def running(self) -> list[Run]:
+        """The runs of the newest answer: one, or those that are side by side."""
+        beside = [] if self.sides is None else self.sides.runs
+        return [*beside, self.session.run] if self.session.run is not None else beside
 
     @property
     def is_busy(self) -> bool:
@@ -127,6 +137,7 @@ class OpenConversation(QObject):
         """Prepare answering a question several times."""
         self.sides = self._make_sides(variants, self)
         self.sides.is_running_changed.connect(self.is_running_changed)
+        self.sides.run_changed.connect(self.run_changed)
         return self.sides
 
     def end_sides(self, kept: Side | None) -> None:
@@ -248,8 +259,7 @@ class OpenConversations(QObject):
             opened.is_running_changed.connect(self._note_begin)
             opened.session.run_finished.connect(partial(self.answer_ended.emit, conversation))
             opened.stops.edited.connect(lambda: self._keep(conversation))
-            opened.session.run_changed.connect(partial(self._note_need, conversation))
-            opened.session.run_finished.connect(partial(self._note_need, conversation))
+            opened.run_changed.connect(partial(self._note_need, conversation))
         self._open[conversation.id] = opened
         return opened
 
@@ -310,10 +320,13 @@ class OpenConversations(QObject):
         return True
 
     def _note_need(self, conversation: Conversation, run: Run) -> None:
-        if conversation.needs_person != run.needs_person:
-            conversation.needs_person = run.needs_person
+        opened = self._open.get(conversation.id)
+        runs = [] if opened is None else opened.running
+        waiting = next((one for one in runs if one.needs_person), None)
+        if conversation.needs_person != (waiting is not None):
+            conversation.needs_person = waiting is not None
             self._conversations.repaint(conversation)
-            self.need_changed.emit(conversation, run)
+            self.need_changed.emit(conversation, waiting or run)
 
     def _keep(self, conversation: Conversation) -> None:
         self._conversations.changed(conversation)

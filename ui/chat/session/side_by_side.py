@@ -56,10 +56,12 @@ class SideBySide(QObject):
     Signals:
         is_running_changed: An answer began, or all have ended; carries whether one is running.
         side_ended: One of the answers has ended.
+        run_changed: One of the answers went on or ended; carries its ``Run``.
     """
 
     is_running_changed = Signal(bool)
     side_ended = Signal()
+    run_changed = Signal(object)
 
     def __init__(
         self,
@@ -95,6 +97,8 @@ class SideBySide(QObject):
         ]
         for side in self.sides:
             side.session.is_running_changed.connect(self._tell)
+            side.session.run_changed.connect(self.run_changed)
+            side.session.run_finished.connect(self.run_changed)
             side.session.message_appended.connect(partial(self._follow, side))
 
     @property

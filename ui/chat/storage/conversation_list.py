@@ -24,6 +24,7 @@ from ui.records.conversations import (
     ConversationSettings,
     ListOrder,
     Placement,
+    preview_of,
     title_of,
 )
 from ui.records.store import ConversationStore
@@ -65,6 +66,12 @@ def _title(conversation: Conversation) -> str:
     return conversation.title
 
 
+def _preview(conversation: Conversation) -> str:
+    """Return the first words of the last message, or of a draft that has none before it."""
+    draft = "" if conversation.has_messages else preview_of(conversation.draft.strip())
+    return f"Draft: {draft}" if draft else conversation.preview
+
+
 def _spoken(conversation: Conversation) -> str:
     """Return what a screen reader says about a row."""
     pinned = ", pinned" if conversation.is_pinned else ""
@@ -81,7 +88,7 @@ _SHOWN: dict[int, Callable[[Conversation], Any]] = {
     int(Qt.ItemDataRole.AccessibleTextRole): _spoken,
     ConversationRole.TITLE: _title,
     ConversationRole.UPDATED_AT: lambda conversation: conversation.updated_at,
-    ConversationRole.PREVIEW: lambda conversation: conversation.preview,
+    ConversationRole.PREVIEW: _preview,
     ConversationRole.IS_RUNNING: lambda conversation: conversation.is_running,
     ConversationRole.IS_PINNED: lambda conversation: conversation.is_pinned,
     ConversationRole.NEEDS_PERSON: lambda conversation: conversation.needs_person,
