@@ -287,6 +287,38 @@ def test_a_window_of_mlx_lm_still_holds_what_the_next_token_sees(kept: int) -> N
     expect("mlx-lm", "BatchRotatingKVCache._idx, _offset", is_cut_as_if_it_were_never_read)
 
 
+def test_the_content_of_a_window_is_in_order_and_its_own_tokens_are_known() -> None:
+    def is_in_order() -> bool:
+        from mlx_lm.models.cache import RotatingKVCache
+
+        def window(begin: int, end: int) -> Any:
+            part = RotatingKVCache(8)
+            numbers = mx.arange(begin, end, dtype=mx.float32)[None, None, :, None]
+            part.update_and_fetch(numbers, numbers)
+            return part
+
+        batch = RotatingKVCache.merge([window(0, 20), window(100, 105)])
+        contents = []
+        for tokens in (1, 1, 4, 1):
+            more = mx.arange(50, 50 + tokens, dtype=mx.float32)[None, None, :, None]
+            more = mx.concatenate([more, more])
+            batch.update_and_fetch(more, more)
+            keys, _, padding = mlx_lm_internals.window_content(batch)
+            contents.append(
+                [
+                    row[max(0, left) :]
+                    for row, left in zip(keys[:, 0, :, 0].tolist(), padding.tolist(), strict=True)
+                ]
+            )
+        newest = [50.0, 50.0, 50.0, 51.0, 52.0, 53.0, 50.0]
+        long, short = [*map(float, range(12, 20))], [*map(float, range(100, 105))]
+        return contents == [
+            [[*row, *newest[:read]][-8:] for row in (long, short)] for read in (1, 2, 6, 7)
+        ]
+
+    expect("mlx-lm", "BatchRotatingKVCache.left_padding, _idx", is_in_order)
+
+
 def test_importing_mlx_lm_still_changes_the_limit_of_open_files() -> None:
     def changes() -> bool:
         source = inspect.getsource(importlib.import_module("mlx_lm.utils"))

@@ -235,6 +235,15 @@ def test_a_closed_model_with_an_assistant_is_freed_at_once() -> None:
         gc.enable()
 
 
+def test_an_assistant_drafts_for_a_model_without_the_parts_for_pictures_as_well() -> None:
+    text = gemma4_model("large").language_model
+    assistant = random_assistant("large", text)
+    attach(text, assistant)
+    outcome = RandomBatches(text, 1, drafts=False, head=True).run(2)
+    assert outcome.faults == []
+    assert outcome.head_drafts > 0
+
+
 def test_a_model_of_another_family_or_size_is_refused() -> None:
     assistant = Assistant(assistant_config("large"))
     with pytest.raises(AssistantUnusable, match="models of Gemma 4 only"):
