@@ -465,6 +465,16 @@ def architecture_model(name: str, seed: int = 0) -> Any:
     return model
 
 
+def silence_layers(model: Any) -> None:
+    """Let the layers of a model add nothing, so that it looks at its last token only."""
+    silent = [
+        (key, mx.zeros_like(weight))
+        for key, weight in tree_flatten(model.parameters())
+        if key.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight"))
+    ]
+    model.update(tree_unflatten(silent))
+
+
 def make_louder(model: Any) -> None:
     """Give a model random weights in single precision with which its logits differ."""
     model.set_dtype(mx.float32)

@@ -10,12 +10,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 from mlx import nn
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_flatten
 from mlx_lm.models import gemma4
 from mlx_lm.models.cache import KVCache
 
 from engine.inference.speculation.assistants import Assistant
-from tests.support.models.architectures import VOCABULARY, make_louder
+from tests.support.models.architectures import VOCABULARY, make_louder, silence_layers
 
 WINDOW = 12
 _WORDS = 768
@@ -27,8 +27,6 @@ _ROPES = {
     },
     "sliding_attention": {"rope_theta": 100.0, "rope_type": "default"},
 }
-# What a layer adds to its input, which is nothing without these.
-_ADDED = ("o_proj.weight", "down_proj.weight")
 _TEXT: dict[str, Any] = {
     "model_type": "gemma4_text",
     "hidden_size": 32,
@@ -160,13 +158,8 @@ def right_pair() -> tuple[Any, Assistant]:
     model = gemma4_model("large", tie_word_embeddings=False)
     assistant = Assistant(assistant_config("large", hidden_size=32))
     make_louder(assistant)
-    for module in (model, assistant):
-        silent = [
-            (key, mx.zeros_like(weight))
-            for key, weight in tree_flatten(module.parameters())
-            if key.endswith(_ADDED)
-        ]
-        module.update(tree_unflatten(silent))
+    silence_layers(model)
+    silence_layers(assistant)
     text = model.language_model
     assistant.pre_projection.weight = mx.concatenate([mx.eye(32), mx.zeros((32, 32))], axis=1)
     assistant.model.norm.weight = text.model.norm.weight

@@ -8,7 +8,6 @@ from typing import Any
 
 import mlx.core as mx
 import pytest
-from mlx.utils import tree_flatten, tree_unflatten
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
@@ -17,15 +16,13 @@ from engine.inference.speculation import head_drafts
 from engine.inference.speculation.head_drafts import attach
 from engine.inference.speculation.heads import QWEN, DraftHead, Layout
 from engine.values.tokens import TokenOrigin
-from tests.support.models.architectures import VOCABULARY, architecture_model
+from tests.support.models.architectures import VOCABULARY, architecture_model, silence_layers
 from tests.support.models.draft_heads import PUBLISHED, layout_of, random_head
 from tests.support.models.guessing import Eager, Foreseen
 from tests.support.models.random_batches import Outcome, RandomBatches
 from tests.support.random_cases import cases
 
 _FAMILIES = ("qwen3", "qwen3_next", "deepseek_v32", "mimo")
-# What a layer adds to its input, which is nothing without these.
-_ADDED = ("o_proj.weight", "out_proj.weight", "down_proj.weight")
 
 
 def _with_random_head(name: str, layout: Layout | None = None) -> tuple[Any, DraftHead]:
@@ -39,13 +36,8 @@ def _with_right_head(name: str) -> Any:
     """Return a model that looks at its last token only, and a head that knows what it will say."""
     model = architecture_model(name)
     head = random_head(name, model)
-    for module in (model, head):
-        silent = [
-            (key, mx.zeros_like(weight))
-            for key, weight in tree_flatten(module.parameters())
-            if key.endswith(_ADDED)
-        ]
-        module.update(tree_unflatten(silent))
+    silence_layers(model)
+    silence_layers(head)
     size = head.norm.weight.shape[0]
     head.fc.weight = mx.concatenate([mx.eye(size), mx.zeros((size, size))], axis=1)
     head.pre_fc_norm_embedding.weight = mx.ones((size,))
