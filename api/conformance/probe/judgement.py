@@ -204,13 +204,12 @@ def _wrong_sequence(expected: str, got: object, *, is_certain: bool = False) -> 
 
 
 def _cost(case: StopCase, run: Exchange) -> Judgement | None:
-    """Judge by tokens, and by time, whether generation ended with the text."""
-    full = case.baseline
-    if case.matched is None or case.end > len(full.text) * (1 - _LEAST_CUT):
+    """Judge by tokens whether generation ended with the text."""
+    if not _is_cut_early(case):
         return None
     usage = run.capture.usage
     tokens = usage.output_tokens if usage is not None else None
-    full_tokens = full.tokens_in(is_streamed=run.is_streamed)
+    full_tokens = case.baseline.tokens_in(is_streamed=run.is_streamed)
     if tokens is not None and full_tokens is not None and tokens >= full_tokens >= _LEAST_TOKENS:
         return Judgement(
             STOP_ONLY_HIDDEN,
@@ -218,21 +217,48 @@ def _cost(case: StopCase, run: Exchange) -> Judgement | None:
             f"fewer than {full_tokens} tokens",
             f"{tokens} tokens",
         )
-    # Who counts the tokens of the stop, which nobody sees, and no more, has generated no more.
-    if tokens is not None and full_tokens is not None:
-        seen_tokens = full_tokens * len(case.text) / len(full.text)
-        if tokens > max(1.2 * seen_tokens, seen_tokens + 4):
-            return None
+    return None
+
+
+def took_as_long(case: StopCase, run: Exchange) -> list[Judgement]:
+    """Judge by time whether generation ended with the text.
+
+    The answer without stops has to be of the same minute: a machine that others use becomes slower
+    and faster.
+    """
+    full = case.baseline
+    if not _is_cut_early(case) or _tokens_are_few(case, run):
+        return []
     # A queue before the first token says nothing about the generation.
     full_s, own_s = full.total_s - full.wait_s, run.total_s - full.wait_s
-    if full_s >= _LEAST_S and own_s >= full_s * 0.9:
-        return Judgement(
+    if full_s < _LEAST_S or own_s < full_s * 0.9:
+        return []
+    return [
+        Judgement(
             STOP_ONLY_HIDDEN,
             "The text is cut, but the answer took as long as without the stop.",
             f"much less than {full.total_s:.1f} s",
             f"{run.total_s:.1f} s",
         )
-    return None
+    ]
+
+
+def _is_cut_early(case: StopCase) -> bool:
+    return case.matched is not None and case.end <= len(case.baseline.text) * (1 - _LEAST_CUT)
+
+
+def _tokens_are_few(case: StopCase, run: Exchange) -> bool:
+    """Whether more tokens are counted than the text has, yet fewer than without the stop.
+
+    Who counts the tokens of the stop, which nobody sees, and no more, has generated no more.
+    """
+    full, usage = case.baseline, run.capture.usage
+    tokens = usage.output_tokens if usage is not None else None
+    full_tokens = full.tokens_in(is_streamed=run.is_streamed)
+    if tokens is None or full_tokens is None:
+        return False
+    seen_tokens = full_tokens * len(case.text) / len(full.text)
+    return tokens > max(1.2 * seen_tokens, seen_tokens + 4)
 
 
 # Arranges failures: a failure of the same kind as one before it is shown under that one.

@@ -43,7 +43,7 @@ async def _thinking_off(setting: CheckSetting) -> Seen:
         return skipped(f"Switching thinking off is refused with status {run.status}.")
     has_tag = any(tag in run.capture.text for tag in _TAGS)
     if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
-        return skipped("The model always thinks.")
+        return skipped("The model thinks all the same; not every model can do otherwise.")
     return findings.seen("no thinking")
 
 

@@ -134,7 +134,7 @@ async def _held(setting: CheckSetting) -> Seen:
         plain, again = await client.send(body), await client.send(body)
         text = plain.capture.text
         if not plain.is_answer or plain.capture.ending is not CapturedEnding.LIMIT:
-            return undecided("The answer without stops does not end at the limit.")
+            return undecided("The answer without stops is not said to end at the limit.")
         if text != again.capture.text:
             return undecided(VARIES)
         end = text[-_HELD_CHARS:]

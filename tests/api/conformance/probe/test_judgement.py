@@ -11,9 +11,9 @@ from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import Findings
 from api.conformance.probe.dialects import DRIVERS, Ask
-from api.conformance.probe.judgement import invariants, judge, no_answer
+from api.conformance.probe.judgement import Judgement, invariants, judge, no_answer, took_as_long
 from api.conformance.probe.plan import Baseline, StopCase
-from api.conformance.probe.values import Exchange
+from api.conformance.probe.values import CheckOutcome, Exchange
 
 FULL = "one two three four five six seven"
 STOP = "two"
@@ -112,15 +112,25 @@ def test_as_many_tokens_as_without_the_stop_show_that_the_text_was_only_hidden()
 def test_without_counted_tokens_the_time_shows_it() -> None:
     body = answer("one ")
     del body["usage"]
-    assert codes(case(), exchange(body, total_s=1.9)) == ["stop_only_hidden"]
-    assert codes(case(), exchange(body, total_s=0.5)) == []
+    assert [one.code for one in took_as_long(case(), exchange(body, total_s=1.9))] == [
+        "stop_only_hidden"
+    ]
+    assert took_as_long(case(), exchange(body, total_s=0.5)) == []
+
+
+def test_the_time_is_compared_with_an_answer_of_the_same_minute_only() -> None:
+    body = answer("one ")
+    del body["usage"]
+    assert codes(case(), exchange(body, total_s=1.9)) == []
 
 
 def test_who_counts_the_tokens_of_a_long_stop_has_ended_there_however_long_it_took() -> None:
     body = answer("one ", matched="two three four")
     body["usage"]["output_tokens"] = 12
     long_stop = replace(case("two three four"), baseline=case().baseline)
-    assert codes(long_stop, exchange(body, total_s=1.9)) == []
+    run = exchange(body, total_s=1.9)
+    assert codes(long_stop, run) == []
+    assert took_as_long(long_stop, run) == []
 
 
 @pytest.mark.parametrize(("plain_s", "faults"), [(2.0, ["stop_only_hidden"]), (9.0, [])])
@@ -142,6 +152,27 @@ async def test_a_machine_that_has_become_slower_is_no_server_that_hides_text(
     findings = Findings(setting)
     await findings.judge(case(), is_streamed=False)
     assert [fault.code for fault in findings.faults] == faults
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "sentence"),
+    [
+        ("stop_only_hidden", None, "what held"),
+        ("text_lost", CheckOutcome.FLAKY, "One of two answers was wrong: What was wrong."),
+    ],
+)
+async def test_one_wrong_answer_of_two_is_named_unless_it_only_took_long(
+    code: str, outcome: CheckOutcome | None, sentence: str
+) -> None:
+    async def send(body: Any) -> Exchange:
+        return exchange(answer("one "))
+
+    setting: Any = SimpleNamespace(client=SimpleNamespace(send=send))
+    findings = Findings(setting)
+    verdicts = [[Judgement(code, "What was wrong.")], []]
+    await findings.ask({}, lambda run: verdicts.pop(0))
+    seen = findings.seen("what held")
+    assert (seen.outcome, seen.sentence) == (outcome, sentence)
 
 
 def test_a_stop_near_the_end_proves_nothing_about_hidden_text() -> None:
