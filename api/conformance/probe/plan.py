@@ -333,10 +333,10 @@ def _last_characters(given: Baseline) -> Iterator[_Chosen]:
 
 
 def _very_first(given: Baseline) -> Iterator[_Chosen]:
-    # White space that a template leaves before the answer is part of the text.
-    blank = len(given.stable) - len(given.stable.lstrip())
-    if is_plain(given.stable[blank]):
-        yield (given.stable[: blank + 1],)
+    # White space before it may be that of the prompt, which no stop can match.
+    first = given.stable.lstrip()[0]
+    if is_plain(first):
+        yield (first,)
 
 
 def _unicode(given: Baseline) -> Iterator[_Chosen]:

@@ -347,6 +347,15 @@ class SaysStopOfForcedCalls(FamilyServer):
         return replace(said, ending="natural") if said.ending == "tool" else said
 
 
+class ShowsTheTemplatesSpace(FamilyServer):
+    """Shows the line breaks that end its prompt, which no stop can match."""
+
+    def answer(self, query: Query) -> Said:
+        """Return an answer after them."""
+        said = super().answer(query)
+        return replace(said, text=f"\n\n{said.text}") if said.text else said
+
+
 RIGHT: Sequence[type[FamilyServer]] = (
     DraftsItsAnswer,
     SendsUnknownEvents,
@@ -372,4 +381,5 @@ RIGHT: Sequence[type[FamilyServer]] = (
     RefusesLists,
     KnowsStopsOnly,
     LogsIds,
+    ShowsTheTemplatesSpace,
 )
