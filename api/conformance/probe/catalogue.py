@@ -97,7 +97,11 @@ _CASES: tuple[Case, ...] = (
         "the last characters",
         f"{_EXACT}, also where the stop is the very end of the answer.",
     ),
-    _stop("very_first", "the very beginning", "A stop that is the first character leaves an empty answer."),
+    _stop(
+        "very_first",
+        "the very beginning",
+        "A stop that is the first character leaves an empty answer.",
+    ),
     _stop("unicode", "beyond ASCII", f"{_EXACT}, also where the stop is not ASCII."),
     _stop("after_emoji", "after an emoji", f"{_EXACT}, also after an emoji, which loses no text."),
     Case(

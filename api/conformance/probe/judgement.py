@@ -97,13 +97,20 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
     # Text of white space alone may be left out: some APIs allow none.
     if got == expected or not (got.strip() or expected.strip()):
         return None
-    if got == expected + (case.matched or "") and run.capture.matched == case.matched:
-        # At the very end, only the named stop tells whether a stop was shown or ignored.
+    is_named = run.capture.matched == case.matched
+    if got == expected + (case.matched or "") and (is_named or _has_fewer_tokens(case, run)):
+        # At the very end, only the named stop or the tokens tell whether it was shown or ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
         return Judgement("stop_included", sentence, expected, got, full, is_certain=True)
     code, sentence = _difference(case, got, expected, full)
     is_certain = first_occurrence(got, case.stops) is not None
     return Judgement(code, sentence, expected, got, full, is_certain)
+
+
+def _has_fewer_tokens(case: StopCase, run: Exchange) -> bool:
+    full_tokens = case.baseline.tokens_in(is_streamed=run.is_streamed)
+    tokens = run.capture.usage.output_tokens if run.capture.usage is not None else None
+    return tokens is not None and full_tokens is not None and tokens < full_tokens
 
 
 def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str, str]:
@@ -117,6 +124,8 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
         return "text_differs", "No stop could fire, but the text differs."
     if got != expected and got.rstrip("\ufffd") == expected.rstrip("\ufffd"):
         return "half_character", f"Before the stop {stop!r} half a character is left as U+FFFD."
+    if got == full and case.end == len(full):
+        return "stop_ignored", f"The answer ends with the stop {stop!r}: ignored, or shown."
     if got == full:
         return "stop_ignored", f"The stop {stop!r} was ignored."
     if got in _without(full, case.stops):

@@ -103,6 +103,17 @@ def test_a_chat_answer_without_a_field_for_the_stop_need_not_name_it() -> None:
     assert codes(case(), run, names_stop=False) == ["sequence_null"]
 
 
+@pytest.mark.parametrize(("tokens", "code"), [(19, "stop_included"), (20, "stop_ignored")])
+def test_the_tokens_tell_whether_a_stop_at_the_very_end_is_shown_or_ignored(
+    tokens: int, code: str
+) -> None:
+    body = answer(FULL, "end_turn", None)
+    body["usage"]["output_tokens"] = tokens
+    [verdict, *_] = judge(case("seven"), exchange(body), DRIVERS[WireDialect.MESSAGES])
+    assert verdict.code == code
+    assert verdict.sentence.startswith("The answer ends with the stop 'seven'")
+
+
 def test_as_many_tokens_as_without_the_stop_show_that_the_text_was_only_hidden() -> None:
     body = answer("one ")
     body["usage"]["output_tokens"] = 20
