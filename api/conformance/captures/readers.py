@@ -366,6 +366,7 @@ class _ResponsesStream:
         self._items: set[str] = set()
         self._parts: set[tuple[str, str]] = set()
         self._texts: dict[tuple[str, str], list[str]] = {}
+        self._argued: set[str] = set()
 
     def read(self, frames: tuple[Frame, ...]) -> None:
         draft = self._draft
@@ -434,7 +435,14 @@ class _ResponsesStream:
             case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
                 draft.add_thinking(index, value.get("delta"))
             case "response.function_call_arguments.delta":
+                self._argued.add(item)
                 draft.add_call(item, "", value.get("delta"))
+            case "response.function_call_arguments.done" | "response.output_item.done":
+                # Not every server sends the arguments of a call in pieces first.
+                done = value if "arguments" in value else mapping(value.get("item"))
+                if item not in self._argued and isinstance(done.get("arguments"), str):
+                    self._argued.add(item)
+                    draft.add_call(item, done.get("name"), done["arguments"])
             case _:
                 pass
 

@@ -124,6 +124,28 @@ def test_the_parts_of_a_tool_call_are_put_together() -> None:
     assert capture.ending is CapturedEnding.TOOL
 
 
+@pytest.mark.parametrize("kinds", [("delta", "done"), ("done",), ()], ids="+".join)
+def test_the_arguments_of_a_streamed_call_are_read_once_wherever_they_come(
+    kinds: tuple[str, ...],
+) -> None:
+    arguments = '{"place": "Oslo"}'
+    call = {"type": "function_call", "name": "look", "call_id": "c", "id": "f"}
+    named = {"delta": "delta", "done": "arguments"}
+    body = {"object": "response", "status": "completed", "model": "m", "output": []}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": body | {"status": "in_progress"}},
+        {"type": "response.output_item.added", "item": call | {"arguments": ""}},
+        *(
+            {"type": f"response.function_call_arguments.{kind}", named[kind]: arguments}
+            for kind in kinds
+        ),
+        {"type": "response.output_item.done", "item": call | {"arguments": arguments}},
+        {"type": "response.completed", "response": body},
+    ]
+    capture = parse(sse([event | {"output_index": 0} for event in events]))
+    assert [(one.name, one.arguments) for one in capture.tool_calls] == [("look", arguments)]
+
+
 def test_completions_are_distinguished_from_chat() -> None:
     choice = {"index": 0, "text": "A", "finish_reason": "length"}
     capture = parse(json.dumps({"choices": [choice], "usage": {"completion_tokens": 1}}))
