@@ -372,11 +372,11 @@ class SqliteConversationStore:
 
     def save_report(self, report: ImportReport) -> None:
         """Keep the report of an import."""
-        row = rows.report_row(report)
         self._put(
             ("report", report.id),
             "",
-            lambda database: statements.save_report(database, row),
+            # Of 5,000 conversations it has megabytes, which are written out on that thread.
+            lambda database: statements.save_report(database, rows.report_row(report)),
             has_words=False,
         )
 

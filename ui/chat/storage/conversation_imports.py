@@ -424,7 +424,9 @@ class ConversationImports(QObject):
         transfer.outcome = _outcome(chosen, len(told), len(listed), traces, transfer.is_cancelled)
         if told and found.program != OURS:
             # What was counted for no conversation: of those that are empty or damaged.
-            of_all = sum((Counter(one.left_out) for one in told), Counter[str]())
+            of_all = Counter[str]()
+            for one in told:
+                of_all.update(one.left_out)
             rest = found.left_out - of_all if len(told) == len(found.listed) else Counter[str]()
             transfer.report = made_report(
                 found.program, preview.name, told, rest, found.damaged, found.unread

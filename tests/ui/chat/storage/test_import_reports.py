@@ -1,8 +1,10 @@
 """An import tells what it kept of each conversation, at its end and later."""
 
 import json
+import threading
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
@@ -14,6 +16,7 @@ from tests.ui.driving import eventually
 from ui.chat.columns.import_reports import ImportReportDialog
 from ui.chat.session.workspace import Workspace
 from ui.kit.theme import Theme
+from ui.records.import_report import ImportReport, report_json
 from ui.window.main_window import MainWindow
 
 
@@ -39,6 +42,26 @@ async def test_the_report_is_kept_with_the_import(
     assert told.kept["message"] == 5
     assert told.left_out["reasoning recap"] == 1
     assert workspace.conversations.with_id(told.conversation_id) is not None
+
+
+async def test_a_report_is_written_out_on_the_thread_of_the_store(
+    workspace: Workspace,
+    store: SqliteConversationStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(report: ImportReport) -> str:
+        threads.append(threading.current_thread())
+        return report_json(report)
+
+    monkeypatch.setattr("app.store.rows.report_json", noted)
+    workspace.files.import_from(many(tmp_path / "conversations.json", 1))
+    await workspace.files.finish()
+    await store.settled()
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_a_cancelled_import_leaves_whole_conversations_and_tells_of_them(
