@@ -43,6 +43,7 @@ _PATHS = {
     '1-5.8 5.4l-7 7.1a2 2 0 0 1-2.9-2.9l7.1-7a4.3 4.3 0 0 1 1.9-3.1z"/>',
     "cancelled": '<circle cx="12" cy="12" r="8.5"/><rect x="9" y="9" width="6" height="6" rx="1"/>',
     "fault": '<path d="M12 4.2l8.6 15H3.4zM12 10v4.2M12 16.8v.2"/>',
+    "pause": '<path d="M9 6.5v11M15 6.5v11"/>',
     "clock": '<circle cx="12" cy="12" r="8.5"/><path d="M12 7.5V12l3 2"/>',
     "up": '<path d="M12 19V6M6.5 11.5L12 6l5.5 5.5"/>',
     "down": '<path d="M12 5v13M6.5 12.5L12 18l5.5-5.5"/>',

@@ -444,7 +444,7 @@ class RequestLogPanel(QWidget):
         self.dialects = Choice("Routes to show", [("", _ALL)])
         self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
         self.errors_only = ChipButton("fault", "Errors Only", is_toggle=True)
-        self.pause = ChipButton("clock", "Pause", is_toggle=True)
+        self.pause = ChipButton("pause", "Pause", is_toggle=True)
         self.export = IconButton("report", "Save the shown requests as JSON Lines")
         self.clear = IconButton("trash", "Clear the list of requests")
         self.view = RequestView(self.table)

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QRadioButton,
     QScrollArea,
+    QSizePolicy,
     QSpinBox,
     QSplitter,
     QVBoxLayout,
@@ -338,6 +339,7 @@ def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
 
 
 _SETTINGS_PX = 316
+_REQUESTS_PX = 330  # some rows of the list, and some lines of a request
 
 
 class ServerWindow(OwnWindow):
@@ -408,12 +410,21 @@ class ServerWindow(OwnWindow):
         right = QSplitter(Qt.Orientation.Vertical)
         right.setHandleWidth(10)
         right.setChildrenCollapsible(False)
+        right.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        theme = current_theme()
+        theme.follow(right, lambda: right.setMinimumHeight(theme.px(_REQUESTS_PX)))
+        requests = QWidget()
+        requests.setObjectName("scrolled")
+        column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0), on=requests)
+        # With large text on a small screen, not all of it fits without scrolling.
+        area = scrolling(requests, "", self)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(
             bar,
             (
                 row(
                     self._settings_column(),
-                    (column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0)), 1),
+                    (area, 1),
                     spacing=6,
                     margins=(0, 0, 20, 14),
                 ),

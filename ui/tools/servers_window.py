@@ -194,7 +194,7 @@ class ToolServersWindow(OwnWindow):
             "the mcpServers JSON from its page. Nothing runs until you switch it on."
         )
         hint = label(empty, "muted", is_wrapped=True)
-        hint.setContentsMargins(24, 24, 24, 24)
+        hint.setContentsMargins(0, 14, 18, 24)
         hint.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._pages.addWidget(hint)
         self._pages.addWidget(self.detail)

@@ -143,6 +143,7 @@ class ImportDialog(QDialog):
         self.accept_button = self.buttons.addButton(
             "Import", QDialogButtonBox.ButtonRole.AcceptRole
         )
+        self.accept_button.setProperty("kind", "primary")
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         self.copies.toggled.connect(self._fill)

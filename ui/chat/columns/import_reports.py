@@ -15,19 +15,30 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine import counted
 from ui.chat.columns.sidebar_rows import when_words
 from ui.kit.buttons import CheckBox, Choice
-from ui.kit.labels import label
+from ui.kit.labels import label, plain_tool_tip
 from ui.kit.layouts import column
 from ui.kit.menus import copy_from
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
-from ui.records.import_report import ImportReport, ReportedConversation
+from ui.records.exchange.fields_left import MARK
+from ui.records.import_report import ImportReport, ReportedConversation, left_out_words
 
 _WIDTH_PX, _HEIGHT_PX = 620, 520
 _GAP_PX = 7
 _WRAPPED = int(Qt.TextFlag.TextWordWrap)
+
+
+def shown_left_out(told: ReportedConversation) -> str:
+    """Return what did not come in; what nobody can miss is counted, and named in the tool tip."""
+    missed = {kind: n for kind, n in told.left_out.items() if not kind.startswith(f"{MARK}: ")}
+    words = [left_out_words(missed)] if missed else []
+    if marks := len(told.left_out) - len(missed):
+        words.append(f"{counted(marks, 'mark')} that only that program needs")
+    return ", ".join(words)
 
 
 class ReportRows(QAbstractListModel):
@@ -51,12 +62,16 @@ class ReportRows(QAbstractListModel):
 
     def data(self, index: Index, role: int = DISPLAY) -> Any:
         """Return the report on a conversation as lines of text."""
-        if not index.isValid() or role not in (DISPLAY, int(Qt.ItemDataRole.AccessibleTextRole)):
+        if not index.isValid():
             return None
         told = self._rows[index.row()]
+        if role == int(Qt.ItemDataRole.ToolTipRole):
+            return plain_tool_tip(f"Not kept: {told.left_out_words or 'nothing'}")
+        if role not in (DISPLAY, int(Qt.ItemDataRole.AccessibleTextRole)):
+            return None
         lines = [told.title, f"Kept: {told.kept_words}"]
-        if told.left_out_words:
-            lines.append(f"Not kept: {told.left_out_words}")
+        if words := shown_left_out(told):
+            lines.append(f"Not kept: {words}")
         return "\n".join(lines)
 
 

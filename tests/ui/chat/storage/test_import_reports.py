@@ -108,6 +108,10 @@ async def test_the_report_opens_from_the_bar_the_menu_and_the_conversation(
         first = str(dialog.rows.index(0).data())
         assert "Kept: 5 messages" in first
         assert "reasoning recap" in first
+        assert "marks that only that program needs" in first
+        assert "conversation_id" not in first, "nobody misses it"
+        assert "conversation_id" in dialog.rows.index(0).data(Qt.ItemDataRole.ToolTipRole)
+        assert "conversation_id" in dialog.report.text()
         assert dialog.rows.rowCount() == 4
         told = dialog.rows.at(2)
         dialog.list.setCurrentIndex(dialog.rows.index(2))
