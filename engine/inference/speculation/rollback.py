@@ -25,6 +25,7 @@ from mlx_lm.models.cache import (
 
 from engine.inference.mlx_lm_internals import cut_window, cut_windows, straighten
 from engine.inference.running_cache import RunningKVCache, cut
+from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.head_drafts import HeadCache
 
 _log = logging.getLogger(__name__)
@@ -306,14 +307,17 @@ class Rollback:
         return all(id(part) in given for part in changed)
 
     def _weighed(self) -> int:
-        """Return the bytes that a pass remembers of a token."""
+        """Return the bytes that a pass remembers of a token.
+
+        A mask grows with the square of the tokens, so that the longest pass is weighed.
+        """
         cache = make_prompt_cache(self._model)
-        self.read(mx.zeros((1, _TRIED_TOKENS), mx.int32), cache)
+        self.read(mx.zeros((1, WIDTHS[-1]), mx.int32), cache)
         done = self._pass
         assert done is not None
         arrays = [one for call in done.calls for one in call.given]
         arrays += [out for products in done.products.values() for _, out in products]
-        return sum(one.nbytes for one in arrays if isinstance(one, mx.array)) // _TRIED_TOKENS
+        return sum(one.nbytes for one in arrays if isinstance(one, mx.array)) // WIDTHS[-1]
 
     def _watched(self, modules: Sequence[Any], how: str) -> "_Watching":
         """Return a context in which calls of modules are remembered, or given again."""

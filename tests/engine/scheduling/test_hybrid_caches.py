@@ -1,11 +1,14 @@
 """Conversations with a model of states and attention, as the whole engine holds them."""
 
 import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from api.transport.metrics import Metrics, exposition
+from engine.errors import InvalidRequest
 from engine.inference.cache.folder import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE
 from engine.scheduling.limits import Limits
@@ -14,7 +17,10 @@ from engine.stopping.rules import StopRules
 from engine.values.chat import Message
 from engine.values.events import CacheMiss, Usage
 from engine.values.request import CacheOwner, GenerationRequest, Sampling
+from engine.wording import size_in_words
+from tests.support.asking import loaded_engine
 from tests.support.models.hybrid_model import write_hybrid_model
+from ui.models.memory_panel import memory_words
 
 WORDS = "the quick brown fox jumps over the lazy dog and says hello. "
 OWNER = CacheOwner("me", "a conversation")
@@ -108,3 +114,65 @@ def test_another_conversation_says_that_it_begins_otherwise(hybrid: Path) -> Non
     other = (Message("system", "Be brief."), *conversation(1))
     [_, (_, usage)] = asked(hybrid, conversation(2), other)
     assert (usage.cached_tokens, usage.cache_miss) == (0, CacheMiss.OTHER_BEGINNING)
+
+
+async def test_the_memory_of_snapshots_is_bounded_counted_and_shown(hybrid: Path) -> None:
+    most = 350_000
+    async with loaded_engine(hybrid, Limits(prompt_cache_bytes=most)) as engine:
+        for turns in range(1, 9):
+            await ask(engine, conversation(turns))
+        # The last cache is stored after the answer has ended.
+        async with asyncio.timeout(60):
+            while not engine.status.cache_use.entries:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+        status = engine.status
+        share = status.cache_use.shares[OWNER.name]
+        assert 0 < share.snapshot_bytes <= share.size_bytes <= most
+        assert status.cache_use.size_bytes == share.size_bytes
+        assert status.info is not None
+        assert status.memory_bytes == status.info.weights_bytes + share.size_bytes
+        assert f"{size_in_words(share.size_bytes)} of caches" in memory_words(status, time.time())
+        gauges = exposition(Metrics(), status)[0].decode()
+        assert f"fullstop_prompt_cache_snapshot_bytes {float(share.snapshot_bytes)}" in gauges
+
+
+async def test_what_a_pass_over_drafts_remembers_is_counted_for_each_answer_and_shown(
+    hybrid: Path,
+) -> None:
+    async with loaded_engine(hybrid, Limits(plain_decoding=True)) as engine:
+        assert engine.model is not None
+        plain = engine.model.answer_cache
+    wanted = replace(endless(), max_tokens=200)
+    fitting = plain.allocated_bytes(512)
+    # What is enough for plain decoding is not enough for passes over drafts.
+    async with loaded_engine(hybrid, Limits(plain_decoding=True, context_bytes=fitting)) as engine:
+        assert (await (await engine.generate(wanted)).collect()).finished.usage.output_tokens == 200
+    async with loaded_engine(hybrid, Limits(context_bytes=fitting)) as engine:
+        assert engine.model is not None
+        drafting = engine.model.answer_cache
+        in_pass = drafting.fixed_bytes - plain.fixed_bytes
+        assert in_pass > plain.fixed_bytes  # the states before the pass, and what layers were given
+        with pytest.raises(InvalidRequest):
+            await engine.generate(wanted)
+    async with loaded_engine(hybrid, Limits(context_bytes=1 << 30)) as engine:
+        running = [await engine.generate(endless()) for _ in range(2)]
+        async with asyncio.timeout(60):
+            while engine.status.running < 2:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0.01)
+        status = engine.status
+        assert status.info is not None
+        caches = status.memory_bytes - status.info.weights_bytes
+        assert caches >= 2 * (plain.fixed_bytes + in_pass)
+        assert f"{size_in_words(caches)} of caches" in memory_words(status, time.time())
+        for generation in running:
+            generation.cancel()
+            await generation.collect()
+
+
+def endless() -> GenerationRequest:
+    return GenerationRequest(
+        (Message("user", WORDS),),
+        sampling=Sampling(temperature=0),
+        stops=StopRules(ignore_eos=True),
+        thinking=False,
+    )

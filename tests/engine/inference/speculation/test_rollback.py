@@ -143,3 +143,28 @@ def test_a_model_whose_states_nobody_is_given_takes_nothing_back() -> None:
 
     model = Hidden()
     assert Rollback(model).most_tokens([ArraysCache(2)]) == 0
+
+
+@pytest.mark.parametrize("name", [name for name in _MODELS if name not in ("gpt_oss", "qwen3")])
+def test_a_pass_holds_no_more_than_is_counted_for_its_sequences(name: str) -> None:
+    model = architecture_model(name)
+    mx.eval(model.parameters())
+    drafts = mx.array([[*range(10, 42)]] * 3)
+    undone = Rollback(model)
+    counted = 3 * undone.pass_bytes(drafts.shape[1])
+
+    def taken(reads: Any) -> int:
+        """Return the memory that stays taken once some tokens were read."""
+        cache = _cache_of(model, _PROMPTS)
+        mx.eval([part.state for part in cache])
+        before = mx.get_active_memory()
+        logits = reads(drafts, cache)
+        mx.eval(logits, [part.state for part in cache])
+        del logits
+        return mx.get_active_memory() - before
+
+    plain = taken(lambda inputs, cache: model(inputs, cache=cache))
+    held = taken(undone.read) - plain
+    assert 0 < held <= counted
+    undone.forget()
+    assert undone._pass is None
