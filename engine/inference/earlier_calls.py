@@ -173,8 +173,10 @@ _SAMPLE = (
             ToolCall("call_fedcba9876543210", "second_tool", '{"sought": "VALUE2"}'),
         ),
     ),
-    Message("tool", "RESULT1", tool_call_id="call_0123456789abcdef"),
-    Message("tool", "RESULT2", tool_call_id="call_fedcba9876543210"),
+    # Of another name, for the name of a tool has to be in its call: Kimi K2's templates show it in
+    # the header of the result, too.
+    Message("tool", "RESULT1", tool_call_id="call_0123456789abcdef", name="answering"),
+    Message("tool", "RESULT2", tool_call_id="call_fedcba9876543210", name="answering"),
     Message("assistant", "ANSWER"),
     Message("user", "NEXT"),
 )

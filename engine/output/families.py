@@ -175,6 +175,9 @@ DEEPSEEK = "deepseek"
 LLAMA = "llama"
 """Our name of the calls of Llama 3.1 to 3.3: ``{"name": …, "parameters": …}`` and nothing else."""
 
+KIMI = "kimi_k2"
+"""mlx-lm's name of the calls of Kimi K2: a section of calls whose names are numbered."""
+
 COMMAND = "command"
 """Our name of the calls of Command R7B and A: JSON that names ``tool_name`` and ``parameters``."""
 
@@ -314,9 +317,10 @@ class TagFamily:
 
 
 # The formats that mlx-lm infers no parser for, with their tags: a model has one if its vocabulary
-# or its template has the tags.
+# or its template has the tags. Kimi K2's first template does not name its own.
 _OWN_CALLS: tuple[tuple[str, str, str | None], ...] = (
     (DEEPSEEK, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
+    (KIMI, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
     (COMMAND, "<|START_ACTION|>", "<|END_ACTION|>"),
     (JSON_CALLS, "<|tool_call|>", "<|/tool_call|>"),  # Phi-4-mini
     (JSON_CALLS, "<|tool_call|>", None),  # Granite 3

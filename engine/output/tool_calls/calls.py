@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from engine.output.families import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, LLAMA
+from engine.output.families import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
 from engine.output.tool_calls.call_text import (
     CallParser,
     CallPart,
@@ -47,7 +47,6 @@ from engine.values.events import (
 _FORMATS: dict[str, Format] = {
     JSON_CALLS: json_calls,
     "gemma4": gemma4,
-    "kimi_k2": kimi_k2,
     "mistral": mistral,
 }
 # Formats whose values the model's parser converts.
@@ -63,10 +62,11 @@ _CONVERTING: dict[str, Callable[[CallParser], Format]] = {
     "qwen3_coder": qwen3_coder,
     GEMMA: tool_code,
 }
-# Formats that mlx-lm has no parser for.
+# Formats that mlx-lm has no parser for, or infers none for.
 _OWN: dict[str, Format] = {
     COMMAND: command,
     DEEPSEEK: deepseek,
+    KIMI: kimi_k2,
     LLAMA: llama,
 }
 

@@ -85,6 +85,17 @@ SHORT = _template(
 NAMED = _template(
     "{% for call in m.tool_calls %}{{ call.id }} {{ call.function.arguments | tojson }}{% endfor %}"
 )
+# As Kimi K2 is told of calls and results: by ids that say the tool and count on.
+KIMI = (
+    "{% for m in messages %}{% if m.role == 'tool' %}<|system|>{{ m.name or m.role }}<|middle|>"
+    "## Return of {{ m.tool_call_id }}\n{{ m.content }}{% else %}"
+    "<|{{ m.role }}|>{{ m.role }}<|middle|>{{ m.content or '' }}{% if m.tool_calls %}"
+    "<|section|>{% for call in m.tool_calls %}<|call|>{{ call.id }}<|argument|>"
+    "{% if call.function.arguments is string %}{{ call.function.arguments }}"
+    "{% else %}{{ call.function.arguments | tojson }}{% endif %}<|end of call|>"
+    "{% endfor %}<|end of section|>{% endif %}{% endif %}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>assistant<|middle|>{% endif %}"
+)
 ONE = _template(
     "{% if m.tool_calls and m.tool_calls | length > 1 %}"
     "{{ raise_exception('one call') }}{% endif %}" + _with("{{ call.function.arguments | tojson }}")
@@ -106,6 +117,7 @@ WANTS = {
     "text": TEXT,
     "short ids": SHORT,
     "names as ids": NAMED,
+    "Kimi's ids": KIMI,
     "one call": ONE,
     "the first call": FIRST,
     "results only": ONLY_RESULTS,
@@ -162,6 +174,26 @@ def test_a_result_follows_the_call_that_it_answers(tmp_path: Path) -> None:
     text = prompt(tokenizer_of(tmp_path, ONE), TALK, TOOL)
     places = [text.index(part) for part in ("Oslo", "RAIN", "Rome", "SUN")]
     assert places == sorted(places), text
+
+
+def test_kimis_calls_are_numbered_over_the_whole_conversation_and_results_name_them(
+    tmp_path: Path,
+) -> None:
+    again = ToolCall("toolu_cccccccccccccccccccccccc", "find", '{"place":"Bonn"}')
+    later = (
+        Message("assistant", "", tool_calls=(again,)),
+        Message("tool", "FOG", tool_call_id=again.id),
+    )
+    # Clients may send results in any order.
+    talk = (*TALK[:2], *reversed(RESULTS), *TALK[4:], *later)
+    text = prompt(tokenizer_of(tmp_path, KIMI), talk, TOOL)
+    for number, (call, said) in enumerate(
+        zip((*CALLS, again), ("RAIN", "SUN", "FOG"), strict=True)
+    ):
+        name, place = f"functions.{call.name}:{number}", json.loads(call.arguments)["place"]
+        shown = f'<|call|>{name}<|argument|>{{"place": "{place}"}}<|end of call|>'
+        assert shown in text
+        assert f"<|system|>{call.name}<|middle|>## Return of {name}\n{said}<|end|>" in text
 
 
 def test_calls_without_a_place_are_written_with_the_marks_that_the_model_writes(

@@ -27,7 +27,7 @@ from engine.values.events import (
 from engine.values.request import ToolChoice
 from tests.support.asking import events_of, request, run
 from tests.support.models.formats import ADD, CALL, FORMATS, HARMONY, tool_template
-from tests.support.scripted import END, Stage
+from tests.support.scripted import END, TEMPLATE, Stage
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 HEAD = '{"name": "add", "arguments": {"b": "'
@@ -155,6 +155,26 @@ def test_a_damaged_deepseek_section_is_text(tmp_path: Path) -> None:
     assert play.all[-2:] == ["abandoned", f"text {''.join(section)}"]
     assert play.stop is not None
     assert play.stop.kind is StopKind.EOS
+
+
+KIMI = ("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+        "<|tool_call_end|>", "<|tool_calls_section_end|>")  # fmt: skip
+
+
+@pytest.mark.parametrize("is_in_template", [True, False])
+def test_each_call_of_a_kimi_section_grows_whether_or_not_the_template_names_its_marks(
+    tmp_path: Path, is_in_template: bool
+) -> None:
+    section, begin, middle, end, close = KIMI
+    first = [begin, "functions.", "add", ":0", middle, '{"a"', ": 1}", end]
+    second = [begin, "functions.get_weather:1", middle, '{"city": "x', 'y"}', end]
+    template = TEMPLATE + ("{# " + " ".join(KIMI) + " #}" if is_in_template else "")
+    script = ["Well. ", section, *first, *second, close, END]
+    play = Play(tmp_path, script, style="kimi", special=KIMI, template=template)
+    assert play.all == [
+        "text Well. ", "start add", '{"a"', ": 1", "}", "start get_weather", '{"city": "x', 'y"',
+        'call add {"a": 1}', "}", 'call get_weather {"city": "xy"}',
+    ]  # fmt: skip
 
 
 def test_arguments_that_come_before_the_name_wait_for_it(tmp_path: Path) -> None:
