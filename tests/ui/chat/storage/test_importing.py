@@ -2,12 +2,16 @@
 
 import json
 import os
+import resource
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
+from engine.processes.helper_process import HelperProcess
 from tests.ui.chat.storage.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
 from ui.chat.session.open_conversations import MOST_OPEN
@@ -94,6 +98,21 @@ async def test_an_export_that_ends_its_process_leaves_the_window_and_says_so(
     await workspace.files.finish()
     (words,) = refused
     assert words.startswith("many.json could not be imported: it takes too much memory to read")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system has no such limit")
+def test_the_process_that_reads_an_export_may_take_little_memory(tmp_path: Path) -> None:
+    process = HelperProcess("ui.records.exchange.export_process")
+    question = json.dumps({"path": str(tmp_path / "gone"), "most_bytes": 1, "pictures": None})
+    process.start()
+    try:
+        process.ask(len(question), (question.encode(),), 60)
+        assert process.pid is not None
+        limit, _ = resource.prlimit(process.pid, resource.RLIMIT_AS)
+        memory = psutil.Process(process.pid).memory_info().vms
+    finally:
+        process.rest()
+    assert 0 < limit < memory + (200 << 20)
 
 
 async def test_a_pipe_instead_of_an_archive_blocks_nothing(
