@@ -69,8 +69,8 @@ class _MessagesStream:
         self._has_started = False
         self._has_ended = False
         self._has_delta = False
-        self._open: int | None = None
-        self._is_call = False
+        self._open: list[int] = []
+        self._calls: list[int] = []
         self._blocks = 0
 
     def read(self, frames: tuple[Frame, ...]) -> None:
@@ -133,12 +133,14 @@ class _MessagesStream:
             case "content_block_delta":
                 self._add(index, value)
             case "content_block_stop":
-                if self._open is None or value.get("index") != self._open:
+                if value.get("index") in self._open:
+                    self._open.remove(value["index"])
+                else:
                     draft.misplaced(index, "content_block_stop closes a block that is not open.")
-                self._open = None
+                    self._open.clear()
             case "message_delta":
                 self._has_delta = True
-                if self._open is not None:
+                if self._open:
                     draft.misplaced(index, "message_delta comes while a block is still open.")
                 _messages_end(draft, index, mapping(value.get("delta")))
                 self._count(value)
@@ -153,30 +155,31 @@ class _MessagesStream:
 
     def _start_block(self, index: int, value: dict[str, Any]) -> None:
         draft, number = self._draft, value.get("index")
-        if self._open is not None:
+        if self._open:
             draft.misplaced(index, "A block starts while another is still open.")
         elif number != self._blocks:
             draft.misplaced(index, f"Block {number} starts where block {self._blocks} is expected.")
         if self._has_delta:
             draft.misplaced(index, "A block starts after message_delta.")
-        self._open = number if isinstance(number, int) else self._blocks
+        number = number if isinstance(number, int) else self._blocks
+        self._open.append(number)
         self._blocks += 1
         block = mapping(value.get("content_block"))
         draft.add_text(index, block.get("text"))
         draft.add_thinking(index, block.get("thinking"))
         # The vendor itself runs the tools of other types, such as server_tool_use.
-        self._is_call = block.get("type") == "tool_use"
-        if self._is_call:
-            draft.add_call(self._open, block.get("name"), "")
+        if block.get("type") == "tool_use":
+            self._calls.append(number)
+            draft.add_call(number, block.get("name"), "")
 
     def _add(self, index: int, value: dict[str, Any]) -> None:
         draft, number = self._draft, value.get("index")
-        if self._open is None or number != self._open:
+        if number not in self._open:
             draft.misplaced(index, f"A delta belongs to block {number}, which is not open.")
         delta = mapping(value.get("delta"))
         draft.add_text(index, delta.get("text"))
         draft.add_thinking(index, delta.get("thinking"))
-        if "partial_json" in delta and self._is_call:
+        if "partial_json" in delta and number in self._calls:
             draft.add_call(number, "", delta["partial_json"])
 
     def _count(self, value: dict[str, Any]) -> None:
@@ -196,11 +199,11 @@ class _MessagesStream:
         draft = self._draft
         if draft.error is not None:
             return
-        if self._open is not None:
+        if self._open:
             draft.find(
                 "stream_truncated",
                 Severity.ERROR,
-                f"The stream ends while block {self._open} is open.",
+                f"The stream ends while block {self._open[-1]} is open.",
             )
         elif not self._has_ended:
             draft.lacks_end("The stream ends without message_stop; some clients lose the reason.")

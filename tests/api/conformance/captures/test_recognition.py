@@ -79,6 +79,41 @@ def test_a_stream_of_messages_is_read_event_by_event(end: str) -> None:
     assert capture.findings == ()
 
 
+def test_a_block_that_starts_beside_an_open_one_is_one_finding() -> None:
+    # llama.cpp closes the thinking only behind the text.
+    started = {"usage": {"input_tokens": 1, "output_tokens": 0}, "model": "m", "content": []}
+    blocks = [{"type": "thinking", "thinking": ""}, {"type": "text", "text": ""}]
+    deltas = [
+        {"type": "thinking_delta", "thinking": "Hm."},
+        {"type": "text_delta", "text": "A"},
+        {"type": "signature_delta", "signature": ""},
+    ]
+    starts = [
+        {"type": "content_block_start", "index": at, "content_block": block}
+        for at, block in enumerate(blocks)
+    ]
+    told = [
+        {"type": "content_block_delta", "index": at, "delta": delta}
+        for at, delta in zip((0, 1, 0), deltas, strict=True)
+    ]
+    last = {"stop_reason": "end_turn", "stop_sequence": None}
+    capture = parse(
+        sse(
+            [
+                {"type": "message_start", "message": started},
+                *(starts[0], told[0], starts[1], told[1], told[2]),
+                *({"type": "content_block_stop", "index": at} for at in (0, 1)),
+                {"type": "message_delta", "delta": last, "usage": {"output_tokens": 3}},
+                {"type": "message_stop"},
+            ]
+        )
+    )
+    assert [one.sentence for one in capture.findings] == [
+        "A block starts while another is still open."
+    ]
+    assert (capture.thinking, capture.text) == ("Hm.", "A")
+
+
 def test_a_stream_whose_blank_lines_were_lost_is_read() -> None:
     text = sse(MESSAGE_EVENTS).replace("\n\n", "\n")
     assert parse(text).text == "A\u2028 B"
