@@ -77,6 +77,8 @@ async def _first_thought(setting: CheckSetting) -> Baseline | Seen:
     if (capture.text, capture.thinking) != (other.text, other.thinking):
         return undecided(VARIES)
     if not capture.text.strip():
+        if capture.ending is not CapturedEnding.LIMIT:
+            return undecided("The answer has thinking and no text.")
         return undecided("The model thinks longer than the limit allows.")
     text, usage = capture.text, capture.usage
     tokens = usage.output_tokens if usage is not None else None

@@ -145,3 +145,18 @@ def test_the_values_of_headers_are_never_in_a_command() -> None:
     assert "eA==" not in line
     trusting = curl_line("https://h/", CHAT, {}, Access(is_insecure=True))
     assert " --insecure " in trusting
+
+
+class ShowsTheAnswerAsThinking(FamilyServer):
+    """Shows an answer with thinking as thinking from its beginning to its end."""
+
+    def answer(self, query: Query) -> Said:
+        said = super().answer(query)
+        return replace(said, text="", thinking=said.text) if query.is_thinking else said
+
+
+def test_an_answer_that_is_all_thinking_is_not_said_to_be_cut_by_the_limit() -> None:
+    report = report_on(ShowsTheAnswerAsThinking(MESSAGES), only=("thinking.*",))
+    result = next(one for one in report.results if one.code == "thinking.answer")
+    assert result.outcome is CheckOutcome.UNDECIDED
+    assert result.sentence == "The answer has thinking and no text."
