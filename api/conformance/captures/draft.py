@@ -269,6 +269,12 @@ class Draft(ChoiceDraft):
         if self.error is None and not is_done and not self.is_dump:
             self.lacks_end("The stream ends without data: [DONE].")
 
+    def changes_id(self, index: int, noun: str, first: object, other: object) -> None:
+        """Record that parts of one answer have different ids, by which clients join them."""
+        if not self.is_dump:
+            said = f"The {noun} have different ids: {first}, then {other}."
+            self.find("id_changes", Severity.ERROR, said, index)
+
     def lacks_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
         """Record that the counts that clients read are missing."""
         self.find("usage_missing", severity, sentence)

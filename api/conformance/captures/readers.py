@@ -36,6 +36,14 @@ _MESSAGES_KNOWN = {
 # The vendor's clients add these to the events of the stream.
 _MESSAGES_MADE_BY_CLIENTS = frozenset({"text", "input_json", "thinking", "signature", "citation"})
 MESSAGES_EVENTS = frozenset(_MESSAGES_KNOWN - {"error", "ping"})
+# The vendor's clients fail on a delta of another type than its block.
+_MESSAGES_DELTAS = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
 
 
 def read_messages_whole(draft: Draft, body: dict[str, Any]) -> None:
@@ -70,7 +78,7 @@ class _MessagesStream:
         self._has_ended = False
         self._has_delta = False
         self._open: list[int] = []
-        self._calls: list[int] = []
+        self._kinds: dict[int, str] = {}
         self._blocks = 0
 
     def read(self, frames: tuple[Frame, ...]) -> None:
@@ -168,8 +176,8 @@ class _MessagesStream:
         draft.add_text(index, block.get("text"))
         draft.add_thinking(index, block.get("thinking"))
         # The vendor itself runs the tools of other types, such as server_tool_use.
-        if block.get("type") == "tool_use":
-            self._calls.append(number)
+        self._kinds[number] = str(block.get("type"))
+        if self._kinds[number] == "tool_use":
             draft.add_call(number, block.get("name"), "")
 
     def _add(self, index: int, value: dict[str, Any]) -> None:
@@ -177,9 +185,15 @@ class _MessagesStream:
         if number not in self._open:
             draft.misplaced(index, f"A delta belongs to block {number}, which is not open.")
         delta = mapping(value.get("delta"))
+        kind = delta.get("type")
+        wanted = _MESSAGES_DELTAS.get(kind) if isinstance(kind, str) else None
+        own = self._kinds.get(number, "") if isinstance(number, int) else ""
+        if wanted and own in _MESSAGES_DELTAS.values() and own != wanted:
+            draft.misplaced(index, f"A {kind} belongs to block {number}, which is {own}.")
+            return
         draft.add_text(index, delta.get("text"))
         draft.add_thinking(index, delta.get("thinking"))
-        if "partial_json" in delta and number in self._calls:
+        if "partial_json" in delta and own == "tool_use":
             draft.add_call(number, "", delta["partial_json"])
 
     def _count(self, value: dict[str, Any]) -> None:
@@ -235,6 +249,8 @@ _CHAT_ENDINGS = {
     "tool_calls": CapturedEnding.TOOL,
     "function_call": CapturedEnding.TOOL,
     "content_filter": CapturedEnding.OTHER,
+    # No reason of this API; some servers say so of an answer that is an error.
+    "error": CapturedEnding.ERROR,
 }
 # Names of the field in which open servers report the stop that matched.
 _MATCHED = ("matched_stop", "stop_reason", "stopping_word")
@@ -245,10 +261,11 @@ def read_chat_whole(draft: Draft, body: dict[str, Any]) -> None:
     draft.model = body.get("model")
     for choice in map(mapping, items(body.get("choices"))):
         into = draft.choice(choice.get("index"))
+        calls = _ChatCalls(into)
         message = mapping(choice.get("message"))
         if message and "role" not in message:
             draft.lacks_role("The message of the answer has no role.")
-        _add(into, 0, message)
+        _add(into, calls, 0, message)
         into.add_text(0, choice.get("text"))
         _chat_end(into, 0, choice)
     if isinstance(body.get("usage"), dict):
@@ -260,8 +277,13 @@ def read_chat_whole(draft: Draft, body: dict[str, Any]) -> None:
 def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read the chunks of a stream, checking their order on the way."""
     names_usage = is_chat = has_role = False
+    calls: dict[ChoiceDraft, _ChatCalls] = {}
+    first_id: object = None
     for index, value in draft.values_until_done(frames, "A chunk"):
         draft.model = draft.model or value.get("model")
+        first_id = first_id or value.get("id")
+        if draft.reason is None and value.get("id") not in (first_id, None, ""):
+            draft.changes_id(index, "chunks of one stream", first_id, value["id"])
         names_usage |= "usage" in value
         if isinstance(value.get("usage"), dict):
             draft.usage = _chat_usage(value["usage"])
@@ -270,7 +292,8 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
             is_chat |= isinstance(choice.get("delta"), dict)
             has_role |= isinstance(mapping(choice.get("delta")).get("role"), str)
             # Some servers send the last text and the reason in one chunk, so read the text first.
-            _add(into, index, mapping(choice.get("delta")))
+            own_calls = calls.setdefault(into, _ChatCalls(into))
+            _add(into, own_calls, index, mapping(choice.get("delta")))
             into.add_text(index, choice.get("text"))
             _chat_end(into, index, choice)
     if draft.error is not None:
@@ -285,33 +308,78 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
         )
 
 
-def _add(into: ChoiceDraft, index: int, part: dict[str, Any]) -> None:
+def _add(into: ChoiceDraft, calls: "_ChatCalls", index: int, part: dict[str, Any]) -> None:
     content = part.get("content")
     if isinstance(content, list):
         content = "".join(str(mapping(piece).get("text", "")) for piece in content)
     into.add_text(index, content)
     into.add_thinking(index, part.get("reasoning_content") or part.get("reasoning"))
     for number, call in enumerate(map(mapping, items(part.get("tool_calls")))):
-        _add_chat_call(into, index, call.get("index", number), call)
+        calls.add(index, call.get("index", number), call)
     # The API's older form of tool calls.
     if isinstance(part.get("function_call"), dict):
-        call = {"function": part["function_call"]}
-        _add_chat_call(into, index, "function_call", call)
+        calls.add(index, "function_call", {"function": part["function_call"]})
 
 
-def _add_chat_call(into: ChoiceDraft, index: int, key: object, call: dict[str, Any]) -> None:
-    custom = mapping(call.get("custom"))
-    if custom:
-        # Custom tools take any text, not only JSON.
-        into.add_call(key, custom.get("name"), "{}" if custom.get("name") else "")
-        return
-    function = mapping(call.get("function"))
-    into.add_call(key, function.get("name"), into.as_string(index, function.get("arguments")))
+class _ChatCalls:
+    """The calls of one choice, by the index under which clients join their parts."""
+
+    def __init__(self, into: ChoiceDraft) -> None:
+        self._into = into
+        self._ids: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def add(self, index: int, place: object, call: dict[str, Any]) -> None:
+        """Add a call, or a part of one."""
+        into, key = self._into, repr(place)
+        custom = mapping(call.get("custom"))
+        if custom:
+            # Custom tools take any text, not only JSON.
+            into.add_call(key, custom.get("name"), "{}" if custom.get("name") else "")
+            return
+        function = mapping(call.get("function"))
+        given = function.get("name")
+        name = given if isinstance(given, str) else ""
+        key = self._identified(index, key, call.get("id"), name)
+        if name and name == self._names.get(key):
+            into.find(
+                "call_name_repeated",
+                Severity.ERROR,
+                f"The name {name!r} of a call comes again; clients join the parts of a name.",
+                index,
+            )
+        self._names[key] = self._names.get(key, "") + name
+        into.add_call(key, name, into.as_string(index, function.get("arguments")))
+
+    def _identified(self, index: int, key: str, given: object, name: str) -> str:
+        """Return the key of the call that has an id, and record ids that cannot be right."""
+        if not isinstance(given, str) or not given:
+            return key
+        known = self._ids.setdefault(key, given)
+        if known != given:
+            said = f"Two calls, {known} and {given}, have index {key}; clients make one of them."
+            code = "call_index_repeated"
+            if not name:
+                said = f"The id of a call changes from {known} to {given}."
+                code = "call_id_changes"
+            self._into.find(code, Severity.ERROR, said, index)
+            return f"{key} {given}" if name else key
+        if list(self._ids.values()).count(given) > 1:
+            said = f"The call {given} comes under more than one index; clients make two of it."
+            self._into.find("call_id_repeated", Severity.ERROR, said, index)
+        return key
 
 
 def _chat_end(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:
     reason = choice.get("finish_reason")
-    if not isinstance(reason, str):
+    if reason == "":
+        into.find(
+            "reason_empty",
+            Severity.ERROR,
+            "finish_reason is an empty string where null is due: no reason, or the end.",
+            index,
+        )
+    if not isinstance(reason, str) or not reason:
         return
     for name in _MATCHED:
         if name in choice:
@@ -333,6 +401,7 @@ def _chat_usage(value: Any) -> CapturedUsage:
 # The last one is the Realtime API's, whose events are those of Responses otherwise.
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.done")
 _TEXTS = ("response.output_text", "response.text", "response.output_audio_transcript")
+_DONE = frozenset({"response.content_part.done", "response.output_item.done"})
 
 
 def read_responses_whole(draft: Draft, body: dict[str, Any]) -> None:
@@ -366,10 +435,12 @@ class _ResponsesStream:
         self._number: int | None = None
         self._has_started = False
         self._last: str | None = None
+        self._id: object = None
         self._items: set[str] = set()
         self._parts: set[tuple[str, str]] = set()
         self._texts: dict[tuple[str, str], list[str]] = {}
         self._argued: set[str] = set()
+        self._kinds: set[str] = set()
 
     def read(self, frames: tuple[Frame, ...]) -> None:
         draft = self._draft
@@ -383,7 +454,7 @@ class _ResponsesStream:
             self._check_place(index, kind, value)
             if kind in _LAST:
                 self._last = kind
-                _responses_end(draft, index, mapping(value.get("response")))
+                self._end(index, kind, mapping(value.get("response")))
             elif kind == "error":
                 draft.set_error(value.get("error") or value.get("message"))
             else:
@@ -406,13 +477,48 @@ class _ResponsesStream:
                 draft.misplaced(index, f"sequence_number {number} follows {self._number}.")
             self._number = number
 
+    def _end(self, index: int, kind: str, response: dict[str, Any]) -> None:
+        """Compare the response of the last event with the events before it."""
+        draft, status = self._draft, response.get("status")
+        _responses_end(draft, index, response)
+        if kind not in ("response.completed", "response.incomplete"):
+            return
+        if isinstance(status, str) and kind != f"response.{status}":
+            draft.find(
+                "event_name_differs",
+                Severity.ERROR,
+                f"{kind} ends a response whose status is {status}, for which response.{status} "
+                "is due.",
+                index,
+            )
+        if self._id is not None and response.get("id") != self._id:
+            draft.changes_id(index, "events of one response", self._id, response.get("id"))
+        streamed = "".join(text for texts in self._texts.values() for text in texts)
+        output = [mapping(item) for item in items(response.get("output"))]
+        parts = [mapping(part) for item in output for part in items(item.get("content"))]
+        texts = [str(part.get("text")) for part in parts if part.get("type") == "output_text"]
+        if streamed and streamed != "".join(texts):
+            draft.find(
+                "text_differs",
+                Severity.ERROR,
+                f"The output in {kind}, from which clients take the answer, has not the text that "
+                "was streamed.",
+                index,
+            )
+        ended = {f"{text}.done" for text in _TEXTS if f"{text}.delta" in self._kinds}
+        for missing in sorted((ended | _DONE) - self._kinds) if ended else ():
+            said = f"The stream has text, but no {missing}, which some clients wait for."
+            draft.find("event_missing", Severity.ERROR, said, index)
+
     def _take(self, index: int, kind: str, value: dict[str, Any]) -> None:
         draft = self._draft
+        self._kinds.add(kind)
         item = repr(value.get("output_index"))
         part = (item, repr(value.get("content_index")))
         match kind:
             case "response.created":
                 draft.model = mapping(value.get("response")).get("model")
+                self._id = mapping(value.get("response")).get("id")
             case "response.output_item.added":
                 self._items.add(item)
                 added = mapping(value.get("item"))
@@ -468,6 +574,11 @@ def _responses_end(draft: Draft, index: int, response: dict[str, Any]) -> None:
         why = mapping(response.get("incomplete_details")).get("reason")
         ending = CapturedEnding.LIMIT if why == "max_output_tokens" else CapturedEnding.OTHER
         draft.set_reason(index, f"incomplete: {why}", ending)
+        cut = mapping(next(reversed(items(response.get("output"))), None))
+        is_message = cut.get("type") == "message" and ending is CapturedEnding.LIMIT
+        if is_message and cut.get("status") == "completed":
+            said = "The response is incomplete, but the item in which it was cut says completed."
+            draft.find("item_status", Severity.ERROR, said, index)
     elif status == "completed":
         stopped = CapturedEnding.NATURAL_OR_STOP if draft.matched is None else CapturedEnding.STOP
         draft.set_reason(index, status, stopped)

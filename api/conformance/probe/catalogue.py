@@ -159,11 +159,29 @@ _CASES: tuple[Case, ...] = (
         _OPINION,
     ),
     Case(
+        "limit.stop_before",
+        "A stop right before the limit",
+        "A stop that is complete a token before the last allowed one ends the answer.",
+        Topic.STOPS,
+    ),
+    Case(
+        "limit.own_end",
+        "An answer's own end right before the limit",
+        "An answer that ends by itself within the limit has no text behind its end.",
+        Topic.REASON,
+    ),
+    Case(
         "thinking.off",
         "Thinking switched off",
         "With thinking switched off no tag of it is in the text, nor any thinking if it can be.",
         Topic.THINKING,
         _EXTENSION,
+    ),
+    Case(
+        "thinking.streamed",
+        "Thinking in streams",
+        "A stream has the thinking that the whole answer has.",
+        None,
     ),
     Case(
         "thinking.answer",
@@ -245,7 +263,8 @@ _CASES: tuple[Case, ...] = (
     Case(
         "logprobs.stop",
         "Logprobs beside a stop",
-        "Logprobs are listed for the tokens of the text, not for those behind the stop.",
+        "Logprobs are listed for the tokens of the text, not for those behind the stop, and the "
+        "reason is given with them, too.",
         Topic.LOGPROBS,
     ),
     Case(
@@ -278,7 +297,7 @@ _CASES: tuple[Case, ...] = (
     Case(
         "usage.counts",
         "Counts of tokens",
-        "No count is negative, an answer with text has output tokens, and totals are sums.",
+        "No count is negative, prompts and answers with text have tokens, and totals are sums.",
         Topic.USAGE,
     ),
     Case(

@@ -67,6 +67,14 @@ def no_answer(run: Exchange) -> Judgement | None:
     if run.capture.error is not None:
         sentence = "The answer broke off with an error."
         return Judgement("server_error", sentence, _ANSWER, run.capture.error[:200])
+    if run.capture.ending is CapturedEnding.ERROR:
+        sentence = "The request got status 200 and an answer whose reason is an error."
+        return Judgement(
+            "error_as_answer",
+            sentence,
+            "an answer, or the status of an error",
+            str(run.capture.reason),
+        )
     return None
 
 

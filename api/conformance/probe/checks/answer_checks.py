@@ -85,6 +85,34 @@ async def _first_thought(setting: CheckSetting) -> Baseline | Seen:
     return Baseline(ask, text, text, capture.thinking, (), tokens, capture.ending)
 
 
+async def _same_thinking(setting: CheckSetting) -> Seen:
+    """A stream has the thinking that the whole answer has."""
+    given = await _thought(setting)
+    if isinstance(given, Seen):
+        return given
+    if True not in _modes(setting):
+        return undecided("Streams have another text anyway.")
+    findings = Findings(setting)
+    body = setting.body(replace(given.ask, is_streamed=True))
+    run = await findings.ask(body, partial(_thought_too, given))
+    setting.shared["is_thought_whole_only"] = not run.capture.thinking.strip()
+    return findings.seen(f"{len(given.thinking)} characters of thinking")
+
+
+def _thought_too(given: Baseline, run: Exchange) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    thought, whole = run.capture.thinking.strip(), given.thinking.strip()
+    if not thought:
+        said = "The thinking that the whole answer has is missing from the stream."
+        return [Judgement("thinking_missing", said, whole, "none")]
+    if thought != whole:
+        said = "The thinking of the stream is not the one of the whole answer."
+        return [Judgement("thinking_differs", said, whole, thought)]
+    return []
+
+
 async def _stop_in_answer(setting: CheckSetting) -> Seen:
     """A stop that occurs in the answer alone ends it, also after thinking."""
     if (broken := without_premise(setting)) is not None:
@@ -103,7 +131,8 @@ async def _stop_in_answer(setting: CheckSetting) -> Seen:
 
 def _modes(setting: CheckSetting) -> tuple[bool, ...]:
     """Return in which modes answers are compared: not in streams that have another text anyway."""
-    return (False, True) if setting.main.streamed_text is None else (False,)
+    is_other = setting.main.streamed_text is not None
+    return (False,) if is_other or setting.shared.get("is_thought_whole_only") else (False, True)
 
 
 async def _stop_in_thinking(setting: CheckSetting) -> Seen:
@@ -205,6 +234,7 @@ async def _natural_end(setting: CheckSetting) -> Seen:
 REASON_CHECKS = (Check("reason.natural", _natural_end),)
 ANSWER_CHECKS = (
     Check("thinking.off", _thinking_off),
+    Check("thinking.streamed", _same_thinking),
     Check("thinking.answer", _stop_in_answer),
     Check("thinking.stop", _stop_in_thinking),
     Check("thinking.both", _stop_in_both),
@@ -320,6 +350,9 @@ def _judge(client: Client, run: Exchange) -> list[Judgement]:
             )
         ]
     if run.status < 400:
+        broken = no_answer(run) if run.capture.ending is CapturedEnding.ERROR else None
+        if broken is not None:
+            return [broken]
         return [
             Judgement(
                 "wrong_type_accepted",

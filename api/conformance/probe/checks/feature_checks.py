@@ -107,8 +107,7 @@ def _unstopped(stop: str, run: Exchange) -> list[Judgement]:
 def _texts_of_choices(run: Exchange) -> dict[int, str]:
     """Return the text of each choice by its index."""
     texts: dict[int, str] = {}
-    raws = [event.raw for event in run.capture.events] if run.capture.is_streamed else [run.text]
-    for choice in (choice for raw in raws for choice in _choices_in(raw)):
+    for choice in (choice for raw in _raws(run) for choice in _choices_in(raw)):
         part = mapping(choice.get("message")) or mapping(choice.get("delta"))
         text = choice.get("text", part.get("content"))
         index = choice.get("index", 0)
@@ -132,20 +131,43 @@ async def _logprobs(setting: CheckSetting) -> Seen:
     case = working_case(setting)
     if isinstance(case, Seen):
         return case
-    ask = replace(case.baseline.ask, stops=case.stops)
-    body = with_logprobs(setting.client.driver.dialect, setting.body(ask))
-    if body is None:
-        return skipped("The probe knows no logprobs of this dialect.")
     findings = Findings(setting)
-    run = await findings.ask(body, _logged_behind, may_refuse=True)
-    if run.is_refusal:
-        return skipped(f"Logprobs are refused with status {run.status}.")
-    tokens = _logged(run)
-    if not tokens and not findings.faults:
-        return skipped("The answer has no logprobs with tokens in words.")
-    if run.capture.text not in "".join(tokens) and not findings.faults:
-        return undecided("The tokens of the logprobs do not spell the text.")
-    return findings.seen(f"{len(tokens)} tokens with {case.stops[0]!r}")
+    whole: Exchange | None = None
+    for is_streamed in (False, True):
+        ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
+        body = with_logprobs(setting.client.driver.dialect, setting.body(ask))
+        if body is None:
+            return skipped("The probe knows no logprobs of this dialect.")
+        run = await findings.ask(body, partial(_mislogged, whole), may_refuse=True)
+        if run.is_refusal:
+            return skipped(f"Logprobs are refused with status {run.status}.")
+        if is_streamed or findings.faults:
+            continue
+        whole = run
+        if not _logged(run):
+            return skipped("The answer has no logprobs with tokens in words.")
+        if run.capture.text not in "".join(_logged(run)):
+            return undecided("The tokens of the logprobs do not spell the text.")
+    return findings.seen(f"{len(_logged(whole)) if whole else 0} tokens with {case.stops[0]!r}")
+
+
+def _mislogged(whole: Exchange | None, run: Exchange) -> list[Judgement]:
+    verdicts = _logged_behind(run)
+    if not verdicts and run.capture.ending is None:
+        said = "With logprobs the answer gives no reason for its end."
+        return [Judgement("reason_missing", said, "a reason", "none")]
+    if whole is None or verdicts or _logged(whole) != _logged(run):
+        return verdicts
+    wanted, got = _offsets(whole), _offsets(run)
+    if wanted == got or not got:
+        return []
+    said = "The offsets of the tokens, text_offset, are not those of the whole answer."
+    return [Judgement("offsets_differ", said, repr(wanted)[:200], repr(got)[:200])]
+
+
+def _offsets(run: Exchange) -> list[Any]:
+    lists = (items(logged.get("text_offset")) for logged in _lists_of_logprobs(run))
+    return [offset for offsets in lists for offset in offsets]
 
 
 def _logged_behind(run: Exchange) -> list[Judgement]:
@@ -166,11 +188,21 @@ def _logged_behind(run: Exchange) -> list[Judgement]:
     return [Judgement("logprobs_of_dropped_tokens", sentence, text, "".join(tokens))]
 
 
+def _lists_of_logprobs(run: Exchange) -> list[dict[str, Any]]:
+    firsts = (next(iter(_choices_in(raw)), {}) for raw in _raws(run))
+    return [mapping(choice.get("logprobs")) for choice in firsts]
+
+
+def _raws(run: Exchange) -> list[str]:
+    is_streamed = run.capture.is_streamed
+    return [event.raw for event in run.capture.events] if is_streamed else [run.text]
+
+
 def _logged(run: Exchange) -> list[str]:
-    choice = next(iter(_choices_in(run.text)), {})
-    listed = mapping(choice.get("logprobs"))
-    names = [mapping(item).get("token") for item in items(listed.get("content"))]
-    names = names or items(listed.get("tokens"))
+    names: list[Any] = []
+    for listed in _lists_of_logprobs(run):
+        own = [mapping(item).get("token") for item in items(listed.get("content"))]
+        names += own or items(listed.get("tokens"))
     # Some servers list ids, or nothing, in place of the token's text; these prove nothing here.
     return [str(name) for name in names] if all(isinstance(name, str) for name in names) else []
 
@@ -336,6 +368,8 @@ def _half_call(stop: str, arguments: str, whole: str, run: Exchange) -> list[Jud
         return [Judgement("partial_call_dropped", said, whole, capture.text)]
     if not calls and capture.ending is not CapturedEnding.TOOL:
         return []  # the stop ended the answer, and no call is reported
+    if any(finding.code == "arguments_form" for finding in capture.findings):
+        return []  # the check of a call says so
     got = calls[0].arguments if calls else ""
     if _is_whole(got) and stop in got:
         return []

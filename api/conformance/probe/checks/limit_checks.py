@@ -1,9 +1,11 @@
 """Checks of token limits and counts, and of clients that leave."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from api.conformance.captures.draft import count, items, mapping
@@ -25,7 +27,7 @@ from api.conformance.probe.checks.check import (
 from api.conformance.probe.client import at_the_same_time, one_after_the_other
 from api.conformance.probe.dialects import Ask, Driver
 from api.conformance.probe.judgement import Judgement, judge, no_answer
-from api.conformance.probe.plan import NEVER, Baseline, StopCase
+from api.conformance.probe.plan import NEVER, Baseline, StopCase, plan
 from api.conformance.probe.values import Exchange, Fault
 
 # Checks stops at the token limit: held-back text, and a stop that the last token completes.
@@ -92,6 +94,17 @@ def _limited(
         ]
     if given.is_repeatable and not full.startswith(got):
         judgements.append(Judgement("text_differs", "With a limit, the text differs.", full, got))
+    # Where each token is a piece of the stream, the text of so many tokens is known.
+    is_spelled = given.tokens == given.streamed_tokens == len(given.bounds) and not given.thinking
+    if (
+        is_spelled
+        and tokens == limit
+        and len(got) < given.bounds[limit - 1]
+        and got == capture.text
+    ):
+        said = f"{limit} tokens are allowed and counted, but the text is that of fewer."
+        wanted = full[: given.bounds[limit - 1]]
+        judgements.append(Judgement("token_lost_to_limit", said, wanted, got))
     if capture.ending is None:
         judgements.append(
             Judgement(
@@ -172,19 +185,47 @@ def _released(setting: CheckSetting, text: str, run: Exchange) -> list[Judgement
 
 async def _on_last_token(setting: CheckSetting) -> Seen:
     """A stop that the last allowed token completes is a stop, not the limit."""
-    client = setting.client
     case = working_case(setting)
     if isinstance(case, Seen):
         return case
-    first = await client.ask(replace(case.baseline.ask, stops=case.stops))
-    usage = first.capture.usage
-    guess = usage.output_tokens if usage is not None else None
-    if not first.is_answer or guess is None:
-        return undecided("The server does not count the tokens of an answer.")
-    limit = await _completing(setting, case, guess)
-    if limit is None:
-        return undecided("The token that completes the stop could not be found.")
     findings = Findings(setting)
+    limit = await _completed(setting, case)
+    if isinstance(limit, Seen):
+        return limit
+    await _at_limit(setting, findings, case, limit, _judge_last)
+    return findings.seen(f"{case.stops[0]!r} with a limit of {limit} tokens")
+
+
+async def _before_limit(setting: CheckSetting) -> Seen:
+    """A stop that is complete a token before the last allowed one is a stop, not the limit."""
+    case = working_case(setting)
+    if isinstance(case, Seen):
+        return case
+    findings, shown = Findings(setting), []
+    # Servers make several tokens a step, so one place says little.
+    others = (other for other in plan(setting.baselines) if _is_beside(other, case))
+    for each in (case, *islice(others, 1)):
+        limit = await _completed(setting, each)
+        if isinstance(limit, Seen):
+            findings.doubt(limit.sentence)
+            continue
+        await _at_limit(setting, findings, each, limit + 1, _judge_before)
+        shown.append(f"{each.stops[0]!r} with a limit of {limit + 1} tokens")
+    return findings.seen(", ".join(shown))
+
+
+def _is_beside(other: StopCase, case: StopCase) -> bool:
+    is_known = other.matched is not None and not other.is_thought and other.baseline.is_repeatable
+    return is_known and len(other.stops) == 1 and other.text != case.text
+
+
+async def _at_limit(
+    setting: CheckSetting,
+    findings: Findings,
+    case: StopCase,
+    limit: int,
+    judged: Callable[[StopCase, Driver, Exchange], list[Judgement]],
+) -> None:
     for is_streamed in (False, True):
         in_mode = case.in_mode(is_streamed=is_streamed)
         if in_mode is None:
@@ -192,8 +233,65 @@ async def _on_last_token(setting: CheckSetting) -> Seen:
         ask = replace(
             case.baseline.ask, stops=case.stops, max_tokens=limit, is_streamed=is_streamed
         )
-        await findings.ask(setting.body(ask), partial(_judge_last, in_mode, client.driver))
-    return findings.seen(f"{case.stops[0]!r} with a limit of {limit} tokens")
+        driver = setting.client.driver
+        await findings.ask(setting.body(ask), partial(judged, in_mode, driver))
+
+
+def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
+    verdicts = judge(case, run, driver)
+    if not verdicts or run.capture.ending is not CapturedEnding.LIMIT:
+        return verdicts
+    said = "The stop is complete a token before the limit, but the limit is named as the reason."
+    return [Judgement("stop_lost_to_limit", said, case.text, run.capture.text)]
+
+
+async def _own_end(setting: CheckSetting) -> Seen:
+    """An answer that ends by itself right before the limit has no text behind its end."""
+    ended = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP)
+    givens = [
+        given
+        for given in setting.baselines
+        if given.ending in ended and given.is_repeatable and given.tokens and not given.thinking
+    ]
+    findings, shown = Findings(setting), []
+    for given in givens[:2]:
+        for more in (1, 2):
+            limit = (given.tokens or 0) + more
+            if not setting.client.driver.least_tokens <= limit < given.ask.max_tokens:
+                continue
+            body = setting.body(replace(given.ask, max_tokens=limit))
+            await findings.ask(body, partial(_judge_end, given))
+            shown.append(str(limit))
+    if not shown:
+        return undecided("No answer ends by itself.")
+    return findings.seen(f"limits of {', '.join(shown)} tokens")
+
+
+def _judge_end(given: Baseline, run: Exchange) -> list[Judgement]:
+    broken, got = no_answer(run), run.capture.text
+    if broken is not None:
+        return [broken]
+    # What is shorter may have tokens that are not counted.
+    if got != given.text and got.startswith(given.text):
+        said = "The answer goes on behind its own end, because the limit is near."
+        return [Judgement("text_after_end", said, given.text, got, given.text)]
+    return []
+
+
+async def _completed(setting: CheckSetting, case: StopCase) -> int | Seen:
+    """Return the limit whose last token completes a stop; else why it is not known."""
+    known: dict[StopCase, int | Seen] = setting.shared.setdefault("completed", {})
+    if case not in known:
+        first = await setting.client.ask(replace(case.baseline.ask, stops=case.stops))
+        usage = first.capture.usage
+        guess = usage.output_tokens if usage is not None else None
+        if not first.is_answer or guess is None:
+            known[case] = undecided("The server does not count the tokens of an answer.")
+        else:
+            limit = await _completing(setting, case, guess)
+            unknown = undecided("The token that completes the stop could not be found.")
+            known[case] = unknown if limit is None else limit
+    return known[case]
 
 
 def _judge_last(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
@@ -233,6 +331,8 @@ LIMIT_CHECKS = (
     Check("limit.completion_tokens", _newer),
     Check("limit.held", _held),
     Check("limit.stop_on_last_token", _on_last_token),
+    Check("limit.stop_before", _before_limit),
+    Check("limit.own_end", _own_end),
 )
 
 
@@ -270,7 +370,15 @@ def _impossible(run: Exchange) -> Iterator[Judgement]:
             "1 or more",
             "0",
         )
+    if usage.input_tokens == 0 and not usage.cached_tokens and not _is_cached(run):
+        said = "0 tokens are counted for the prompt."
+        yield Judgement("usage_no_prompt", said, "1 or more", "0")
     yield from _wrong_total(run)
+
+
+def _is_cached(run: Exchange) -> bool:
+    """Return whether an answer counts tokens of the prompt that are put into a cache."""
+    return re.search(r'"cache_creation_input_tokens": ?[1-9]', run.text) is not None
 
 
 def _wrong_total(run: Exchange) -> Iterator[Judgement]:

@@ -184,6 +184,12 @@ CONTENT = chunk({"delta": {"content": "A"}})
 REASON = chunk({"delta": {}, "finish_reason": "stop"})
 USAGE = chunk(None, usage={"completion_tokens": 1})
 DONE = "data: [DONE]\n\n"
+CALLED = chunk({"delta": {}, "finish_reason": "tool_calls"})
+
+
+def called(call_id: str, index: int, name: str = "note", arguments: str = "{}") -> str:
+    function = {"name": name, "arguments": arguments}
+    return chunk({"delta": {"tool_calls": [{"index": index, "id": call_id, "function": function}]}})
 
 
 @pytest.mark.parametrize(
@@ -196,6 +202,15 @@ DONE = "data: [DONE]\n\n"
         (CONTENT + REASON + DONE + USAGE, "event_order"),
         (CONTENT + chunk({"delta": {}, "finish_reason": "stop"}, usage=None) + DONE,
          "usage_missing"),
+        (chunk({"delta": {"content": "A"}, "finish_reason": ""}) + REASON + USAGE + DONE,
+         "reason_empty"),
+        (chunk({}, id="c1") + CONTENT + chunk({}, id="c2") + REASON + USAGE + DONE, "id_changes"),
+        (called("t1", 0) + called("t2", 0) + CALLED + USAGE + DONE, "call_index_repeated"),
+        (called("t1", 0) + called("t1", 1) + CALLED + USAGE + DONE, "call_id_repeated"),
+        (called("t1", 0, arguments="") + called("", 0) + CALLED + USAGE + DONE,
+         "call_name_repeated"),
+        (called("t1", 0) + called("t2", 0, name="", arguments="") + CALLED + USAGE + DONE,
+         "call_id_changes"),
     ],
 )  # fmt: skip
 def test_each_fault_of_a_chat_stream_is_found_alone(captured: str, code: str) -> None:
@@ -203,16 +218,22 @@ def test_each_fault_of_a_chat_stream_is_found_alone(captured: str, code: str) ->
     assert set(found(captured)) == {code}
 
 
-def response_events() -> list[dict[str, Any]]:
-    done = {"status": "completed", "usage": {"output_tokens": 1}, "output": []}
+def response_events(status: str = "completed") -> list[dict[str, Any]]:
+    part = {"type": "output_text", "text": "A"}
+    item = {"type": "message", "status": status, "content": [part]}
+    done = {"id": "r1", "status": status, "usage": {"output_tokens": 1}, "output": [item]}
+    if status == "incomplete":
+        done["incomplete_details"] = {"reason": "max_output_tokens"}
     where = {"output_index": 0, "content_index": 0}
     events = [
-        {"type": "response.created", "response": {"model": "m"}},
+        {"type": "response.created", "response": {"id": "r1", "model": "m"}},
         {"type": "response.output_item.added", "output_index": 0, "item": {"type": "message"}},
         {"type": "response.content_part.added", **where},
         {"type": "response.output_text.delta", "delta": "A", **where},
         {"type": "response.output_text.done", "text": "A", **where},
-        {"type": "response.completed", "response": done},
+        {"type": "response.content_part.done", "part": part, **where},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": f"response.{status}", "response": done},
     ]
     return [event | {"sequence_number": number} for number, event in enumerate(events)]
 
@@ -225,7 +246,13 @@ def response_events() -> list[dict[str, Any]]:
         (lambda events: events.pop(2), "event_order"),
         (lambda events: events[3].update(sequence_number=0), "event_order"),
         (lambda events: events[4].update(text="B"), "text_differs"),
-        (lambda events: events[5]["response"].pop("usage"), "usage_missing"),
+        (lambda events: events.pop(4), "event_missing"),
+        (lambda events: events.pop(5), "event_missing"),
+        (lambda events: events.pop(6), "event_missing"),
+        (lambda events: events[7]["response"].pop("usage"), "usage_missing"),
+        (lambda events: events[7]["response"].update(output=[]), "text_differs"),
+        (lambda events: events[7]["response"].update(id="r2"), "id_changes"),
+        (lambda events: events[7].update(type="response.incomplete"), "event_name_differs"),
     ],
 )
 def test_each_fault_of_a_responses_stream_is_found_alone(spoil: Any, code: str) -> None:
@@ -233,6 +260,24 @@ def test_each_fault_of_a_responses_stream_is_found_alone(spoil: Any, code: str) 
     assert found(stream(*events)) == {}
     spoil(events)
     assert set(found(stream(*events))) == {code}
+
+
+def test_an_item_that_was_cut_but_is_called_completed_is_found() -> None:
+    events = response_events("incomplete")
+    assert found(stream(*events)) == {}
+    events[-1]["response"]["output"][0]["status"] = "completed"
+    assert set(found(stream(*events))) == {"item_status"}
+
+
+def test_a_delta_of_another_type_than_its_block_is_found() -> None:
+    text = {"type": "text_delta", "text": "A"}
+    call = {"type": "tool_use", "id": "t1", "name": "note", "input": {}}
+    begin = {"type": "content_block_start", "index": 0, "content_block": call}
+    inside = {"type": "content_block_delta", "index": 0, "delta": text}
+    assert found(stream(START, begin, CLOSE, delta("tool_use"), STOP)) == {}
+    assert found(stream(START, begin, inside, CLOSE, delta("tool_use"), STOP)) == {
+        "event_order": Severity.ERROR
+    }
 
 
 def test_a_frame_that_takes_text_back_is_found() -> None:

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
-from tests.api.conformance.probe.family.talk import Query, Refused, Said, pieces
+from tests.api.conformance.probe.family.talk import PIECE, Query, Refused, Said, pieces
 
 REASONS = {"natural": "stop", "stop": "stop", "limit": "length", "tool": "tool_calls"}
 
@@ -106,9 +107,11 @@ class ChatWire:
             message["tool_calls"] = [{"id": "t1", "type": "function", "function": function}]
         choice = {"index": index, "message": message, **self.end(one)}
         if one.logged is not None:
-            listed = [{"token": token, "logprob": -0.1} for token in one.logged]
-            choice["logprobs"] = {"content": listed}
+            choice["logprobs"] = self._listed(one.logged)
         return choice
+
+    def _listed(self, tokens: Sequence[str]) -> dict[str, Any]:
+        return {"content": [{"token": token, "logprob": -0.1} for token in tokens]}
 
     def end(self, one: Said) -> dict[str, Any]:
         """Return the fields that say how an answer ended."""
@@ -121,7 +124,8 @@ class ChatWire:
             for piece in pieces(one.thinking):
                 yield self._chunk(index, {"reasoning_content": piece})
             for piece in pieces(one.text):
-                yield self._chunk(index, {"content": piece})
+                more = {} if one.logged is None else {"logprobs": self._listed([piece])}
+                yield self._chunk(index, {"content": piece}, **more)
             if one.call is not None:
                 function = {"name": "note", "arguments": one.call}
                 call = {"index": 0, "id": "t1", "type": "function", "function": function}
@@ -163,17 +167,21 @@ class CompletionsWire(ChatWire):
     def _choice(self, index: int, one: Said) -> dict[str, Any]:
         choice = {"index": index, "text": one.text, **self.end(one)}
         if one.logged is not None:
-            choice["logprobs"] = {
-                "tokens": list(one.logged),
-                "token_logprobs": [-0.1 for _ in one.logged],
-            }
+            choice["logprobs"] = self._scored(one.logged)
         return choice
+
+    def _scored(self, tokens: Sequence[str], begin: int = 0) -> dict[str, Any]:
+        ends = list(accumulate(map(len, tokens), initial=begin))
+        scores = [-0.1 for _ in tokens]
+        return {"tokens": list(tokens), "token_logprobs": scores, "text_offset": ends[:-1]}
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""
         for index, one in enumerate(said):
-            for piece in pieces(one.text):
-                yield self._piece(index, piece)
+            for place, piece in enumerate(pieces(one.text)):
+                scored = self._scored([piece], place * PIECE)
+                more = {} if one.logged is None else {"logprobs": scored}
+                yield self._piece(index, piece, **more)
             yield self._piece(index, "", **self.end(one))
         if self.counts(query):
             yield sse({"id": "c1", "model": "small", "choices": [], "usage": _usage(said)})
@@ -212,17 +220,22 @@ class ResponsesWire:
         """Return a whole answer."""
         return self._response(said[0])
 
-    def _response(self, one: Said) -> dict[str, Any]:
-        part = {"type": "output_text", "text": one.text, "annotations": []}
-        output: list[dict[str, Any]] = []
+    def _items(self, one: Said) -> list[dict[str, Any]]:
+        status = "incomplete" if one.ending == "limit" else "completed"
+        items: list[dict[str, Any]] = []
         if one.thinking:
             thought = {"type": "reasoning_text", "text": one.thinking}
-            output.append({"id": "r1", "type": "reasoning", "summary": [], "content": [thought]})
-        output.append({"id": "m1", "type": "message", "role": "assistant", "content": [part]})
+            items.append({"id": "rs1", "type": "reasoning", "summary": [], "content": [thought]})
+        part = {"type": "output_text", "text": one.text, "annotations": []}
+        items.append({"id": "m1", "type": "message", "role": "assistant", "content": [part]})
         if one.call is not None:
-            output.append(
-                {"id": "f1", "type": "function_call", "name": "note", "arguments": one.call}
-            )
+            call = {"type": "function_call", "name": "note", "arguments": one.call}
+            items.append({"id": "f1", "call_id": "call_1", **call})
+        return [item | {"status": "completed"} for item in items[:-1]] + [
+            items[-1] | {"status": status}
+        ]
+
+    def _response(self, one: Said) -> dict[str, Any]:
         is_cut = one.ending == "limit"
         return {
             "id": "r1",
@@ -230,7 +243,7 @@ class ResponsesWire:
             "model": "small",
             "status": "incomplete" if is_cut else "completed",
             "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-            "output": output,
+            "output": self._items(one),
             "usage": {
                 "input_tokens": one.prompt_tokens,
                 "output_tokens": one.tokens,
@@ -249,23 +262,27 @@ class ResponsesWire:
             return sse({"type": kind, "sequence_number": number, **fields}, kind)
 
         final = self._response(one)
-        yield event("response.created", response={"model": "small", "status": "in_progress"})
-        place = 0
-        if one.thinking:
-            yield event("response.output_item.added", output_index=0, item={"type": "reasoning"})
-            for piece in pieces(one.thinking):
-                yield event("response.reasoning_text.delta", output_index=0, delta=piece)
-            place = 1
-        at = {"output_index": place, "content_index": 0}
-        yield event("response.output_item.added", output_index=place, item={"type": "message"})
-        yield event("response.content_part.added", **at, part={"type": "output_text"})
-        for piece in pieces(one.text):
-            yield event("response.output_text.delta", **at, delta=piece)
-        yield event("response.output_text.done", **at, text=one.text)
-        if one.call is not None:
-            item = {"type": "function_call", "name": "note"}
-            yield event("response.output_item.added", output_index=place + 1, item=item)
-            yield event(
-                "response.function_call_arguments.delta", output_index=place + 1, delta=one.call
-            )
+        begun = {**final, "status": "in_progress", "incomplete_details": None, "output": []}
+        yield event("response.created", response=begun)
+        for place, item in enumerate(final["output"]):
+            empty = {**item, "status": "in_progress"}
+            text, at = self._text(item), {"item_id": item["id"], "output_index": place}
+            if item["type"] == "function_call":
+                yield event("response.output_item.added", **at, item={**empty, "arguments": ""})
+                yield event("response.function_call_arguments.delta", **at, delta=text)
+                yield event("response.function_call_arguments.done", **at, arguments=text)
+            else:
+                [part] = item["content"]
+                at["content_index"] = 0
+                yield event("response.output_item.added", **at, item={**empty, "content": []})
+                yield event("response.content_part.added", **at, part={**part, "text": ""})
+                for piece in pieces(text):
+                    yield event(f"response.{part['type']}.delta", **at, delta=piece)
+                yield event(f"response.{part['type']}.done", **at, text=text)
+                yield event("response.content_part.done", **at, part=part)
+            yield event("response.output_item.done", output_index=place, item=item)
         yield event(f"response.{final['status']}", response=final)
+
+    def _text(self, item: dict[str, Any]) -> str:
+        is_call = item["type"] == "function_call"
+        return str(item["arguments"] if is_call else item["content"][0]["text"])
