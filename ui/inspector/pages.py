@@ -64,11 +64,16 @@ class ReadingPage(QTextBrowser):
 
     def __init__(self, says: str, hint: str = "") -> None:
         super().__init__()
-        self.hint = hint
         self.setOpenLinks(False)
         self.setAccessibleName(says)
-        self.setAccessibleDescription(hint)
+        self.say(hint)
         align(self)
+
+    def say(self, hint: str) -> None:
+        """Change what stands on it while it is empty."""
+        self.hint = hint
+        self.setAccessibleDescription(hint)
+        self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +17,17 @@ from PySide6.QtWidgets import (
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
 from api.conformance.probe.report_files import as_html, suite_as_data
-from api.conformance.probe.reports import WORDS, as_text, grouped, of_one, ordered, summary
+from api.conformance.probe.reports import (
+    WORDS,
+    as_text,
+    grouped,
+    headings,
+    of_one,
+    ordered,
+    summary,
+)
 from api.conformance.probe.values import (
+    COUNTING,
     CheckOutcome,
     CheckResult,
     Fault,
@@ -33,10 +42,12 @@ from ui.kit.buttons import Choice
 from ui.kit.colors import Colors
 from ui.kit.dialogs import choose_target
 from ui.kit.html import (
+    SPACE,
     Html,
     badge,
     cell,
     code,
+    colored,
     joined,
     lines,
     paragraph,
@@ -45,11 +56,12 @@ from ui.kit.html import (
     with_code_spans,
 )
 from ui.kit.labels import label
-from ui.kit.layouts import column, form, row
+from ui.kit.layouts import STRETCH, column, form, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
+from ui.models.model_words import duration
 from ui.preferences.preferences import DEFAULT_PORT
 
 # What the list shows: the outcomes by the name of their group.
@@ -66,8 +78,25 @@ _GROUPS = {
 }
 
 
+# What an empty list says: before a probe, during one, and where nothing is of its group.
+_HINTS = {
+    "idle": "Type the address of a server and press Probe. Each check appears here as it ends, "
+    "failures first.",
+    "running": "The first checks appear here soon.",
+    "failed": "There is nothing to show. Correct what the sentence above says, and press Probe.",
+}
+_NONE_OF = {
+    "failed": "No check has failed.",
+    "silent": "Every check that has ended is judged.",
+    "held": "No check has passed.",
+}
+
+
 def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> Html:
-    """Return a table with a row for each check, failures first; ``group`` leaves out others."""
+    """Return a table with a row for each check, failures first; ``group`` leaves out others.
+
+    Failures of one kind share a row.
+    """
     kept = _GROUPS[group][1] if group else tuple(CheckOutcome)
     tones = {
         CheckOutcome.HELD: (colors.done, colors.done_soft),
@@ -77,27 +106,40 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, group: str = "") -> 
         CheckOutcome.SKIPPED: (colors.quiet, colors.quiet_soft),
         CheckOutcome.NOT_ASKED: (colors.limit, colors.limit_soft),
     }
+    chosen = [row for row in ordered(rows) if row.outcome in kept]
+    failures = headings([row for row in chosen if row.outcome is CheckOutcome.FAILED])
+    # What does not count comes after what does.
+    failures.sort(key=lambda failure: failure[0].level not in COUNTING)
+    others: list[tuple[CheckResult, list[CheckResult]]] = [
+        (row, []) for row in chosen if row.outcome is not CheckOutcome.FAILED
+    ]
     return table(
         (
             cell(badge(WORDS[row.outcome], *tones[row.outcome]), style="padding:3px 10px 3px 0"),
-            cell(strong(row.title), style="padding:3px 12px 3px 0"),
             cell(
-                *_said(row),
-                style=f"padding:3px 0;color:{colors.muted}",
+                colored(strong(row.title), colors.text),
+                *_said(row, under),
+                style=f"padding:3px 0 7px 0;color:{colors.muted}",
             ),
         )
-        for row in ordered(rows)
-        if row.outcome in kept
+        for row, under in (*failures, *others)
     )
 
 
-def _said(row: CheckResult) -> list[Html]:
-    """Return what was seen: each sentence once, with its evidence."""
-    if row.cause:
-        return [with_code_spans(f"As {row.cause!r}.")]
+def _said(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
+    """Return what was seen: each sentence once, with its evidence, and what fails alike."""
     if not row.faults:
-        return [with_code_spans(row.sentence)]
-    return [_fault(fault, modes) for fault, modes in grouped(row)]
+        return [joined(SPACE, SPACE, with_code_spans(row.sentence))]
+    said = [_fault(fault, modes) for fault, modes in grouped(row)]
+    if row.level not in COUNTING:
+        said.insert(0, paragraph(_OPINION, style="margin:4px 0 0 0"))
+    if under:
+        titles = "; ".join(other.title for other in under)
+        said.append(paragraph(f"Fails in the same way: {titles}.", style="margin:4px 0 0 0"))
+    return said
+
+
+_OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 
 
 def _fault(fault: Fault, modes: str) -> Html:
@@ -174,7 +216,7 @@ class Probing(QObject):
             self._end("done", summary(report))
 
     def _take(self, progress: Progress) -> None:
-        self.done, self.total, self.message = progress.done, progress.total, progress.title
+        self.done, self.total, self.message = progress.done, progress.total, _now(progress)
         if progress.result is not None:
             self.rows.append(progress.result)
         self.changed.emit()
@@ -182,6 +224,16 @@ class Probing(QObject):
     def _end(self, stage: Stage, message: str) -> None:
         self.stage, self.message = stage, message
         self.changed.emit()
+
+
+def _now(progress: Progress) -> str:
+    """Return which check is running, and how much longer the probe takes."""
+    if not progress.total or progress.done >= progress.total:
+        return f"{progress.title}…"
+    place = f"Check {progress.done + 1} of {progress.total}: {progress.title}"
+    if progress.left_s is None:
+        return place
+    return f"{place}, about {duration(progress.left_s)} left"
 
 
 def _sentence(words: str) -> str:
@@ -221,7 +273,7 @@ class ProbeWindow(OwnWindow):
         self.note = label("", "", 1.0, is_wrapped=True)
         groups = [(name, title) for name, (title, _) in _GROUPS.items()]
         self.group = Choice("Show", [("", "All Checks"), *groups])
-        self.page = ReadingPage("Results")
+        self.page = ReadingPage("Results", _HINTS["idle"])
         self.copy = QPushButton("Copy as Markdown")
         self.save = QPushButton("Save…")
         self.save.setAccessibleName("Save the report as a page or as JSON")
@@ -231,10 +283,11 @@ class ProbeWindow(OwnWindow):
         self.cancel.clicked.connect(self.probing.cancel)
         self.copy.clicked.connect(self._copy)
         self.save.clicked.connect(self._choose_target)
-        self.group.currentIndexChanged.connect(self._refresh)
+        self.group.currentIndexChanged.connect(self._show_group)
         self.probing.changed.connect(self._refresh)
         current_theme().changed.connect(self._refresh)
         self._refresh()
+        self.url.setFocus()
 
     async def finish(self) -> None:
         """Cancel the running probe, and wait for its end."""
@@ -247,8 +300,8 @@ class ProbeWindow(OwnWindow):
             field.setAccessibleName(name)
         column(
             label(
-                "Sends up to four hundred small requests, with and without stops, and compares "
-                "the answers.",
+                "Sends some two hundred small requests, with and without stops, and compares the "
+                "answers.",
                 "muted",
                 0.97,
                 is_wrapped=True,
@@ -256,10 +309,8 @@ class ProbeWindow(OwnWindow):
             form(
                 *((label(name, "muted"), field) for name, field in fields.items()), spacing=(14, 8)
             ),
-            row(
-                *(self.start, self.cancel, (self.note, 1), self.group, self.copy, self.save),
-                spacing=8,
-            ),
+            row(self.start, self.cancel, STRETCH, self.group, self.copy, self.save, spacing=8),
+            self.note,
             self.bar,
             (self.page, 1),
             spacing=12,
@@ -286,11 +337,22 @@ class ProbeWindow(OwnWindow):
         self.bar.setRange(0, probing.total)
         self.bar.setValue(probing.done)
         self.note.setText(probing.message)
+        self.note.setVisible(bool(probing.message))
         self.copy.setEnabled(probing.report is not None)
         self.save.setEnabled(probing.report is not None)
         group = str(self.group.currentData() or "")
         self.group.setVisible(bool(probing.rows))
-        self.page.setHtml(probe_page(probing.rows, current_theme().colors, group))
+        place = self.page.verticalScrollBar().value()
+        shown = probe_page(probing.rows, current_theme().colors, group)
+        self.page.setHtml(shown if "<tr" in shown else "")
+        self.page.verticalScrollBar().setValue(place)
+        is_begun = bool(probing.rows)
+        hint = _NONE_OF.get(group, "") if is_begun else _HINTS.get(probing.stage, _HINTS["idle"])
+        self.page.say(hint)
+
+    def _show_group(self) -> None:
+        self._refresh()
+        self.page.verticalScrollBar().setValue(0)
 
     def _copy(self) -> None:
         if self.probing.report is not None:

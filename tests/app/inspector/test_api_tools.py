@@ -131,6 +131,11 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
         await eventually(lambda: window.probing.stage != "running", 300)
         assert window.probing.stage == "done", window.note.text()
         assert window.note.text().startswith("All ")
+        window.group.setCurrentIndex(window.group.findData("failed"))
+        assert window.page.toPlainText() == ""
+        assert window.page.hint == "No check has failed."
+        window.group.setCurrentIndex(0)
+        assert window.page.toPlainText()
         window.copy.click()
         assert "| check" in QGuiApplication.clipboard().text()
         window._save(tmp_path / "report.html")
@@ -170,10 +175,13 @@ def test_if_nothing_answers_the_window_says_what_to_do(
     async def steps() -> None:
         window = ProbeWindow(tools)
         window.show()
+        assert window.url.hasFocus() or window.focusWidget() is window.url
+        assert "press Probe" in window.page.hint
         window.url.setText("http://127.0.0.1:9")
         window.start.click()
         await eventually(lambda: window.probing.stage == "failed")
         assert window.note.text() == "http://127.0.0.1:9 does not answer: nothing listens there."
+        assert "Correct" in window.page.hint
         window.url.clear()
         window.start.click()
         await asyncio.sleep(0)

@@ -1,5 +1,7 @@
 """What a probe and a capture say as pages: quoted stops are code, and nothing is markup."""
 
+from functools import partial
+
 from PySide6.QtGui import QStandardItemModel
 from pytestqt.qtbot import QtBot
 
@@ -10,7 +12,7 @@ from api.conformance.captures.values import (
     Severity,
     WireDialect,
 )
-from api.conformance.probe.values import CheckOutcome, CheckResult, Fault
+from api.conformance.probe.values import CheckOutcome, CheckResult, Fault, Level
 from ui.inspector.capture_window import (
     FIRST_EVENTS,
     LAST_EVENTS,
@@ -33,6 +35,23 @@ def test_a_fault_of_a_probe_is_a_sentence_with_code_spans_above_its_evidence() -
     assert "<code>expected: &#x27;a&#x27;<br>got:      &#x27;b&#x27;</code>" in page
     assert "<b>One stop</b>" in page
     assert "Failed" in page
+
+
+def test_failures_of_one_kind_share_a_row_and_an_opinion_is_called_one() -> None:
+    fault = Fault("x", "The stop was ignored.")
+    failed = partial(CheckResult, outcome=CheckOutcome.FAILED, faults=(fault,))
+    rows = [
+        failed("a", "Two that overlap", level=Level.OPINION),
+        failed("b", "One stop"),
+        failed("c", "A stop late in an answer", cause="b"),
+        CheckResult("d", "A limit", CheckOutcome.HELD, "5 tokens"),
+    ]
+    page = probe_page(rows, LIGHT)
+    assert page.count("<tr>") == 3
+    assert "Fails in the same way: A stop late in an answer." in page
+    assert page.index("One stop") < page.index("Two that overlap") < page.index("A limit")
+    assert page.count("An opinion, which does not count") == 1
+    assert probe_page(rows, LIGHT, "held").count("<tr>") == 1
 
 
 def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:

@@ -26,7 +26,7 @@ from api.conformance.probe.checks.check import (
 )
 from api.conformance.probe.client import at_the_same_time, one_after_the_other
 from api.conformance.probe.dialects import Ask, Driver
-from api.conformance.probe.judgement import Judgement, judge, no_answer
+from api.conformance.probe.judgement import STOP_ONLY_HIDDEN, Judgement, judge, no_answer
 from api.conformance.probe.plan import NEVER, Baseline, StopCase, plan
 from api.conformance.probe.values import Exchange, Fault
 
@@ -238,7 +238,7 @@ async def _at_limit(
 
 
 def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
-    verdicts = judge(case, run, driver)
+    verdicts = [one for one in judge(case, run, driver) if one.code != STOP_ONLY_HIDDEN]
     if not verdicts or run.capture.ending is not CapturedEnding.LIMIT:
         return verdicts
     said = "The stop is complete a token before the limit, but the limit is named as the reason."

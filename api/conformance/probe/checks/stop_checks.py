@@ -20,7 +20,7 @@ from api.conformance.probe.checks.check import (
     working_case,
 )
 from api.conformance.probe.dialects import Driver
-from api.conformance.probe.judgement import Judgement, judge, no_answer
+from api.conformance.probe.judgement import STOP_ONLY_HIDDEN, Judgement, judge, no_answer
 from api.conformance.probe.plan import (
     NEVER,
     Baseline,
@@ -248,7 +248,8 @@ def _several_characters(given: Baseline) -> StopCase | None:
 
 
 def _as_characters(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
-    verdicts = judge(case, run, driver)
+    # What a stop costs is no question of its form.
+    verdicts = [one for one in judge(case, run, driver) if one.code != STOP_ONLY_HIDDEN]
     stop, got = case.stops[0], run.capture.text
     cuts = [case.baseline.text.find(char) for char in stop]
     if len(stop) > 1 and got != case.text and got == case.baseline.text[: min(cuts)]:

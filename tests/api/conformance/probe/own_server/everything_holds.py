@@ -15,7 +15,8 @@ from api.conformance.probe.values import CheckOutcome, ProbeOptions
 _ONE_CHOICE = {"choices.count", "choices.stop", "logprobs.stop", "usage.chunk"}
 _ONE_LIMIT = {"limit.completion_tokens"}
 _PROMPT_ONLY = {
-    *("thinking.off", "thinking.answer", "thinking.stop", "thinking.both", "structured.stop"),
+    *("thinking.off", "thinking.streamed", "thinking.answer", "thinking.stop", "thinking.both"),
+    "structured.stop",
     *("tools.call", "tools.limit", "tools.stop", "stops.system", "stops.turn", "stops.tools"),
     # The demo model repeats no emoji without its template.
     "stop.after_emoji",
