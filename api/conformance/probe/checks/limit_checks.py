@@ -542,9 +542,12 @@ async def _hang_up(setting: CheckSetting, *, is_streamed: bool) -> Seen:
     prompts = _LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN
     asks = [Ask(text, max_tokens=_MAX_TOKENS, is_streamed=is_streamed) for text in prompts]
     wait_s = min(_WAIT_S, setting.main.total_s / 2)
+    # The machine may have become slower since the first answers.
+    before = await client.ask_shortly()
+    usual_s = max(setting.short_s, before.total_s if before.is_answer else 0.0)
+    allowed_s = setting.options.patience_s + _USUAL * usual_s
     for attempt in range(2):
         left = await asyncio.gather(*(client.hang_up_on(ask, wait_s) for ask in asks))
-        allowed_s = setting.options.patience_s + _USUAL * setting.short_s
         after = await client.ask_shortly()
         if after.is_answer and after.total_s <= allowed_s:
             if not any(left):

@@ -334,6 +334,26 @@ class Queues(FamilyServer):
         return await super().respond(request, query)
 
 
+class BecomesSlower(FamilyServer):
+    """Lets every request wait after the first ones, as a machine does that others use, too."""
+
+    only = ("baseline", "hang_up.*")
+    patience_s = 0.05
+    wait_s = 0.4
+    _quick = 3
+
+    def __init__(self, dialect: WireDialect) -> None:
+        super().__init__(dialect)
+        self._number = count()
+
+    async def respond(self, request: web.Request, query: Query) -> web.StreamResponse:
+        """Wait before the first token."""
+        if query.limit >= 1000:
+            self.piece_s = 0.002
+        await asyncio.sleep(self.wait_s if next(self._number) > self._quick else 0.0)
+        return await super().respond(request, query)
+
+
 class SaysStopOfForcedCalls(FamilyServer):
     """Says "stop" where a request names the tool, as the vendor itself does."""
 
@@ -365,6 +385,7 @@ RIGHT: Sequence[type[FamilyServer]] = (
     IsOddOnce,
     IsOddOnceInBetween,
     Queues,
+    BecomesSlower,
     SaysStopOfForcedCalls,
     EndsLinesWithTwo,
     Comments,
