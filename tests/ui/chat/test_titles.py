@@ -5,12 +5,13 @@ import asyncio
 import pytest
 from PySide6.QtCore import Qt
 
-from engine import Message
+from engine import Message, ModelStatus
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from ui.chat.session import titles
 from ui.chat.session.titles import written_title
 from ui.kit.theme import Theme
 from ui.preferences.preferences import Preferences
@@ -89,6 +90,38 @@ async def test_a_conversation_that_a_person_has_named_keeps_its_name(
     scripted.say(TextDelta("Long questions"), DONE)
     await asyncio.sleep(0.1)
     assert conversation.title == "Mine"
+
+
+@pytest.fixture
+def few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let three conversations wait for a title."""
+    monkeypatch.setattr(titles, "_MOST_WAITING", 3)
+
+
+@pytest.mark.usefixtures("few_wait")
+async def test_while_others_ask_few_conversations_wait_for_a_title_and_no_deleted_one(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    scripted.models = (ModelStatus(state="ready", info=scripted.model, running=1),)
+    asked = [f"Why does it rain on day {day}?" for day in range(6)]
+    for question in asked:
+        window.workspace.new_conversation()
+        await answered(window, scripted, question)
+    tasks = [task for task in asyncio.all_tasks() if task.get_name() == "name conversations"]
+    assert len(tasks) <= 1
+    conversations = window.workspace.conversations
+    [deleted] = [one for one in conversations.every() if one.title == asked[-2]]
+    conversations.delete(deleted)
+    scripted.models = ()
+    for question, title in ((asked[-1], "The last"), (asked[-3], "The third to last")):
+        await eventually(lambda: is_for_title(scripted.requests[-1].messages[0]))
+        assert question in scripted.requests[-1].messages[0].content
+        scripted.say(TextDelta(title), DONE)
+        await eventually(lambda title=title: any(c.title == title for c in conversations.every()))
+        if question == asked[-1]:
+            await eventually(lambda: len(scripted.generations) == len(asked) + 2)
+    await asyncio.sleep(0.1)
+    assert len(scripted.generations) == len(asked) + 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import deque
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +22,8 @@ from ui.records.runs import Run
 
 _LOOKED_EVERY_S = 0.5
 _MOST_TRIES = 4
+# Of more conversations, the oldest keep the words of their questions.
+_MOST_WAITING = 16
 _MOST_TOKENS = 24
 _MOST_WORDS, _MOST_CHARS = 8, 60
 _READ_CHARS = 1_200
@@ -68,6 +71,11 @@ class Titles(QObject):
         self._conversations = conversations
         self._model = model
         self._writing: asyncio.Task[str] | None = None
+        # First answers that wait for a title, the newest last.
+        self._waiting: deque[tuple[Conversation, ConversationMessage, Run]] = deque(
+            maxlen=_MOST_WAITING
+        )
+        self._is_naming = False
         in_memory.answer_ended.connect(self._consider)
         in_memory.answer_began.connect(self._give_way)
 
@@ -82,8 +90,12 @@ class Titles(QObject):
         is_answer = run.finished is not None and run.finished.stop.kind is not StopKind.TOOL_CALL
         if not self.is_on or len(asked) != 1 or not (is_answer and run.text.strip()):
             return
-        if conversation.title == first_title(asked[0]):
-            start_task(self, self._name(conversation, asked[0], run), "name a conversation")
+        if conversation.title != first_title(asked[0]):
+            return
+        self._waiting.append((conversation, asked[0], run))
+        if not self._is_naming:
+            self._is_naming = True
+            start_task(self, self._name_all(), "name conversations")
 
     def _give_way(self) -> None:
         """Stop writing a title, because something else is to be answered."""
@@ -96,11 +108,24 @@ class Titles(QObject):
         own = 0 if self._writing is None else 1
         return sum(model.running + model.waiting for model in self._engine.models) - own
 
+    async def _name_all(self) -> None:
+        """Name the conversations that wait, the newest first."""
+        try:
+            while self._waiting:
+                await self._quiet()
+                if not self.is_on:
+                    self._waiting.clear()
+                elif self._waiting:
+                    await self._name(*self._waiting.pop())
+        finally:
+            self._is_naming = False
+
     async def _name(self, conversation: Conversation, asked: ConversationMessage, run: Run) -> None:
         title = ""
         for _ in range(_MOST_TRIES):
             await self._quiet()
-            if not self.is_on:
+            is_deleted = self._conversations.with_id(conversation.id) is None
+            if not self.is_on or is_deleted or conversation.title != first_title(asked):
                 return
             self._writing = asyncio.ensure_future(self._written(conversation, asked, run))
             try:
