@@ -295,7 +295,8 @@ async def _blank_stop(setting: CheckSetting) -> Seen:
                 if run.is_refusal:
                     return Seen(f"refused with status {run.status}")
                 findings = Findings(setting)
-                await findings.judge(case, is_streamed=False)
+                for is_streamed in (False, True):
+                    await findings.judge(case, is_streamed=is_streamed)
                 return findings.seen(repr(blank))
     return undecided("The answers contain no white space.")
 

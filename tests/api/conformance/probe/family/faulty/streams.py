@@ -29,6 +29,17 @@ class SaysTextPlain(Faulty):
     stream_type = "text/plain"
 
 
+class IgnoresBlanksInStreams(Faulty):
+    """Does not know a stop of white space where the request wants a stream."""
+
+    finds: ClassVar = {"stops.blank": {"stop_ignored"}}
+    only: ClassVar = ("baseline", "stops.blank")
+
+    def answer(self, query: Query) -> Said:
+        is_blank = query.is_streamed and not "".join(query.stops).strip()
+        return super().answer(replace(query, stops=()) if is_blank else query)
+
+
 class LeavesStreamsOpen(Faulty):
     """Never closes the connection of a stream."""
 
