@@ -31,7 +31,6 @@ from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import ShortcutsDialog, keys_of, plain
 
-_COMPOUND = QAbstractSpinBox | QAbstractItemView | QComboBox | QLineEdit
 _NO_MODIFIER = Qt.KeyboardModifier.NoModifier
 
 
