@@ -15,7 +15,6 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPalette,
-    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -32,7 +31,7 @@ from PySide6.QtWidgets import (
 
 from ui.inspector.shown_run import ShownRun
 from ui.kit.menus import copy_text
-from ui.kit.rows import Index
+from ui.kit.rows import FittedColumns, Index
 from ui.kit.theme import fixed_font
 
 TEXT_MARGIN_PX = 12
@@ -140,8 +139,8 @@ class RowsView(QTableView):
     ) -> None:
         super().__init__()
         self._widths = widths
-        self._is_fitting = self._is_chosen = False  # a person chose the width of a column
         self.setModel(model)
+        self._columns = FittedColumns(self, self._wanted)
         self.setAccessibleName(says)
         self.setProperty("kind", "rows")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -161,7 +160,6 @@ class RowsView(QTableView):
         head = self.horizontalHeader()
         head.setHighlightSections(False)
         head.setStretchLastSection(True)
-        head.sectionResized.connect(self._note_width)
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
@@ -170,32 +168,16 @@ class RowsView(QTableView):
         if event.type() == QEvent.Type.FontChange:
             self._fit()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the columns into the room that there is, unless a person chose their widths."""
-        super().resizeEvent(event)
-        if not self._is_chosen:
-            self._fit()
-
-    def _note_width(self, column: int) -> None:
-        is_last = column == self.horizontalHeader().count() - 1  # it takes what is left
-        self._is_chosen = self._is_chosen or not (self._is_fitting or is_last)
-
     def _fit(self) -> None:
-        self._is_fitting = True
-        metrics, head = self.fontMetrics(), self.horizontalHeader()
-        self.verticalHeader().setDefaultSectionSize(metrics.height() + 9)
-        wanted = [metrics.averageCharWidth() * one + 2 * _PAD_PX for one in self._widths]
-        room = self.viewport().width() if self.isVisible() else sum(wanted)
-        least = [head.sectionSizeHint(column) for column in range(head.count())]
-        most = max(wanted, default=0)
-        widths = [max(one, name) for one, name in zip(wanted, least, strict=False)]
-        room -= sum(least[len(wanted) :])  # the last column takes what is left
-        while most > 0 and sum(widths) > room:
-            most -= 1
-            widths = [max(min(one, most), name) for one, name in zip(wanted, least, strict=False)]
-        for column, width in enumerate(widths):
-            self.setColumnWidth(column, width)
-        self._is_fitting = False
+        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 9)
+        self._columns.fit()
+
+    def _wanted(self) -> dict[int, tuple[int, int]]:
+        letter_px = self.fontMetrics().averageCharWidth()
+        return {
+            column: (0, letter_px * letters + 2 * _PAD_PX)
+            for column, letters in enumerate(self._widths)
+        }
 
     def chosen_rows(self) -> list[int]:
         """Return the chosen rows, in order."""

@@ -1,8 +1,24 @@
 """Rows of lists and tables: what models and delegates name in every room. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from collections.abc import Callable, Mapping, Sequence
+
+from PySide6.QtCore import (
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QSize,
+    Qt,
+)
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
-from PySide6.QtWidgets import QListWidget, QStyledItemDelegate, QStyleOptionViewItem
+from PySide6.QtWidgets import (
+    QHeaderView,
+    QListWidget,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)
 
 from ui.kit.theme import current_theme
 
@@ -77,3 +93,65 @@ class TwoLinesDelegate(QStyledItemDelegate):
 def _texts(index: Index) -> tuple[str, str]:
     name, _, rest = str(index.data(DISPLAY) or "").partition("\n")
     return name, rest
+
+
+class FittedColumns(QObject):
+    """Fits the columns of a table into its room, until a person chooses the width of one.
+
+    Args:
+        view: The table. The one column that has no width of its own takes what is left.
+        widths: Returns for each other column, and may for that one, the least width that shows
+            what it usually says, and the width that it should have. The name of a column is always
+            shown whole.
+        spare: The columns that are left out, the first one first, where not all of them fit.
+    """
+
+    def __init__(
+        self,
+        view: QTableView,
+        widths: Callable[[], Mapping[int, tuple[int, int]]],
+        spare: Sequence[int] = (),
+    ) -> None:
+        super().__init__(view)
+        self._view, self._widths, self._spare = view, widths, spare
+        self._is_fitting = self._is_chosen = False  # a person chose the width of a column
+        view.horizontalHeader().sectionResized.connect(self._note_width)
+        view.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Fit the columns when the room changes."""
+        if event.type() == QEvent.Type.Resize and not self._is_chosen:
+            self.fit()
+        return False
+
+    def fit(self) -> None:
+        """Fit the columns, also if a person chose their widths: the letters have changed."""
+        self._is_fitting = True
+        view, head, given = self._view, self._view.horizontalHeader(), self._widths()
+        names = {column: head.sectionSizeHint(column) for column in range(head.count())}
+        least = {column: max(name, given.get(column, (0, 0))[0]) for column, name in names.items()}
+        room, shown = view.viewport().width(), list(names)
+        for column in self._spare:
+            if sum(least[one] for one in shown) > room:
+                shown.remove(column)
+        for column in names:
+            view.setColumnHidden(column, column not in shown)
+        widths = {column: max(given.get(column, (0, 0))[1], least[column]) for column in shown}
+        for floors in (least, names):
+            most = max(widths.values(), default=0)
+            while most > 0 and sum(widths.values()) > room:
+                most -= 1
+                widths = {one: max(min(px, most), floors[one]) for one, px in widths.items()}
+        for column, width in widths.items():
+            if not self._is_rest(column):
+                view.setColumnWidth(column, width)
+        self._is_fitting = False
+
+    def _is_rest(self, column: int) -> bool:
+        head = self._view.horizontalHeader()
+        if head.stretchLastSection() and column == head.count() - 1:
+            return True
+        return head.sectionResizeMode(column) is QHeaderView.ResizeMode.Stretch
+
+    def _note_width(self, column: int) -> None:
+        self._is_chosen = self._is_chosen or not (self._is_fitting or self._is_rest(column))

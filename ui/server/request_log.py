@@ -36,7 +36,7 @@ from ui.kit.dialogs import choose_target
 from ui.kit.fields import add_clear_button
 from ui.kit.labels import label, rescale
 from ui.kit.layouts import column
-from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.rows import DISPLAY, NO_PARENT, FittedColumns, Index
 from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_words
@@ -316,19 +316,28 @@ def _tip(entry: RequestEntry, column: RequestColumn) -> str | None:
     return None
 
 
+# The least width that shows what a column usually says, and the width that it should have.
 _WIDTHS = {
-    RequestColumn.TIME: 80,
-    RequestColumn.CLIENT: 116,
-    RequestColumn.DIALECT: 138,
-    RequestColumn.MODEL: 108,
-    RequestColumn.STREAM: 66,
-    RequestColumn.STATUS: 62,
-    RequestColumn.STOP: 126,
-    RequestColumn.TOKENS: 108,
-    RequestColumn.FIRST_TOKEN: 90,
-    RequestColumn.SPEED: 56,
-    RequestColumn.TOTAL: 70,
+    RequestColumn.TIME: (76, 80),
+    RequestColumn.CLIENT: (114, 116),
+    RequestColumn.DIALECT: (136, 138),
+    RequestColumn.MODEL: (106, 108),
+    RequestColumn.STREAM: (44, 66),
+    RequestColumn.STATUS: (44, 62),
+    RequestColumn.STOP: (112, 126),
+    RequestColumn.TOKENS: (106, 108),
+    RequestColumn.FIRST_TOKEN: (60, 90),
+    RequestColumn.SPEED: (48, 56),
+    RequestColumn.TOTAL: (60, 70),
 }
+# What a request's own pane says, too: left out first where there is little room.
+_SPARE = (
+    RequestColumn.STREAM,
+    RequestColumn.SPEED,
+    RequestColumn.FIRST_TOKEN,
+    RequestColumn.TIME,
+    RequestColumn.TOKENS,
+)
 
 
 class RequestView(QTableView):
@@ -337,9 +346,10 @@ class RequestView(QTableView):
     def __init__(self, model: RequestTable) -> None:
         super().__init__()
         self.setProperty("kind", "rows")
+        self.setModel(model)
+        self._columns = FittedColumns(self, _widths, _SPARE)
         rescale(self, 0.95)
         self.setAccessibleName("Requests")
-        self.setModel(model)
         tones = _ToneDelegate(self)
         for toned in (RequestColumn.STATUS, RequestColumn.STOP, RequestColumn.TOTAL):
             self.setItemDelegateForColumn(toned, tones)
@@ -370,8 +380,7 @@ class RequestView(QTableView):
 
     def _fit(self) -> None:
         self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
-        for number, width in _WIDTHS.items():
-            self.setColumnWidth(number, current_theme().px(width))
+        self._columns.fit()
 
     def _look(self) -> None:
         bar = self.verticalScrollBar()
@@ -380,6 +389,11 @@ class RequestView(QTableView):
     def _follow(self) -> None:
         if self._follows:
             self.scrollToBottom()
+
+
+def _widths() -> dict[int, tuple[int, int]]:
+    theme = current_theme()
+    return {column: (theme.px(least), theme.px(most)) for column, (least, most) in _WIDTHS.items()}
 
 
 class _ToneDelegate(QStyledItemDelegate):

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QFont, QHideEvent
+from PySide6.QtGui import QFont, QHideEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.files.causes import os_cause
-from ui.kit.buttons import CheckBox, CopyButton, IconButton, ToggleSwitch
+from ui.kit.buttons import CheckBox, ChipButton, CopyButton, IconButton, ToggleSwitch
 from ui.kit.labels import ElidedLabel, StatusPill, clear_layout_of, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_text, empty_menu, passing_menu
@@ -239,7 +239,7 @@ class ServerSettings(QWidget):
         inner = _card(layout, declaration("server.allowed_origins").label)
         hint = (
             "Web pages can call this server only if their origin is listed here. For desktop apps "
-            "list their scheme: app://*, tauri://* or vscode-webview://*."
+            "list their scheme: app://*, tauri://* or vscode-webview://\u2060*."
         )
         inner.addWidget(label(hint, "muted", 0.95, is_wrapped=True))
         inner.addWidget(self.origins)
@@ -338,7 +338,10 @@ def _card(layout: QVBoxLayout, title: str) -> QVBoxLayout:
     return inner
 
 
+_EDGE_PX = 20
 _SETTINGS_PX = 316
+_BESIDE_PX = 640  # the width of the requests beside the settings
+_ANY_PX = (1 << 24) - 1  # no limit
 _REQUESTS_PX = 330  # some rows of the list, and some lines of a request
 
 
@@ -361,6 +364,12 @@ class ServerWindow(OwnWindow):
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.copy = CopyButton("Copy the server’s address", lambda: panel.switch.url)
         self._reach = label("", "muted", 0.95)
+        self._title = label(WINDOW_TITLE, "title", 1.15, weight=QFont.Weight.DemiBold)
+        self.settings_shown = ChipButton("sliders", "Settings", is_toggle=True)
+        self.settings_shown.setToolTip("Show the settings, or leave their room to the requests")
+        self._has_room = True
+        # What a person chose; None as long as the width of the window decides.
+        self._wants_settings: bool | None = None
         self.notice = label("", "fault", 0.95, is_wrapped=True)
         self.settings = ServerSettings(panel)
         self.log = RequestLogPanel(panel.log)
@@ -393,7 +402,7 @@ class ServerWindow(OwnWindow):
 
     def _lay_out(self) -> None:
         head = row(
-            label(WINDOW_TITLE, "title", 1.15, weight=QFont.Weight.DemiBold),
+            self._title,
             self.switch,
             self.pill,
             6,
@@ -401,6 +410,7 @@ class ServerWindow(OwnWindow):
             self.copy,
             self._reach,
             STRETCH,
+            self.settings_shown,
             spacing=10,
             margins=(20, 12, 20, 12),
         )
@@ -419,17 +429,11 @@ class ServerWindow(OwnWindow):
         # With large text on a small screen, not all of it fits without scrolling.
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._settings_area, self._requests = self._settings_column(), area
+        self._beside = row(self._settings_area, (area, 1), spacing=6)
         column(
             bar,
-            (
-                row(
-                    self._settings_column(),
-                    (area, 1),
-                    spacing=6,
-                    margins=(0, 0, 20, 14),
-                ),
-                1,
-            ),
+            (self._beside, 1),
             spacing=0,
             on=self,
         )
@@ -437,22 +441,25 @@ class ServerWindow(OwnWindow):
         right.addWidget(self.log)
         right.addWidget(self.detail)
         right.setSizes([380, 300])
+        theme.follow(self, self._arrange)
 
     def _settings_column(self) -> QScrollArea:
         holder = QWidget()
         holder.setObjectName("scrolled")
         column(self.settings, margins=(20, 14, 12, 14), on=holder)
-        area = scrolling(holder, "Settings of the server", goes_sideways=False)
-        current_theme().follow(area, lambda: area.setFixedWidth(self._settings_px(area, holder)))
-        return area
+        return scrolling(holder, "Settings of the server", goes_sideways=False)
 
-    def _settings_px(self, area: QScrollArea, holder: QWidget) -> int:
-        least = holder.minimumSizeHint().width() + area.verticalScrollBar().sizeHint().width()
+    def _settings_px(self) -> int:
+        area = self._settings_area
+        inside = area.widget()
+        assert inside is not None
+        least = inside.minimumSizeHint().width() + area.verticalScrollBar().sizeHint().width()
         return max(current_theme().gap(_SETTINGS_PX + 32), least)
 
     def _connect_signals(self) -> None:
         panel = self._panel
         self.switch.clicked.connect(panel.switch.turn)
+        self.settings_shown.clicked.connect(self._fold)
         panel.switch.changed.connect(self._refresh)
         panel.preferences.keeping_failed.connect(self._say)
         self.log.entry_chosen.connect(self._show_entry)
@@ -511,6 +518,29 @@ class ServerWindow(OwnWindow):
 
     # -- look ------------------------------------------------------------------------------
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fold the settings away where they leave the requests too little room."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _fold(self, is_shown: bool) -> None:
+        self._wants_settings = is_shown
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Show settings and requests side by side, or one of them where both do not fit."""
+        beside = self._settings_px()
+        has_room = self.width() >= beside + current_theme().px(_BESIDE_PX)
+        shows = has_room if self._wants_settings is None else self._wants_settings
+        self.settings_shown.setChecked(shows)
+        self._has_room = has_room
+        self._show_head()
+        self._settings_area.setMinimumWidth(beside if has_room else 0)
+        self._settings_area.setMaximumWidth(beside if has_room else _ANY_PX)
+        self._settings_area.setVisible(shows)
+        self._requests.setVisible(has_room or not shows)
+        self._beside.setContentsMargins(0 if shows else _EDGE_PX, 0, _EDGE_PX, 14)
+
     def _refresh(self) -> None:
         switch = self._panel.switch
         self.switch.setChecked(switch.is_wanted)
@@ -519,9 +549,17 @@ class ServerWindow(OwnWindow):
         self.address.setText(switch.url)
         self.address.setAccessibleName(f"Server address {switch.url}")
         self._reach.setText(reach_words(switch) if is_on else "")
-        for widget in (self.address, self.copy, self._reach):
-            widget.setVisible(is_on)
+        self._show_head()
         self._say(switch.message)
+
+    def _show_head(self) -> None:
+        """Show the address of a server that is on, and the title where both have room."""
+        is_on = self._panel.switch.stage == "on"
+        shown = dict.fromkeys((self.address, self.copy, self._reach), is_on)
+        shown[self._title] = self._has_room or not is_on
+        # What goes makes room first: all of it at once would widen the window.
+        for widget in sorted(shown, key=lambda one: shown[one]):
+            widget.setVisible(shown[widget])
 
     def _say(self, problem: str) -> None:
         self.notice.setText(problem)

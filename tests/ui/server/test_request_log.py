@@ -381,3 +381,29 @@ def test_the_filter_has_a_line_of_its_own_where_its_words_would_not_fit(
     )
     words = search.fontMetrics().horizontalAdvance(search.placeholderText())
     assert search.width() >= words
+
+
+@pytest.mark.parametrize("text_percent", [100, 200])
+@pytest.mark.parametrize("width", [640, 886, 1_240])
+def test_the_columns_of_the_requests_fit_their_window_and_the_least_needed_are_left_out(
+    theme: Theme, qtbot: QtBot, text_percent: int, width: int
+) -> None:
+    theme.set_text_size(text_percent)
+    log = RequestLog()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    panel.resize(width, 500)
+    panel.show()
+    log.take([began(1), ended(began(1))])
+    view = panel.view
+    qtbot.waitUntil(lambda: panel.table.rowCount() == 1, timeout=30_000)
+    left_out = {column for column in RequestColumn if view.isColumnHidden(column)}
+    kept = {RequestColumn.CLIENT, RequestColumn.STOP, RequestColumn.TOTAL}
+    assert not left_out & kept
+    if (text_percent, width) != (200, 640):  # the names of the columns themselves are wider
+        assert view.horizontalScrollBar().maximum() == 0
+    if text_percent == 100:
+        least = {640: 5, 886: 2, 1_240: 0}
+        assert len(left_out) <= least[width]
+    panel.resize(4_000, 500)
+    assert not any(view.isColumnHidden(column) for column in RequestColumn)

@@ -190,7 +190,7 @@ async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> Non
         await eventually(lambda: table.rowCount() == len(log))
 
     def click(row: int) -> None:
-        place = view.visualRect(table.index(row, 0)).center()
+        place = view.visualRect(table.index(row, RequestColumn.STOP)).center()
         QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
 
     log.take([began(1)])
@@ -258,24 +258,77 @@ def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
         window = ServerWindow(panel)
         window.resize(1_000, 300)
         window.show()
+        if not window.settings.isVisible():
+            window.settings_shown.click()
+        areas = window.findChildren(QScrollArea)
+        (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
+        await eventually(lambda: area.verticalScrollBar().isVisible())
+        await eventually(lambda: area.widget().width() <= area.viewport().width())
+        if not window.log.isVisible():
+            window.settings_shown.click()
         panel.log.take([began(1)])
         view = window.log.view
         await eventually(lambda: view.model().rowCount() == 1)
-        assert view.sizeHintForColumn(RequestColumn.TIME) <= view.columnWidth(RequestColumn.TIME)
+        window.resize(1_270, 300)
+        time = RequestColumn.TIME
+        is_whole = view.sizeHintForColumn(time) <= view.columnWidth(time)
+        assert is_whole or view.isColumnHidden(time)
         header = view.horizontalHeader()
         for column in RequestColumn:
             heading = view.model().headerData(column, Qt.Orientation.Horizontal)
             words_px = header.fontMetrics().horizontalAdvance(heading)
-            assert column is RequestColumn.STOP or words_px < header.sectionSize(column), heading
-        areas = window.findChildren(QScrollArea)
-        (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
-        await eventually(lambda: area.verticalScrollBar().isVisible())
-        assert area.widget().width() <= area.viewport().width()
+            if not view.isColumnHidden(column):
+                assert words_px < header.sectionSize(column), heading
         window.close()
         await window.finish()
         window.deleteLater()
 
     run(steps())
+
+
+async def test_settings_that_leave_the_requests_no_room_fold_away_until_a_person_wants_them(
+    theme: Theme,
+) -> None:
+    window = ServerWindow(panel_with(Control()))
+    window.resize(1_270, 700)
+    window.show()
+    toggle, settings, log = window.settings_shown, window.settings, window.log
+    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (True, True, True)
+    theme.set_text_size(200)
+    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (False, True, False)
+    assert toggle.focusPolicy() & Qt.FocusPolicy.TabFocus
+    toggle.setFocus()
+    QTest.keyClick(toggle, Qt.Key.Key_Space)
+    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (True, False, True)
+    QTest.keyClick(toggle, Qt.Key.Key_Space)
+    assert (settings.isVisible(), log.isVisible(), toggle.isChecked()) == (False, True, False)
+    # What a person chose stays where there is room again.
+    theme.set_text_size(100)
+    assert (settings.isVisible(), log.isVisible()) == (False, True)
+    toggle.click()
+    assert (settings.isVisible(), log.isVisible()) == (True, True)
+    window.close()
+    await window.finish()
+    window.deleteLater()
+
+
+@pytest.mark.parametrize("text_percent", [100, 200])
+async def test_a_server_that_goes_on_and_off_does_not_widen_its_window(
+    theme: Theme, text_percent: int
+) -> None:
+    theme.set_text_size(text_percent)
+    panel = panel_with(Control())
+    window = ServerWindow(panel)
+    window.resize(1_270, 700)
+    window.show()
+    for stage in ("on", "off"):
+        panel.switch.turn(stage == "on")
+        await eventually(lambda stage=stage: panel.switch.stage == stage)
+        assert window.address.isVisible() is (stage == "on")
+        assert window.width() == 1_270
+    window.close()
+    await window.finish()
+    window.deleteLater()
 
 
 async def test_the_switch_says_who_is_using_which_model_while_they_do() -> None:

@@ -213,9 +213,11 @@ def test_the_columns_of_the_request_log_have_room_for_their_names(
 ) -> None:
     panel = RequestLogPanel(RequestLog())
     qtbot.addWidget(panel)
+    panel.resize(4_000, 400)
     panel.show()
     theme.set_text_size(percent)
     head = panel.view.horizontalHeader()
     for column in range(head.count() - 1):
         name = panel.table.headerData(column, Qt.Orientation.Horizontal)
+        assert not panel.view.isColumnHidden(column)
         assert panel.view.columnWidth(column) > head.fontMetrics().horizontalAdvance(name), name
