@@ -9,16 +9,18 @@ from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtGui import QFont, QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QProgressBar, QPushButton, QWidget
 
 from engine import ModelStatus, counted, size_in_words
-from ui.kit.buttons import CheckBox
+from ui.kit.buttons import CheckBox, ChipButton
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import column, row
+from ui.kit.theme import current_theme
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import duration, percent
 
 _LOOK_MS = 2_000
+_LOW_PX = 600  # a window that is lower has little room for its lists
 
 
 def memory_words(model: ModelStatus, now: float) -> str:
@@ -89,22 +91,26 @@ class MemoryPanel(QFrame):
         self.bar.setFixedHeight(4)
         self.bar.setRange(0, 100)
         self.bar.setAccessibleName("Memory that models take")
-        self._list = QVBoxLayout()
-        self._list.setSpacing(8)
+        self.models_shown = ChipButton("chevron-down", "", is_toggle=True)
+        self._models = QWidget()
+        self._list = column(spacing=8, on=self._models)
+        self._is_low = self._wants_models = False  # what a person wants in a window that is low
         heading = label("In Memory", "heading", weight=QFont.Weight.DemiBold)
         column(
-            row(heading, (self.total, 1), spacing=10),
+            row(heading, (self.total, 1), self.models_shown, spacing=10),
             self.bar,
-            self._list,
+            self._models,
             spacing=8,
             margins=(20, 0, 20, 12),
             on=self,
         )
         self._look = QTimer(self, interval=_LOOK_MS)
         self._look.timeout.connect(self.refresh)
+        self.models_shown.clicked.connect(self._fold)
         library.model.changed.connect(self.refresh)
         library.model.progressed.connect(self.refresh)
         library.changed.connect(self.refresh)
+        self._arrange()
         self.refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -117,6 +123,22 @@ class MemoryPanel(QFrame):
         """Ask nothing while nobody looks."""
         super().hideEvent(event)
         self._look.stop()
+
+    def fit_window(self, height: int) -> None:
+        """Fold to one line in a window that is low, unless a person wants the models."""
+        self._is_low = height < current_theme().px(_LOW_PX)
+        self._arrange()
+
+    def _fold(self, is_shown: bool) -> None:
+        self._wants_models = is_shown
+        self._arrange()
+
+    def _arrange(self) -> None:
+        shows = not self._is_low or self._wants_models
+        self.models_shown.setVisible(self._is_low)
+        self.models_shown.setChecked(shows)
+        self.bar.setVisible(shows)
+        self._models.setVisible(shows)
 
     def refresh(self) -> None:
         """Show what is in memory now."""
@@ -135,6 +157,8 @@ class MemoryPanel(QFrame):
         room = f" of {size_in_words(most)} that models may take" if most else ""
         self.total.setText(f"{size_in_words(taken)}{room}")
         self.bar.setValue(percent(taken, most))
+        words = counted(len(models), "model")
+        self.models_shown.say(words, f"Show the {words} in memory")
         self.setVisible(bool(models))
 
     def _new_line(self, model: ModelStatus) -> _Line:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QFont, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtGui import QFont, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QFrame,
     QProgressBar,
@@ -25,6 +25,7 @@ from ui.kit.buttons import Choice
 from ui.kit.labels import ElidedLabel, StatusPill, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.models.find_view import FindView
 from ui.models.finder import Offer, fit_sentence
@@ -308,6 +309,7 @@ class ModelsWindow(OwnWindow):
         self.tabs = QTabWidget()
         self._lay_out()
         self._connect_signals()
+        current_theme().follow(self, lambda: self.memory.fit_window(self.height()))
         self.local.find_button.setFocus()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -315,6 +317,11 @@ class ModelsWindow(OwnWindow):
         super().showEvent(event)
         if not event.spontaneous():
             self._library.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the lists their room where the window is low."""
+        super().resizeEvent(event)
+        self.memory.fit_window(self.height())
 
     def show_finding(self) -> None:
         """Show the view that finds models, ready to type in."""

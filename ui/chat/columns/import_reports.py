@@ -24,8 +24,9 @@ from ui.kit.menus import copy_from
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
+from ui.records.exchange.contents import left_out_parts
 from ui.records.exchange.fields_left import MARK
-from ui.records.import_report import ImportReport, ReportedConversation, left_out_words
+from ui.records.import_report import ImportReport, ReportedConversation
 
 _WIDTH_PX, _HEIGHT_PX = 620, 520
 _GAP_PX = 7
@@ -33,9 +34,9 @@ _WRAPPED = int(Qt.TextFlag.TextWordWrap)
 
 
 def shown_left_out(told: ReportedConversation) -> str:
-    """Return what did not come in; what nobody can miss is counted, and named in the tool tip."""
+    """Return what did not come in; fields are counted, and named only in the tool tip."""
     missed = {kind: n for kind, n in told.left_out.items() if not kind.startswith(f"{MARK}: ")}
-    words = [left_out_words(missed)] if missed else []
+    words = left_out_parts(missed)
     if marks := len(told.left_out) - len(missed):
         words.append(f"{counted(marks, 'mark')} that only that program needs")
     return ", ".join(words)

@@ -110,6 +110,9 @@ async def test_the_report_opens_from_the_bar_the_menu_and_the_conversation(
         assert "reasoning recap" in first
         assert "marks that only that program needs" in first
         assert "conversation_id" not in first, "nobody misses it"
+        assert "1 kind of other details" in first
+        assert "mapping." not in first, "it is the name of a field"
+        assert "content_references" in dialog.report.text()
         assert "conversation_id" in dialog.rows.index(0).data(Qt.ItemDataRole.ToolTipRole)
         assert "conversation_id" in dialog.report.text()
         assert dialog.rows.rowCount() == 4
