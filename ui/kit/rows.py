@@ -120,7 +120,9 @@ class FittedColumns(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Fit the columns when the room changes."""
-        if event.type() == QEvent.Type.Resize and not self._is_chosen:
+        # Fitting moves the scroll bars, which change the room: that is no new room.
+        is_new = event.type() == QEvent.Type.Resize and not self._is_fitting
+        if is_new and not self._is_chosen:
             self.fit()
         return False
 
@@ -153,5 +155,7 @@ class FittedColumns(QObject):
             return True
         return head.sectionResizeMode(column) is QHeaderView.ResizeMode.Stretch
 
-    def _note_width(self, column: int) -> None:
-        self._is_chosen = self._is_chosen or not (self._is_fitting or self._is_rest(column))
+    def _note_width(self, column: int, before: int, now: int) -> None:
+        # A column that is left out, or comes back, is told late: nobody chose that.
+        is_by_person = before > 0 and now > 0 and not self._is_fitting
+        self._is_chosen = self._is_chosen or (is_by_person and not self._is_rest(column))

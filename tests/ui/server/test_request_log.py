@@ -407,3 +407,10 @@ def test_the_columns_of_the_requests_fit_their_window_and_the_least_needed_are_l
         assert len(left_out) <= least[width]
     panel.resize(4_000, 500)
     assert not any(view.isColumnHidden(column) for column in RequestColumn)
+    # What comes and goes again is as it was: no person chose a width.
+    panel.resize(width, 500)
+    panel.resize(4_000, 500)
+    panel.resize(width, 500)
+    assert {column for column in RequestColumn if view.isColumnHidden(column)} == left_out
+    panel.resize(4_000, 500)
+    assert not any(view.isColumnHidden(column) for column in RequestColumn)
