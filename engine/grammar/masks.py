@@ -21,7 +21,7 @@ _GAP_TOKENS = 2
 # a grammar once for each of them, so that an answer that has spent its own part asks no more; what
 # all have spent is known after the step. Beyond half of it a step is a long one, as the first step
 # of many answers may be; a row of long steps is not.
-_MAX_ANSWER_S, _MAX_STEP_S = 0.02, 0.04
+_MAX_ANSWER_S, _MAX_STEP_S = 0.02, 0.03
 _MAX_LONG_STEPS = 2
 # An answer whose grammar takes longer than this for a token is not worth draft tokens.
 _COSTLY_S = 0.0005

@@ -42,7 +42,7 @@ READ_TOGETHER = 4
 """How many prompts that arrive together are read at a time: the first readers see a word sooner."""
 # Sequences that begin to answer also decode their first token in that step. Beside running answers,
 # as many may begin as can decode in this time.
-_BEGINNING_S = 0.03
+_BEGINNING_S = 0.02
 # How often a lane with prompts may be passed over in a row.
 _MAX_PASSED = 3
 

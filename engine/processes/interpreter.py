@@ -56,6 +56,26 @@ def return_freed_memory() -> None:
             ctypes.CDLL(None).malloc_trim(0)
 
 
+# As glibc's malloc.h has them.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+# The largest that glibc takes.
+_REUSED_BYTES = 32 << 20
+_KEPT_BYTES = 128 << 20
+
+
+def reuse_freed_memory() -> None:
+    """Let large blocks come from memory that was freed before, until that is given back.
+
+    glibc asks the system for each large block and gives it back at once. A new page is cleared when
+    it is first touched, so that copying into new blocks takes four times as long: where 32 answers
+    joined a batch, each running one waited 50 ms longer.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _REUSED_BYTES)
+            ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
 # Native work at a low priority.
 
 _NICENESS = 10

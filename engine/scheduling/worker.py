@@ -15,7 +15,7 @@ from engine.errors import EngineClosed, EngineError, EngineStuck, RequestCancell
 from engine.inference.loader import Loader
 from engine.inference.threads import share_one_arena, take_short_turns, work_in_long_turns
 from engine.library.loading import LoadCancelled
-from engine.processes.interpreter import return_freed_memory
+from engine.processes.interpreter import return_freed_memory, reuse_freed_memory
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import Command, Inbox, Rendered, refuse
 from engine.scheduling.limits import Limits
@@ -199,6 +199,7 @@ class EngineThread:
     def _run(self) -> None:
         cause: str | None = None
         work_in_long_turns()
+        reuse_freed_memory()
         try:
             with self._turn:
                 left, self._left = self._left, ()

@@ -35,7 +35,7 @@ def test_a_second_start_brings_the_first_window_forward_and_says_so(
 ) -> None:
     with only_instance() as first:
         assert first is not None
-        with shown_on_demand(window, first, lambda _: None):
+        with shown_on_demand(window, first, lambda _: None, lambda _: None):
             assert not window.isVisible()
             with only_instance() as second:
                 assert second is None

@@ -88,7 +88,7 @@ def test_a_pasted_answer_is_shown_with_its_faults(run: Run, theme: Theme, tmp_pa
         assert keyboard is not None
         QTest.keyClick(keyboard, Qt.Key.Key_V, Qt.KeyboardModifier.ControlModifier)
         await eventually(lambda: window.view is not None)
-        assert "Format: chat" in window.title.text()
+        assert window.title.text() == "Chat Completions, not streamed"
         assert "abc EN" in window.page.toPlainText()
         window.source.clear()
         await eventually(lambda: window.view is None)

@@ -107,6 +107,7 @@ async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unp
         panel, engine = panel_of(several), several.engine
         library.change_idle_minutes(5)
         await several.load("alpha")
+        await eventually(lambda: len(panel.lines) == 1)
         [line] = panel.lines.values()
         line.pin.click()
         await eventually(lambda: engine.model_status("alpha").is_pinned)
@@ -120,6 +121,7 @@ async def test_a_pinned_model_is_pinned_whenever_it_is_loaded_until_a_person_unp
         await eventually(lambda: engine.model_status("alpha").is_pinned)
         await several.ask("Count from 1 to 3")
         await eventually(lambda: engine.model_status("alpha").unloads_at is None)
+        await eventually(lambda: len(panel.lines) == 1)
         [line] = panel.lines.values()
         await eventually(line.pin.isChecked)
         line.pin.click()
