@@ -115,7 +115,7 @@ def test_steps_that_stay_long_end_the_costliest_answers_and_one_that_is_long_doe
         ([1, 1, 1], []),
         ([1, 21, 1], [1]),  # one takes too much
         ([12, 15, 14], [1]),  # the costliest ends, the others may go on
-        ([1] * 32, [0, 1]),
+        ([0.97] * 32, [0, 1]),
         ([8, 9, 10, 11, 12], [3, 4]),
     ],
 )
