@@ -158,7 +158,7 @@ class MemoryPanel(QFrame):
         self.total.setText(f"{size_in_words(taken)}{room}")
         self.bar.setValue(percent(taken, most))
         words = counted(len(models), "model")
-        self.models_shown.say(words, f"Show the {words} in memory")
+        self.models_shown.say(counted(len(models), "Model"), f"Show the {words} in memory")
         self.setVisible(bool(models))
 
     def _new_line(self, model: ModelStatus) -> _Line:

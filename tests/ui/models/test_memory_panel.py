@@ -84,7 +84,7 @@ async def test_in_a_low_window_the_models_in_memory_fold_to_one_line_until_they_
         window.resize(700, 420)
         await eventually(toggle.isVisible)
         assert not line.isVisible()
-        assert toggle.text().strip() == "1 model"
+        assert toggle.text().strip() == "1 Model"
         assert "that models may take" in panel.total.text()
         toggle.setFocus()
         QTest.keyClick(toggle, Qt.Key.Key_Space)

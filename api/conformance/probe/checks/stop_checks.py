@@ -295,8 +295,10 @@ async def _blank_stop(setting: CheckSetting) -> Seen:
                 if run.is_refusal:
                     return Seen(f"refused with status {run.status}")
                 findings = Findings(setting)
-                for is_streamed in (False, True):
-                    await findings.judge(case, is_streamed=is_streamed)
+                await findings.judge(case, is_streamed=False)
+                # The white space of a stream with another text may not be the answer's own.
+                if given.streamed_text is None:
+                    await findings.judge(case, is_streamed=True)
                 return findings.seen(repr(blank))
     return undecided("The answers contain no white space.")
 
