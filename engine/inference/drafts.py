@@ -10,7 +10,7 @@ import mlx.core as mx
 from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
-from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess, PassCosts
+from engine.inference.speculation.cost import WIDTHS, Guess, PassCosts
 from engine.inference.speculation.head_drafts import MOST_CHAINED, HeadDrafts, max_rows
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import DraftSource
@@ -77,7 +77,7 @@ class Drafting:
         self._forget_check()
         # The first step after a check only starts the loop again.
         if took_s is not None and not self._was_checked and sampled:
-            self._curve(len(sampled)).note_one(took_s)
+            self._costs.curve(len(sampled)).note_one(took_s)
         self._was_checked = False
         self._plain_due = max(0, self._plain_due - 1)
         for number, token, _ in sampled:
@@ -117,7 +117,7 @@ class Drafting:
         if not longest:
             return None
         width = next(other for other in WIDTHS if other > longest)
-        curve = self._curve(len(numbers))
+        curve = self._costs.curve(len(numbers))
         single, comparing_s = None, 0.0
         if self._noise.is_probe_due():
             compared_s = time.perf_counter()
@@ -201,15 +201,12 @@ class Drafting:
                 proposing_s += took_s
         if not guesses:
             return 0, 0.0
-        curve = self._curve(len(chosen))
+        curve = self._costs.curve(len(chosen))
         extra = (proposing_s + head_s) / curve.one_s if curve.one_s else 0.0
         width = curve.choose(len(chosen), guesses, extra)
         if width == 1:
             return 0, 0.0
         return width, curve.gain(len(chosen), guesses, extra, width)
-
-    def _curve(self, rows: int) -> CostCurve:
-        return self._costs.curve(rows)
 
     def _proposed(
         self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], most: int

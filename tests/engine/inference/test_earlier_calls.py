@@ -85,7 +85,7 @@ SHORT = _template(
 NAMED = _template(
     "{% for call in m.tool_calls %}{{ call.id }} {{ call.function.arguments | tojson }}{% endfor %}"
 )
-# As Kimi K2 is told of calls and results: by ids that say the tool and count on.
+# Kimi K2 is shown calls and results by ids: the tool's name, and a number that rises.
 KIMI = (
     "{% for m in messages %}{% if m.role == 'tool' %}<|system|>{{ m.name or m.role }}<|middle|>"
     "## Return of {{ m.tool_call_id }}\n{{ m.content }}{% else %}"

@@ -130,7 +130,7 @@ def model(tmp_path: Path, demo_model_path: Path) -> Path:
 
 
 def loaded_costs(model: Path, place: Path) -> dict[int, float]:
-    """Return what is known of the costs of one sequence right after a load."""
+    """Return the costs that are remembered for one sequence, right after a load."""
     backend = mlx_loading.load(model, limits=BatchLimits(64, 0, 4, costs=place))
     try:
         return backend.batch.costs.curve(1).known
