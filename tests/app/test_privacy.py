@@ -16,7 +16,7 @@ from app.process import log_to_file
 from app.settings.keychain import Keychain, KeyStore, NoKeychain
 from app.settings.settings_file import Settings, SettingsFile
 from app.store.conversation_store import open_store
-from tests.support.asking import ask, run
+from tests.support.asking import ask
 from ui.records.conversations import Conversation
 
 
@@ -36,18 +36,14 @@ def open_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("open_umask")
-def test_the_database_and_its_companions_are_private_from_the_start(tmp_path: Path) -> None:
+async def test_the_database_and_its_companions_are_private_from_the_start(tmp_path: Path) -> None:
     file = tmp_path / "data" / "conversations.db"
 
-    async def write() -> dict[str, int]:
-        store = await open_store(file)
-        store.save(Conversation("a secret"))
-        await store.settled()
-        found = {path.name: mode(path) for path in file.parent.iterdir()}
-        await store.close()
-        return found
-
-    found = asyncio.run(write())
+    store = await open_store(file)
+    store.save(Conversation("a secret"))
+    await store.settled()
+    found = {path.name: mode(path) for path in file.parent.iterdir()}
+    await store.close()
     assert found.keys() >= {"conversations.db", "conversations.db-wal"}
     assert set(found.values()) == {0o600}
     assert mode(file.parent) == 0o700
@@ -157,17 +153,14 @@ def test_two_files_that_are_set_aside_within_a_second_are_both_kept(tmp_path: Pa
     assert sorted(one.read_text() for one in tmp_path.iterdir()) == ["one", "three", "two"]
 
 
-def test_what_passes_cost_is_remembered_in_a_folder_that_no_other_user_can_open(
+async def test_what_passes_cost_is_remembered_in_a_folder_that_no_other_user_can_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_model_path: Path
 ) -> None:
     monkeypatch.setenv("FULLSTOP_CACHE_DIR", str(tmp_path / "cache"))
 
-    async def copy() -> None:
-        async with open_engine() as engine:
-            await engine.load(demo_model_path)
-            await ask(engine, "Repeat: one two three one two three one two three", max_tokens=60)
-
-    run(copy())
+    async with open_engine() as engine:
+        await engine.load(demo_model_path)
+        await ask(engine, "Repeat: one two three one two three one two three", max_tokens=60)
     [file] = (tmp_path / "cache" / "pass-costs").iterdir()
     assert mode(file) == 0o600
     assert mode(file.parent) == mode(file.parent.parent) == 0o700

@@ -15,7 +15,7 @@ import pytest
 from api.conformance.captures.values import WireDialect
 from engine.scheduling.service import Engine
 from tests.e2e.conftest import COUNT, ROWS, ServeProcess, without_display
-from tests.support.asking import ask, run
+from tests.support.asking import ask
 from tests.support.several.layered_model import write_layered_model
 from tests.support.several.ranks import (
     Case,
@@ -225,22 +225,19 @@ def layered(
 
 
 @pytest.mark.slow
-def test_a_model_whose_heads_cannot_be_shared_is_sharded_by_layers(
+async def test_a_model_whose_heads_cannot_be_shared_is_sharded_by_layers(
     layered: tuple[Path, ServeProcess, ServeProcess],
 ) -> None:
     folder, leader, _ = layered
     prompts = [f"Count to {n}" for n in range(6)]
     asked = [chat(prompt, prompt, temperature=0) for prompt in prompts]
 
-    async def alone() -> list[str]:
-        engine = Engine()
-        await engine.load(folder)
-        found = [await ask(engine, one, max_tokens=12, thinking=False) for one in prompts]
-        await engine.aclose()
-        return [one.text for one in found]
-
     together = answers(leader.wait_until_ready(), asked, at_once=6)
-    assert [together[prompt].text for prompt in prompts] == run(alone())
+    engine = Engine()
+    await engine.load(folder)
+    found = [await ask(engine, one, max_tokens=12, thinking=False) for one in prompts]
+    await engine.aclose()
+    assert [together[prompt].text for prompt in prompts] == ([one.text for one in found])
     assert {said.output_tokens for said in together.values()} == {12}
     whole = (folder / "model.safetensors").stat().st_size
     [line] = [line for line in leader.errors if "of the weights" in line]

@@ -24,7 +24,6 @@ from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest
 from tests.e2e.conftest import COUNT, PROGRAM, REPOSITORY, ServeProcess, without_display
-from tests.support.asking import run
 
 pytestmark = pytest.mark.long
 
@@ -138,19 +137,16 @@ def limit_open_files(count: int, *, keeps_hard: bool = False) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def test_a_clock_that_jumps_back_disturbs_no_answer(
+async def test_a_clock_that_jumps_back_disturbs_no_answer(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jumps = iter(range(10**9, 0, -86_400))
     monkeypatch.setattr(time, "time", lambda: float(next(jumps)))
 
-    async def ask() -> None:
-        message = Message("user", COUNT)
-        generation = await engine.generate(GenerationRequest((message,), max_tokens=40))
-        answer = await generation.collect()
-        timing = answer.finished.timing
-        assert answer.text == "1\n2\n3\n4\n5\n6\n7\n8\n9\n10"
-        assert timing.first_token_s is not None
-        assert 0 <= timing.first_token_s <= timing.total_s < 60
-
-    run(ask())
+    message = Message("user", COUNT)
+    generation = await engine.generate(GenerationRequest((message,), max_tokens=40))
+    answer = await generation.collect()
+    timing = answer.finished.timing
+    assert answer.text == "1\n2\n3\n4\n5\n6\n7\n8\n9\n10"
+    assert timing.first_token_s is not None
+    assert 0 <= timing.first_token_s <= timing.total_s < 60

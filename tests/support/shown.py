@@ -1,9 +1,9 @@
 """A main window that a test shows, uses and sees end; other parts stand in for the program's."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from app.agents import CopiedLines
 from app.inspector import inspector_tools
@@ -23,7 +23,7 @@ from ui.server.server_switch import ServerControl, ServerSwitch
 from ui.tools.tool_host import ToolHost
 from ui.window.main_window import MainWindow
 
-Use = Callable[[Callable[[MainWindow], Coroutine[Any, Any, None]]], None]
+W = TypeVar("W", bound=Any)
 
 
 class SilentServer:
@@ -84,7 +84,7 @@ def main_window(
 
 
 @asynccontextmanager
-async def shown(window: MainWindow, *, quits: bool = False) -> AsyncIterator[MainWindow]:
+async def shown(window: W, *, quits: bool = False) -> AsyncIterator[W]:
     """Show a window, and close it (or quit) whatever becomes of the test."""
     window.show()
     try:

@@ -144,7 +144,7 @@ def test_the_request_of_a_large_body_is_made_in_another_process(
 
 
 @pytest.mark.parametrize("path", ANSWERS)
-def test_a_large_body_becomes_the_same_request_as_a_small_one(
+async def test_a_large_body_becomes_the_same_request_as_a_small_one(
     bodies: Callable[..., LargeBodies], path: str
 ) -> None:
     route = ANSWERS[path]
@@ -156,19 +156,16 @@ def test_a_large_body_becomes_the_same_request_as_a_small_one(
     large = SentBody(None, 1 << 25, bodies())
     large.add(padded(asked_for))
 
-    async def both() -> list[Any]:
-        return [
-            (await read_request(one, route.request, route.read, strict=False)).requests()
-            for one in (small, large)
-        ]
-
-    here, beside = asyncio.run(both())
+    here, beside = [
+        (await read_request(one, route.request, route.read, strict=False)).requests()
+        for one in (small, large)
+    ]
     assert beside == here
     # The choices of one prompt share their objects after the crossing, too.
     assert prompts_size(beside) == prompts_size(here)
 
 
-def test_each_of_two_bodies_that_arrive_together_is_read_in_one_round(
+async def test_each_of_two_bodies_that_arrive_together_is_read_in_one_round(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     helper = bodies()
@@ -181,19 +178,15 @@ def test_each_of_two_bodies_that_arrive_together_is_read_in_one_round(
 
     monkeypatch.setattr(body_reader, "parsed", parsed)
 
-    async def run() -> None:
-        nonlocal rounds
-        tasks = []
-        for _ in range(10):
-            body = SentBody(None, 1 << 25, helper)
-            body.add(padded(ASK)[:50_000])
-            body.settle()
-            tasks.append(asyncio.create_task(read_body(body, MessageCreateParams)))
-        while not all(one.done() for one in tasks):
-            await asyncio.sleep(0)
-            rounds += 1
-
-    asyncio.run(run())
+    tasks = []
+    for _ in range(10):
+        body = SentBody(None, 1 << 25, helper)
+        body.add(padded(ASK)[:50_000])
+        body.settle()
+        tasks.append(asyncio.create_task(read_body(body, MessageCreateParams)))
+    while not all(one.done() for one in tasks):
+        await asyncio.sleep(0)
+        rounds += 1
     assert len(read_in) == len(set(read_in)) == 10
 
 

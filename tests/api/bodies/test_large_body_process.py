@@ -88,82 +88,70 @@ def suspended(bodies: LargeBodies) -> psutil.Process:
     return process
 
 
-def test_smaller_bodies_are_read_first_and_bodies_of_clients_that_left_are_dropped(
+async def test_smaller_bodies_are_read_first_and_bodies_of_clients_that_left_are_dropped(
     bodies: Callable[..., LargeBodies],
 ) -> None:
     helper = bodies()
 
-    async def run() -> list[str]:
-        told: list[str] = []
-        await asked(helper, "x")
-        process = suspended(helper)
-        first = asyncio.create_task(asked(helper, "first", told))
-        await asyncio.sleep(0)
-        sizes = ["aaaaaaaa", "aaaa", "aaaaaa", "aa"]
-        tasks = [asyncio.create_task(asked(helper, one, told)) for one in sizes]
-        await asyncio.sleep(0)
-        tasks[2].cancel()
-        process.resume()
-        await asyncio.gather(first, *tasks, return_exceptions=True)
-        return told
-
-    assert asyncio.run(run()) == ["first", "aa", "aaaa", "aaaaaaaa"]
+    told: list[str] = []
+    await asked(helper, "x")
+    process = suspended(helper)
+    first = asyncio.create_task(asked(helper, "first", told))
+    await asyncio.sleep(0)
+    sizes = ["aaaaaaaa", "aaaa", "aaaaaa", "aa"]
+    tasks = [asyncio.create_task(asked(helper, one, told)) for one in sizes]
+    await asyncio.sleep(0)
+    tasks[2].cancel()
+    process.resume()
+    await asyncio.gather(first, *tasks, return_exceptions=True)
+    assert told == ["first", "aa", "aaaa", "aaaaaaaa"]
 
 
-def test_a_client_that_leaves_while_its_body_is_read_delays_nobody(
+async def test_a_client_that_leaves_while_its_body_is_read_delays_nobody(
     bodies: Callable[..., LargeBodies],
 ) -> None:
     helper = bodies()
 
-    async def run() -> Any:
-        await asked(helper, "x")
-        process = suspended(helper)
-        leaving = asyncio.create_task(asked(helper, "leaves"))
-        await asyncio.sleep(0.05)
-        leaving.cancel()
-        process.resume()
-        return await asked(helper, "stays")
-
-    assert asyncio.run(run()).prompt == ["stays"]
+    await asked(helper, "x")
+    process = suspended(helper)
+    leaving = asyncio.create_task(asked(helper, "leaves"))
+    await asyncio.sleep(0.05)
+    leaving.cancel()
+    process.resume()
+    assert (await asked(helper, "stays")).prompt == ["stays"]
 
 
-def test_a_body_beyond_the_length_of_the_queue_is_refused(
+async def test_a_body_beyond_the_length_of_the_queue_is_refused(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.transport.bodies._MAX_WAITING", 2)
     helper = bodies()
 
-    async def run() -> list[Any]:
-        await asked(helper, "x")
-        process = suspended(helper)
-        tasks = [asyncio.create_task(asked(helper, "y")) for _ in range(4)]
-        await asyncio.sleep(0)
-        process.resume()
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    *answered, last = asyncio.run(run())
+    await asked(helper, "x")
+    process = suspended(helper)
+    tasks = [asyncio.create_task(asked(helper, "y")) for _ in range(4)]
+    await asyncio.sleep(0)
+    process.resume()
+    *answered, last = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(one.prompt == ["y"] for one in answered)
     assert isinstance(last, ApiError)
     assert last.kind is ErrorKind.RATE_LIMITED
     assert last.retry_after_s
 
 
-def test_a_body_that_takes_too_long_is_given_up_and_the_next_one_is_read(
+async def test_a_body_that_takes_too_long_is_given_up_and_the_next_one_is_read(
     bodies: Callable[..., LargeBodies],
 ) -> None:
     helper = bodies(0.5)
 
-    async def run() -> Any:
-        helper.process.start()
-        suspended(helper)
-        with pytest.raises(ApiError) as caught:
-            await asked(helper, "x")
-        assert caught.value.kind is ErrorKind.UNAVAILABLE
-        assert "not read within" in caught.value.message
-        helper._patience_s = 60
-        return await asked(helper, "y")
-
-    assert asyncio.run(run()).prompt == ["y"]
+    helper.process.start()
+    suspended(helper)
+    with pytest.raises(ApiError) as caught:
+        await asked(helper, "x")
+    assert caught.value.kind is ErrorKind.UNAVAILABLE
+    assert "not read within" in caught.value.message
+    helper._patience_s = 60
+    assert (await asked(helper, "y")).prompt == ["y"]
     assert helper.process.starts == 2
 
 
@@ -182,31 +170,28 @@ def test_a_body_that_takes_too_much_processor_time_is_too_large(
 
 
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/v1/completions"])
-def test_the_process_keeps_nothing_of_a_body_that_it_refused(
+async def test_the_process_keeps_nothing_of_a_body_that_it_refused(
     bodies: Callable[..., LargeBodies], path: str
 ) -> None:
     helper, route = bodies(), ANSWERS[path]
 
-    async def run() -> None:
-        for size in (300_000, 31_000_000, 31_000_000):
-            text = "a" * size
-            body = SentBody(None, 1 << 25, helper, model=DEMO)  # type: ignore[arg-type]
-            more = {"prompt": text} if "prompt" in BODIES[path] else {
-                "messages": [{"role": "user", "content": text}]
-            }  # fmt: skip
-            body.add(json.dumps(BODIES[path] | more).encode())
-            try:
-                await read_request(body, route.request, route.read, strict=False)
-            except ContextOverflow:
-                assert size > 300_000
-            if size == 300_000:
-                before = psutil.Process(helper.process.pid).memory_info().rss
-        ends_at = time.monotonic() + 60
-        while psutil.Process(helper.process.pid).memory_info().rss > before + 12_000_000:
-            assert time.monotonic() < ends_at
-            await asyncio.sleep(0.01)
-
-    asyncio.run(run())
+    for size in (300_000, 31_000_000, 31_000_000):
+        text = "a" * size
+        body = SentBody(None, 1 << 25, helper, model=DEMO)  # type: ignore[arg-type]
+        more = {"prompt": text} if "prompt" in BODIES[path] else {
+            "messages": [{"role": "user", "content": text}]
+        }  # fmt: skip
+        body.add(json.dumps(BODIES[path] | more).encode())
+        try:
+            await read_request(body, route.request, route.read, strict=False)
+        except ContextOverflow:
+            assert size > 300_000
+        if size == 300_000:
+            before = psutil.Process(helper.process.pid).memory_info().rss
+    ends_at = time.monotonic() + 60
+    while psutil.Process(helper.process.pid).memory_info().rss > before + 12_000_000:
+        assert time.monotonic() < ends_at
+        await asyncio.sleep(0.01)
 
 
 def test_a_process_that_cannot_start_is_reported_in_words(
@@ -219,38 +204,32 @@ def test_a_process_that_cannot_start_is_reported_in_words(
     assert "no Python to start" in caught.value.message
 
 
-def test_an_unused_process_ends_and_a_new_one_starts_when_needed(
+async def test_an_unused_process_ends_and_a_new_one_starts_when_needed(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.transport.bodies._REST_AFTER_S", 0.01)
     helper = bodies()
 
-    async def run() -> Any:
-        await asked(helper, "x")
-        ends_at = time.monotonic() + 60
-        while helper.process.pid is not None:
-            assert time.monotonic() < ends_at
-            await asyncio.sleep(0.01)
-        return await asked(helper, "y")
-
-    assert asyncio.run(run()).prompt == ["y"]
+    await asked(helper, "x")
+    ends_at = time.monotonic() + 60
+    while helper.process.pid is not None:
+        assert time.monotonic() < ends_at
+        await asyncio.sleep(0.01)
+    assert (await asked(helper, "y")).prompt == ["y"]
 
 
-def test_a_process_that_keeps_much_memory_is_replaced_before_the_next_body(
+async def test_a_process_that_keeps_much_memory_is_replaced_before_the_next_body(
     bodies: Callable[..., LargeBodies], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     helper = bodies()
 
-    async def run() -> list[int]:
-        starts = []
-        for most in (1 << 30, 1 << 30, 1, 1):
-            monkeypatch.setattr("api.transport.bodies._MAX_KEPT_BYTES", most)
-            assert (await asked(helper, "x")).prompt == ["x"]
-            starts.append(helper.process.starts)
-        assert helper.process.pid is None
-        return starts
-
-    assert asyncio.run(run()) == [1, 1, 1, 2]
+    starts = []
+    for most in (1 << 30, 1 << 30, 1, 1):
+        monkeypatch.setattr("api.transport.bodies._MAX_KEPT_BYTES", most)
+        assert (await asked(helper, "x")).prompt == ["x"]
+        starts.append(helper.process.starts)
+    assert helper.process.pid is None
+    assert starts == [1, 1, 1, 2]
 
 
 def test_a_process_reports_how_much_memory_it_takes(bodies: Callable[..., LargeBodies]) -> None:

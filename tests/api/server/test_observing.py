@@ -329,32 +329,27 @@ def test_headers_that_carry_keys_lose_their_values() -> None:
     )
 
 
-def test_an_observer_learns_of_a_client_that_left_after_its_answer_has_ended(
+async def test_an_observer_learns_of_a_client_that_left_after_its_answer_has_ended(
     engine: Engine,
 ) -> None:
     """The server waits for the end, however long it takes."""
 
-    async def play() -> None:
-        told: list[list[Finished | None]] = []
-        observation = Observation()
-        generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
-        observation.listen_to(generation, hides_traces=True)
-        reading = asyncio.ensure_future(generation.collect())
-        Untold().tell(
-            observation, lambda _: told.append([run.finished for run in observation.runs])
-        )
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert told == []
-        end = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
-        generation.push([end])
-        generation.wake()
-        await reading
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert told == [[end]]
-
-    asyncio.run(play())
+    told: list[list[Finished | None]] = []
+    observation = Observation()
+    generation = Generation(GenerationRequest(), asyncio.get_running_loop(), lambda _: None)
+    observation.listen_to(generation, hides_traces=True)
+    reading = asyncio.ensure_future(generation.collect())
+    Untold().tell(observation, lambda _: told.append([run.finished for run in observation.runs]))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert told == []
+    end = Finished(StopInfo(StopKind.CANCELLED), Usage(), Timing())
+    generation.push([end])
+    generation.wake()
+    await reading
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert told == [[end]]
 
 
 def test_a_server_that_ends_first_reports_each_request_once() -> None:

@@ -12,12 +12,13 @@ from api.server.server import ApiServer
 from api.transport.config import ServerConfig
 from engine.scheduling.service import Engine
 from tests.api.server.test_load import PATHS, body_for, text_of
-from tests.support.asking import run
 from tests.support.scripted import Stage
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/get_model_info"])
-def test_a_request_waits_for_the_model_that_is_being_loaded(tmp_path: Path, path: str) -> None:
+async def test_a_request_waits_for_the_model_that_is_being_loaded(
+    tmp_path: Path, path: str
+) -> None:
     stage = Stage(tmp_path, {"Q1": ["a", "b"]})
     has_begun, may_go_on = threading.Event(), threading.Event()
 
@@ -26,26 +27,22 @@ def test_a_request_waits_for_the_model_that_is_being_loaded(tmp_path: Path, path
         may_go_on.wait(60)
         return stage.load(*words, **options)
 
-    async def ask_meanwhile() -> tuple[int, str]:
-        engine = Engine(loader=slow_load)
-        server = ApiServer(engine, ServerConfig())
-        address = await server.start()
-        loading = asyncio.create_task(engine.load(Path("scripted")))
-        await asyncio.to_thread(has_begun.wait)
-        try:
-            async with aiohttp.ClientSession(address.url) as session:
-                asking = asyncio.create_task(asked(session, path))
-                await asyncio.sleep(0.05)
-                assert not asking.done()
-                may_go_on.set()
-                found = await asking
-                await loading
-        finally:
-            await server.stop()
-            await engine.aclose()
-        return found
-
-    status, text = run(ask_meanwhile())
+    engine = Engine(loader=slow_load)
+    server = ApiServer(engine, ServerConfig())
+    address = await server.start()
+    loading = asyncio.create_task(engine.load(Path("scripted")))
+    await asyncio.to_thread(has_begun.wait)
+    try:
+        async with aiohttp.ClientSession(address.url) as session:
+            asking = asyncio.create_task(asked(session, path))
+            await asyncio.sleep(0.05)
+            assert not asking.done()
+            may_go_on.set()
+            status, text = await asking
+            await loading
+    finally:
+        await server.stop()
+        await engine.aclose()
     assert status == 200
     assert "scripted" in text if path == "/get_model_info" else text == "ab"
 

@@ -29,7 +29,7 @@ def nothing_left_out() -> Iterator[None]:
     gc.freeze()
 
 
-def test_work_on_another_thread_never_collects_garbage() -> None:
+async def test_work_on_another_thread_never_collects_garbage() -> None:
     freed_on: list[threading.Thread] = []
 
     def work() -> None:
@@ -37,14 +37,11 @@ def test_work_on_another_thread_never_collects_garbage() -> None:
             kept = [[] for _ in range(1000)]
             del kept
 
-    async def run() -> None:
-        with collected_on(asyncio.get_running_loop()):
-            for _ in range(20):
-                Ring(freed_on)
-            await asyncio.to_thread(work)
-            assert freed_on == []
-
-    asyncio.run(run())
+    with collected_on(asyncio.get_running_loop()):
+        for _ in range(20):
+            Ring(freed_on)
+        await asyncio.to_thread(work)
+        assert freed_on == []
     assert set(freed_on) == {threading.main_thread()}
 
 
@@ -66,23 +63,20 @@ def test_garbage_is_collected_while_the_loop_runs(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("nothing_left_out")
-def test_objects_from_the_start_are_not_examined_until_the_end() -> None:
+async def test_objects_from_the_start_are_not_examined_until_the_end() -> None:
     freed_on: list[threading.Thread] = []
 
-    async def run() -> None:
-        with collected_on(asyncio.get_running_loop()):
-            kept = [[] for _ in range(1000)]
-            Ring(freed_on)
-            leave_out_what_is_loaded()
-            frozen = gc.get_freeze_count()
-            assert frozen > len(kept)
-            Ring(freed_on)
-            gc.collect()
-            assert len(freed_on) == 1  # objects that were made later
-            leave_out_what_is_loaded()
-            assert gc.get_freeze_count() <= frozen
-
-    asyncio.run(run())
+    with collected_on(asyncio.get_running_loop()):
+        kept = [[] for _ in range(1000)]
+        Ring(freed_on)
+        leave_out_what_is_loaded()
+        frozen = gc.get_freeze_count()
+        assert frozen > len(kept)
+        Ring(freed_on)
+        gc.collect()
+        assert len(freed_on) == 1  # objects that were made later
+        leave_out_what_is_loaded()
+        assert gc.get_freeze_count() <= frozen
     assert len(freed_on) == 2
     assert gc.get_freeze_count() == 0
 
@@ -112,14 +106,11 @@ def test_the_collector_gets_its_old_settings_back() -> None:
     assert not gc.isenabled()
 
 
-def test_objects_that_were_excluded_before_the_window_opened_stay_excluded() -> None:
-    async def run() -> None:
-        with collected_on(asyncio.get_running_loop()):
-            leave_out_what_is_loaded()
-
+async def test_objects_that_were_excluded_before_the_window_opened_stay_excluded() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
-    asyncio.run(run())
+    with collected_on(asyncio.get_running_loop()):
+        leave_out_what_is_loaded()
     assert 0 < gc.get_freeze_count() <= frozen
 
 

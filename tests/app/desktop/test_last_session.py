@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def test_the_window_starts_even_if_its_folder_cannot_be_made(
         assert instance is not None
 
 
-def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
+async def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
     window: MainWindow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app.desktop.window, "has_tray", lambda: True)
@@ -62,15 +61,12 @@ def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is_on(
     switch = window.workspace.server
     assert switch is not None
 
-    async def steps() -> None:
-        with in_tray(window, preferences):
-            assert not window.goes_on_when_closed()
-            monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
-            assert window.goes_on_when_closed()
-            preferences.change(stays_in_tray=False)
-            assert not window.goes_on_when_closed()
-
-    asyncio.run(steps())
+    with in_tray(window, preferences):
+        assert not window.goes_on_when_closed()
+        monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
+        assert window.goes_on_when_closed()
+        preferences.change(stays_in_tray=False)
+        assert not window.goes_on_when_closed()
 
 
 def test_without_a_tray_closing_the_window_ends_the_program(window: MainWindow) -> None:

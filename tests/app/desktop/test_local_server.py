@@ -31,21 +31,18 @@ def status_of(url: str) -> int:
             return int(error.code)
 
 
-def test_the_server_runs_between_start_and_stop_and_can_start_again() -> None:
+async def test_the_server_runs_between_start_and_stop_and_can_start_again() -> None:
     engine = Engine()
 
-    async def run() -> None:
-        server = LocalServer(engine, port=0)
-        for _ in range(2):
-            url = await server.start()
-            # Without a model it answers that it is not ready.
-            assert await asyncio.to_thread(status_of, url) == 503
-            await server.stop()
-            with pytest.raises(urllib.error.URLError, match="refused"):
-                await asyncio.to_thread(status_of, url)
+    server = LocalServer(engine, port=0)
+    for _ in range(2):
+        url = await server.start()
+        # Without a model it answers that it is not ready.
+        assert await asyncio.to_thread(status_of, url) == 503
         await server.stop()
-
-    asyncio.run(run())
+        with pytest.raises(urllib.error.URLError, match="refused"):
+            await asyncio.to_thread(status_of, url)
+    await server.stop()
     engine.close()
 
 
@@ -71,25 +68,21 @@ async def _a_key() -> str | None:
     return "a-key"
 
 
-def test_preferences_are_read_again_at_each_start() -> None:
+async def test_preferences_are_read_again_at_each_start() -> None:
     wanted = ServerPreferences()
 
-    async def use() -> None:
-        nonlocal wanted
-        server = LocalServer(Engine(), 0, preferences=lambda: wanted, key=_a_key)
-        url = await server.start()
-        assert await asyncio.to_thread(get, f"{url}/v1/models") == 200
-        page = {"Origin": "https://example.org"}
-        assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **page)) == 403
-        await server.stop()
-        wanted = ServerPreferences(is_key_required=True, allowed_origins=("https://example.org",))
-        url = await server.start()
-        assert await asyncio.to_thread(get, f"{url}/v1/models") == 401
-        keyed = page | {"X-Api-Key": "a-key"}
-        assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **keyed)) == 200
-        await server.stop()
-
-    asyncio.run(use())
+    server = LocalServer(Engine(), 0, preferences=lambda: wanted, key=_a_key)
+    url = await server.start()
+    assert await asyncio.to_thread(get, f"{url}/v1/models") == 200
+    page = {"Origin": "https://example.org"}
+    assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **page)) == 403
+    await server.stop()
+    wanted = ServerPreferences(is_key_required=True, allowed_origins=("https://example.org",))
+    url = await server.start()
+    assert await asyncio.to_thread(get, f"{url}/v1/models") == 401
+    keyed = page | {"X-Api-Key": "a-key"}
+    assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **keyed)) == 200
+    await server.stop()
 
 
 def test_the_server_is_not_visible_on_the_network_without_a_key() -> None:
@@ -98,41 +91,35 @@ def test_the_server_is_not_visible_on_the_network_without_a_key() -> None:
         asyncio.run(server.start())
 
 
-def test_on_the_network_its_address_is_not_loopback_if_there_is_another() -> None:
-    async def use() -> None:
-        server = LocalServer(
-            Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True), key=_a_key
-        )
-        url = await server.start()
-        assert url.startswith(f"http://{own_address()}:")
-        assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **{"X-Api-Key": "a-key"}))
-        await server.stop()
-
-    asyncio.run(use())
+async def test_on_the_network_its_address_is_not_loopback_if_there_is_another() -> None:
+    server = LocalServer(
+        Engine(), 0, preferences=lambda: ServerPreferences(is_on_network=True), key=_a_key
+    )
+    url = await server.start()
+    assert url.startswith(f"http://{own_address()}:")
+    assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **{"X-Api-Key": "a-key"}))
+    await server.stop()
 
 
 @pytest.mark.parametrize("is_key_required", [False, True])
-def test_on_the_network_programs_of_this_computer_need_the_key_only_where_the_box_says_so(
+async def test_on_the_network_programs_of_this_computer_need_the_key_only_where_the_box_says_so(
     is_key_required: bool,
 ) -> None:
     wanted = ServerPreferences(is_on_network=True, is_key_required=is_key_required)
 
-    async def use() -> None:
-        server = LocalServer(Engine(), 0, preferences=lambda: wanted, key=_a_key)
-        url = await server.start()
-        port = url.rpartition(":")[2]
+    server = LocalServer(Engine(), 0, preferences=lambda: wanted, key=_a_key)
+    url = await server.start()
+    port = url.rpartition(":")[2]
 
-        async def asked(base: str, **headers: str) -> int:
-            return await asyncio.to_thread(lambda: get(f"{base}/v1/models", **headers))
+    async def asked(base: str, **headers: str) -> int:
+        return await asyncio.to_thread(lambda: get(f"{base}/v1/models", **headers))
 
-        for own in (f"http://127.0.0.1:{port}", url):  # loopback, and our address on the network
-            assert await asked(own) == (401 if is_key_required else 200)
-            assert await asked(own, **{"X-Api-Key": "a-key"}) == 200
-            # A proxy on this computer passes on what others ask.
-            assert await asked(own, **{"X-Forwarded-For": "192.0.2.7"}) == 401
-        await server.stop()
-
-    asyncio.run(use())
+    for own in (f"http://127.0.0.1:{port}", url):  # loopback, and our address on the network
+        assert await asked(own) == (401 if is_key_required else 200)
+        assert await asked(own, **{"X-Api-Key": "a-key"}) == 200
+        # A proxy on this computer passes on what others ask.
+        assert await asked(own, **{"X-Forwarded-For": "192.0.2.7"}) == 401
+    await server.stop()
 
 
 def test_an_invalid_origin_is_reported_at_the_start() -> None:

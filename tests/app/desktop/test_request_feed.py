@@ -72,30 +72,27 @@ def test_everything_observed_arrives_in_the_windows_record() -> None:
     assert entry_of(began()).is_open
 
 
-def test_many_requests_of_another_thread_arrive_with_one_wake_up_on_the_loop() -> None:
+async def test_many_requests_of_another_thread_arrive_with_one_wake_up_on_the_loop() -> None:
     batches: list[list[RequestEntry]] = []
     threads: set[threading.Thread] = set()
 
-    async def watch() -> None:
-        def take(entries: list[RequestEntry]) -> None:
-            threads.add(threading.current_thread())
-            batches.append(entries)
+    def take(entries: list[RequestEntry]) -> None:
+        threads.add(threading.current_thread())
+        batches.append(entries)
 
-        feed = RequestFeed(asyncio.get_running_loop(), take)
+    feed = RequestFeed(asyncio.get_running_loop(), take)
 
-        def server() -> None:
-            for number in range(100):
-                note = began(f"req_{number}")
-                feed.request_began(note)
-                feed.request_ended(ended(note))
+    def server() -> None:
+        for number in range(100):
+            note = began(f"req_{number}")
+            feed.request_began(note)
+            feed.request_ended(ended(note))
 
-        thread = threading.Thread(target=server)
-        thread.start()
-        thread.join()  # the loop is busy all the time
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-
-    asyncio.run(watch())
+    thread = threading.Thread(target=server)
+    thread.start()
+    thread.join()  # the loop is busy all the time
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
     assert [len(batch) for batch in batches] == [200]
     assert threads == {threading.main_thread()}
 

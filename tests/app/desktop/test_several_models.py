@@ -122,50 +122,42 @@ def test_a_single_model_answers_requests_of_any_name(engine: Engine, demo_model_
     assert run(answered_by(service, "claude-of-no-such-name")) == "demo-model"
 
 
-def test_a_model_behind_a_link_answers_under_the_name_that_it_has_once_it_is_loaded(
+async def test_a_model_behind_a_link_answers_under_the_name_that_it_has_once_it_is_loaded(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     (tmp_path / "linked").symlink_to(demo_model_path)
 
-    async def play() -> None:
-        engine = Engine()
-        try:
-            [found] = [
-                one for one in discover(ModelFolders(added=(tmp_path,))) if one.name == "linked"
-            ]
-            # The program loads its model before it has looked for others.
-            info = await engine.load(tmp_path / "linked")
-            offer_found(engine, cast(ModelLibrary, _Library(found)))
-            assert info.id != "linked"
-            assert await engine.count_tokens(asking(info.id)) > 0
-            assert await engine.count_tokens(asking("linked")) > 0
-        finally:
-            await engine.aclose()
-
-    asyncio.run(play())
+    engine = Engine()
+    try:
+        [found] = [one for one in discover(ModelFolders(added=(tmp_path,))) if one.name == "linked"]
+        # The program loads its model before it has looked for others.
+        info = await engine.load(tmp_path / "linked")
+        offer_found(engine, cast(ModelLibrary, _Library(found)))
+        assert info.id != "linked"
+        assert await engine.count_tokens(asking(info.id)) > 0
+        assert await engine.count_tokens(asking("linked")) > 0
+    finally:
+        await engine.aclose()
 
 
-def test_a_model_in_no_folder_of_the_library_is_offered_once_it_is_loaded(
+async def test_a_model_in_no_folder_of_the_library_is_offered_once_it_is_loaded(
     tmp_path: Path, demo_model_path: Path
 ) -> None:
     shutil.copytree(demo_model_path, tmp_path / "elsewhere")
 
-    async def play() -> None:
-        engine = Engine()
-        try:
-            [found] = discover(ModelFolders(demo_model_path))
-            library = _Library(found)
-            keep_offered(engine, cast(ModelLibrary, library))
-            loading = asyncio.create_task(engine.load(tmp_path / "elsewhere"))
-            await asyncio.sleep(0)
-            library.changed.tell()  # the library is read while the model is loading
-            info = await loading
-            library.model.changed.tell()
-            assert await engine.count_tokens(asking(info.id)) > 0
-        finally:
-            await engine.aclose()
-
-    asyncio.run(play())
+    engine = Engine()
+    try:
+        [found] = discover(ModelFolders(demo_model_path))
+        library = _Library(found)
+        keep_offered(engine, cast(ModelLibrary, library))
+        loading = asyncio.create_task(engine.load(tmp_path / "elsewhere"))
+        await asyncio.sleep(0)
+        library.changed.tell()  # the library is read while the model is loading
+        info = await loading
+        library.model.changed.tell()
+        assert await engine.count_tokens(asking(info.id)) > 0
+    finally:
+        await engine.aclose()
 
 
 class _Signal:

@@ -2,10 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anthropic
 import pytest
@@ -31,6 +30,7 @@ from engine.recording.replay import replay
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from tests.support.kept import preferences_state
+from tests.support.shown import shown
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import CaptureWindow, read_capture
 from ui.inspector.probe_window import ProbeWindow
@@ -41,8 +41,6 @@ from ui.records.store import MemoryConversationStore
 LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'
 {"object": "chat.completion", "model": "m", "choices": [{"index": 0, "message":
 {"role": "assistant", "content": "abc EN"}, "finish_reason": "stop"}]}"""
-
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 @pytest.fixture
@@ -71,13 +69,11 @@ def test_text_that_is_not_an_answer_is_reported() -> None:
     assert view.title
 
 
-def test_a_pasted_answer_is_shown_with_its_faults(run: Run, theme: Theme, tmp_path: Path) -> None:
+async def test_a_pasted_answer_is_shown_with_its_faults(theme: Theme, tmp_path: Path) -> None:
     path = tmp_path / "answer.txt"
     path.write_text(LEAK)
 
-    async def steps() -> None:
-        window = CaptureWindow()
-        window.show()
+    async with shown(CaptureWindow()) as window:
         assert not window.copy.isEnabled()
         assert window.page.document().isEmpty()
         assert "appears here" in window.page.hint
@@ -102,15 +98,9 @@ def test_a_pasted_answer_is_shown_with_its_faults(run: Run, theme: Theme, tmp_pa
         assert "text      'abc EN'" in QGuiApplication.clipboard().text()
         window.open_file(tmp_path / "missing")
         await eventually(lambda: "could not be read" in window.title.text())
-        await window.finish()
-        window.close()
-        window.deleteLater()
-
-    run(steps())
 
 
-def test_our_own_server_is_probed_in_the_window_and_passes(
-    run: Run,
+async def test_our_own_server_is_probed_in_the_window_and_passes(
     theme: Theme,
     tools: InspectorTools,
     address: str,
@@ -121,38 +111,33 @@ def test_our_own_server_is_probed_in_the_window_and_passes(
     some = partial(ProbeOptions, only=("stop.one_character", "form.*"))
     monkeypatch.setattr("ui.inspector.probe_window.ProbeOptions", some)
 
-    async def steps() -> None:
-        window = ProbeWindow(tools)
-        window.show()
-        window.url.setText(address)
-        window.dialect.setCurrentIndex(window.dialect.findData("messages"))
-        window.start.click()
-        assert not window.start.isEnabled()
-        await eventually(lambda: window.probing.stage != "running", 300)
-        assert window.probing.stage == "done", window.note.text()
-        assert window.note.text().startswith("All ")
-        window.group.setCurrentIndex(window.group.findData("failed"))
-        assert window.page.toPlainText() == ""
-        assert window.page.hint == "No check has failed."
-        window.group.setCurrentIndex(0)
-        assert window.page.toPlainText()
-        window.copy.click()
-        assert "| check" in QGuiApplication.clipboard().text()
-        window._save(tmp_path / "report.html")
-        await window.finish()
-        assert "<!doctype html>" in (tmp_path / "report.html").read_text()
-        window.close()
-        window.deleteLater()
-
-    run(steps())
+    window = ProbeWindow(tools)
+    window.show()
+    window.url.setText(address)
+    window.dialect.setCurrentIndex(window.dialect.findData("messages"))
+    window.start.click()
+    assert not window.start.isEnabled()
+    await eventually(lambda: window.probing.stage != "running", 300)
+    assert window.probing.stage == "done", window.note.text()
+    assert window.note.text().startswith("All ")
+    window.group.setCurrentIndex(window.group.findData("failed"))
+    assert window.page.toPlainText() == ""
+    assert window.page.hint == "No check has failed."
+    window.group.setCurrentIndex(0)
+    assert window.page.toPlainText()
+    window.copy.click()
+    assert "| check" in QGuiApplication.clipboard().text()
+    window._save(tmp_path / "report.html")
+    await window.finish()
+    assert "<!doctype html>" in (tmp_path / "report.html").read_text()
+    window.close()
+    window.deleteLater()
 
 
-def test_a_probe_can_be_cancelled_and_started_again(
-    run: Run, theme: Theme, tools: InspectorTools, address: str
+async def test_a_probe_can_be_cancelled_and_started_again(
+    theme: Theme, tools: InspectorTools, address: str
 ) -> None:
-    async def steps() -> None:
-        window = ProbeWindow(tools)
-        window.show()
+    async with shown(ProbeWindow(tools)) as window:
         window.url.setText(address)
         window.start.click()
         await eventually(lambda: len(window.probing.rows) > 1, 30)
@@ -162,19 +147,12 @@ def test_a_probe_can_be_cancelled_and_started_again(
         assert window.page.toPlainText()
         window.start.click()
         assert window.probing.stage == "running"
-        await window.finish()
-        window.close()
-        window.deleteLater()
-
-    run(steps())
 
 
-def test_if_nothing_answers_the_window_says_what_to_do(
-    run: Run, theme: Theme, tools: InspectorTools
+async def test_if_nothing_answers_the_window_says_what_to_do(
+    theme: Theme, tools: InspectorTools
 ) -> None:
-    async def steps() -> None:
-        window = ProbeWindow(tools)
-        window.show()
+    async with shown(ProbeWindow(tools)) as window:
         assert window.url.hasFocus() or window.focusWidget() is window.url
         assert "press Probe" in window.page.hint
         window.url.setText("http://127.0.0.1:9")
@@ -186,57 +164,49 @@ def test_if_nothing_answers_the_window_says_what_to_do(
         window.start.click()
         await asyncio.sleep(0)
         assert window.note.text().startswith("Type the address")
-        await window.finish()
-        window.close()
-        window.deleteLater()
-
-    run(steps())
 
 
-def test_a_request_of_another_app_is_inspected_with_its_tokens(
-    run: Run, theme: Theme, engine: Engine
+async def test_a_request_of_another_app_is_inspected_with_its_tokens(
+    theme: Theme, engine: Engine
 ) -> None:
-    async def steps() -> None:
-        preferences = preferences_state()
-        preferences.change_server(port=_free_port())
-        loop = asyncio.get_running_loop()
-        window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
-        window.show()
-        switch, panel = window.workspace.server, window.server_panel
-        assert switch is not None
-        assert panel is not None
-        switch.turn(True)
-        await eventually(lambda: switch.stage == "on")
-        client = anthropic.AsyncAnthropic(api_key="x", base_url=switch.url, max_retries=0)
-        message = await client.messages.create(
-            model="any",
-            max_tokens=60,
-            stop_sequences=["6"],
-            messages=[{"role": "user", "content": "Count from 1 to 10, one number per line"}],
-        )
-        assert message.stop_sequence == "6"
-        await eventually(lambda: any(not one.is_open for one in panel.log))
-        entry = list(panel.log)[-1]
-        window.inspector.show_request(entry)
-        shown = window.inspector.shown
-        assert shown is not None
-        assert shown.can_be_replayed
-        assert shown.trace is not None
-        assert "".join(token.piece for token in shown.trace.tokens).endswith("6")
-        again = shown.trace.recording()
-        assert again is not None
-        assert replay(again, StopRules.of("3")).text == "1\n2\n"
-        window.workspace.traces.forget_all()
-        forgotten = window.inspector.shown
-        assert forgotten is not None
-        assert forgotten.trace is None, "the shown run is forgotten, too"
-        assert forgotten.run.text == "1\n2\n3\n4\n5\n"
-        await client.close()
-        window.quit()
-        await window.finish()
-        window.deleteLater()
-
-    run(steps())
+    preferences = preferences_state()
+    preferences.change_server(port=_free_port())
+    loop = asyncio.get_running_loop()
+    window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
+    window.show()
+    switch, panel = window.workspace.server, window.server_panel
+    assert switch is not None
+    assert panel is not None
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "on")
+    client = anthropic.AsyncAnthropic(api_key="x", base_url=switch.url, max_retries=0)
+    message = await client.messages.create(
+        model="any",
+        max_tokens=60,
+        stop_sequences=["6"],
+        messages=[{"role": "user", "content": "Count from 1 to 10, one number per line"}],
+    )
+    assert message.stop_sequence == "6"
+    await eventually(lambda: any(not one.is_open for one in panel.log))
+    entry = list(panel.log)[-1]
+    window.inspector.show_request(entry)
+    shown = window.inspector.shown
+    assert shown is not None
+    assert shown.can_be_replayed
+    assert shown.trace is not None
+    assert "".join(token.piece for token in shown.trace.tokens).endswith("6")
+    again = shown.trace.recording()
+    assert again is not None
+    assert replay(again, StopRules.of("3")).text == "1\n2\n"
+    window.workspace.traces.forget_all()
+    forgotten = window.inspector.shown
+    assert forgotten is not None
+    assert forgotten.trace is None, "the shown run is forgotten, too"
+    assert forgotten.run.text == "1\n2\n3\n4\n5\n"
+    await client.close()
+    window.quit()
+    await window.finish()
+    window.deleteLater()
 
 
 def _free_port() -> int:
@@ -245,35 +215,32 @@ def _free_port() -> int:
         return int(place.getsockname()[1])
 
 
-def test_every_control_of_the_other_windows_has_a_name(
-    run: Run, theme: Theme, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_every_control_of_the_other_windows_has_a_name(
+    theme: Theme, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
 
-    async def steps() -> None:
-        loop = asyncio.get_running_loop()
-        store, preferences = MemoryConversationStore(), preferences_state()
-        window = server_window(engine, theme, store, preferences, loop)
-        window.show()
-        window.others.show_capture()
-        window.others.show_probe()
-        window.others.show_models()
-        others = (window.others.capture, window.others.probe, window.others.models)
-        models = window.others.models
-        assert models is not None
-        await eventually(lambda: bool(models.local.cards))
-        kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit, QProgressBar, QScrollArea)
-        nameless = [
-            f"{type(other).__name__}: {type(control).__name__}"
-            for other in others
-            for kind in kinds
-            for control in (other.findChildren(kind) if other is not None else ())
-            if not (control.accessibleName() or getattr(control, "text", str)())
-            and not control.objectName().startswith("qt_")
-        ]
-        assert nameless == []
-        window.quit()
-        await window.finish()
-        window.deleteLater()
-
-    run(steps())
+    loop = asyncio.get_running_loop()
+    store, preferences = MemoryConversationStore(), preferences_state()
+    window = server_window(engine, theme, store, preferences, loop)
+    window.show()
+    window.others.show_capture()
+    window.others.show_probe()
+    window.others.show_models()
+    others = (window.others.capture, window.others.probe, window.others.models)
+    models = window.others.models
+    assert models is not None
+    await eventually(lambda: bool(models.local.cards))
+    kinds = (QAbstractButton, QComboBox, QLineEdit, QTextEdit, QProgressBar, QScrollArea)
+    nameless = [
+        f"{type(other).__name__}: {type(control).__name__}"
+        for other in others
+        for kind in kinds
+        for control in (other.findChildren(kind) if other is not None else ())
+        if not (control.accessibleName() or getattr(control, "text", str)())
+        and not control.objectName().startswith("qt_")
+    ]
+    assert nameless == []
+    window.quit()
+    await window.finish()
+    window.deleteLater()

@@ -24,37 +24,28 @@ END = Finished(StopInfo(StopKind.EOS), Usage(prompt_tokens=7, cached_tokens=2), 
 SAID: list[Event] = [TextDelta("a"), TextDelta("b"), END]
 
 
-def test_each_choice_gives_the_recorded_events_one_by_one() -> None:
-    async def batches() -> list[list[list[Event]]]:
-        answers = await RecordedEngine("m", SAID).generate_together([GenerationRequest()] * 2)
-        return [[batch async for batch in answer.batches()] for answer in answers]
-
-    first, second = run(batches())
+async def test_each_choice_gives_the_recorded_events_one_by_one() -> None:
+    answers = await RecordedEngine("m", SAID).generate_together([GenerationRequest()] * 2)
+    first, second = [[batch async for batch in answer.batches()] for answer in answers]
     assert first == second == [[PromptProgress(7, 7, 2)], *([event] for event in SAID)]
 
 
-def test_callers_can_wait_for_the_end_of_a_recorded_answer() -> None:
-    async def ended() -> Finished:
-        [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
-        waiting = asyncio.create_task(answer.ended())
-        async for _ in answer.batches():
-            pass
-        assert answer.finished is END
-        return await waiting
-
-    assert run(ended()) is END
+async def test_callers_can_wait_for_the_end_of_a_recorded_answer() -> None:
+    [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
+    waiting = asyncio.create_task(answer.ended())
+    async for _ in answer.batches():
+        pass
+    assert answer.finished is END
+    assert (await waiting) is END
 
 
-def test_a_listener_gets_a_recorded_answer() -> None:
-    async def heard() -> list[Event]:
-        found: list[Event] = []
-        [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
-        answer.listen(found.extend, hides_traces=False)
-        async for _ in answer.batches():
-            pass
-        return found
-
-    assert run(heard())[1:] == SAID
+async def test_a_listener_gets_a_recorded_answer() -> None:
+    found: list[Event] = []
+    [answer] = await RecordedEngine("m", SAID).generate_together([GenerationRequest()])
+    answer.listen(found.extend, hides_traces=False)
+    async for _ in answer.batches():
+        pass
+    assert found[1:] == SAID
 
 
 def test_a_recorded_engine_has_no_thread_and_refuses_what_needs_a_model() -> None:

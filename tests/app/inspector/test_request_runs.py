@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from ui.window.main_window import MainWindow
 
 pytestmark = pytest.mark.long
 
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 LONG = "word " * 400
 TOKENS = 2_010
@@ -87,141 +86,124 @@ def chat(*, stop: list[str], **more: Any) -> dict[str, Any]:
     return {"model": "m", "messages": messages, "stop": stop, "temperature": 0, **more}
 
 
-def test_a_large_request_with_a_long_answer_is_shown_whole(
-    run: Run, theme: Theme, stage: Stage
+async def test_a_large_request_with_a_long_answer_is_shown_whole(
+    theme: Theme, stage: Stage
 ) -> None:
     body = chat(stop=["END", "\n\n"], max_tokens=TOKENS, stream=True)
     assert len(json.dumps(body)) > 290_000
 
-    async def steps() -> None:
-        async with served(stage, theme) as (window, url):
-            await post(f"{url}/v1/chat/completions", body)
-            inspector = await inspected(window)
-            entry = list(window.server_panel.log)[-1]  # type: ignore[union-attr]
-            assert not entry.asked.is_whole, "the body alone does not contain the stop list"
-            assert not inspector.bar.choice.isVisible(), "there is only one answer"
-            shown = window.inspector.shown
-            assert shown is not None
-            assert shown.trace is not None
-            assert shown.run.text == "".join(SCRIPT)
-            assert len(shown.trace.tokens) == TOKENS
-            assert (shown.run.stops, shown.run.max_tokens) == (("END", "\n\n"), TOKENS)
-            assert shown.question == "go"
-            note = inspector.tokens.note.text()
-            assert note == "the newest 2,000 of 2,010 tokens"
-            inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
-            page = inspector.tab(MatcherTab).page.toPlainText()
-            assert "END" in page
-            assert "⏎⏎" in page
-            inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
-            await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
-            assert "word word" in inspector.tab(PromptTab).page.toPlainText()
-
-    run(steps())
+    async with served(stage, theme) as (window, url):
+        await post(f"{url}/v1/chat/completions", body)
+        inspector = await inspected(window)
+        entry = list(window.server_panel.log)[-1]  # type: ignore[union-attr]
+        assert not entry.asked.is_whole, "the body alone does not contain the stop list"
+        assert not inspector.bar.choice.isVisible(), "there is only one answer"
+        shown = window.inspector.shown
+        assert shown is not None
+        assert shown.trace is not None
+        assert shown.run.text == "".join(SCRIPT)
+        assert len(shown.trace.tokens) == TOKENS
+        assert (shown.run.stops, shown.run.max_tokens) == (("END", "\n\n"), TOKENS)
+        assert shown.question == "go"
+        note = inspector.tokens.note.text()
+        assert note == "the newest 2,000 of 2,010 tokens"
+        inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
+        page = inspector.tab(MatcherTab).page.toPlainText()
+        assert "END" in page
+        assert "⏎⏎" in page
+        inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
+        await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
+        assert "word word" in inspector.tab(PromptTab).page.toPlainText()
 
 
-def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_same(
-    run: Run, theme: Theme, stage: Stage
+async def test_without_recorded_tokens_the_request_and_the_answer_are_shown_all_the_same(
+    theme: Theme, stage: Stage
 ) -> None:
-    async def steps() -> None:
-        async with served(stage, theme) as (window, url):
-            window.workspace.traces.level = TraceLevel.OFF
-            await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=600))
-            inspector = await inspected(window)
-            shown = window.inspector.shown
-            assert shown is not None
-            assert shown.trace is None
-            assert shown.run.text == "".join(SCRIPT[:600])
-            inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
-            assert inspector.tab(MatcherTab).note.text() == (
-                "Its tokens were not recorded. The stop list was: “END”."
-            )
-            inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
-            await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
-            inspector.tabs.setCurrentWidget(inspector.tab(ApiTab))
-            await eventually(lambda: inspector.tab(ApiTab)._views != [])
-            views = inspector.tab(ApiTab)._views
-            [chat_view] = [view for view in views if view.path == "/v1/chat/completions"]
-            assert json.loads(chat_view.request)["stop"] == ["END"]
-            assert chat_view.whole.count("one two") == 300
-
-    run(steps())
+    async with served(stage, theme) as (window, url):
+        window.workspace.traces.level = TraceLevel.OFF
+        await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=600))
+        inspector = await inspected(window)
+        shown = window.inspector.shown
+        assert shown is not None
+        assert shown.trace is None
+        assert shown.run.text == "".join(SCRIPT[:600])
+        inspector.tabs.setCurrentWidget(inspector.tab(MatcherTab))
+        assert inspector.tab(MatcherTab).note.text() == (
+            "Its tokens were not recorded. The stop list was: “END”."
+        )
+        inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
+        await eventually(lambda: "tokens" in inspector.tab(PromptTab).note.text())
+        inspector.tabs.setCurrentWidget(inspector.tab(ApiTab))
+        await eventually(lambda: inspector.tab(ApiTab)._views != [])
+        views = inspector.tab(ApiTab)._views
+        [chat_view] = [view for view in views if view.path == "/v1/chat/completions"]
+        assert json.loads(chat_view.request)["stop"] == ["END"]
+        assert chat_view.whole.count("one two") == 300
 
 
-def test_the_request_of_a_client_that_left_is_shown_with_its_text_until_then(
-    run: Run, theme: Theme, tmp_path: Path
+async def test_the_request_of_a_client_that_left_is_shown_with_its_text_until_then(
+    theme: Theme, tmp_path: Path
 ) -> None:
     counted = [f"{number} " for number in range(1, 2_000)]
     stage = Stage(tmp_path, {"go": counted}, step_s=0.01)
     body = {"model": "m", "messages": [{"role": "user", "content": "go"}], "stream": True}
 
-    async def steps() -> None:
-        async with served(stage, theme) as (window, url):
-            place = url.removeprefix("http://").split(":")
-            reader, writer = await asyncio.open_connection(place[0], int(place[1]))
-            sent = json.dumps({**body, "stop": ["1999"]}).encode()
-            head = (
-                "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-                f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
-            )
-            writer.write(head.encode() + sent)
-            await reader.readuntil(b"\r\n\r\n")  # a date may contain the expected text
-            await reader.readuntil(b"3 ")
-            writer.close()
-            await writer.wait_closed()
-            await inspected(window)
+    async with served(stage, theme) as (window, url):
+        place = url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(place[0], int(place[1]))
+        sent = json.dumps({**body, "stop": ["1999"]}).encode()
+        head = (
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
+        )
+        writer.write(head.encode() + sent)
+        await reader.readuntil(b"\r\n\r\n")  # a date may contain the expected text
+        await reader.readuntil(b"3 ")
+        writer.close()
+        await writer.wait_closed()
+        await inspected(window)
+        shown = window.inspector.shown
+        assert shown is not None
+        assert shown.run.finished is not None
+        assert shown.run.finished.stop.kind == "cancelled"
+        assert shown.run.text.startswith("1 2 3 ")
+        assert shown.run.stops == ("1999",)
+        assert shown.trace is not None
+        assert len(shown.trace.tokens) == shown.run.finished.usage.output_tokens
+
+
+async def test_a_raw_prompt_is_the_question_that_is_shown(theme: Theme, stage: Stage) -> None:
+    async with served(stage, theme) as (window, url):
+        asked = {"model": "m", "prompt": "user:go<|go|>", "max_tokens": 3, "stop": ["END"]}
+        await post(f"{url}/v1/completions", asked)
+        await inspected(window)
+        shown = window.inspector.shown
+        assert shown is not None
+        assert shown.question == "user:go<|go|>"
+        assert shown.run.text == "one two one "
+        assert shown.run.stops == ("END",)
+
+
+async def test_each_of_several_choices_can_be_shown(theme: Theme, stage: Stage) -> None:
+    async with served(stage, theme) as (window, url):
+        await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=40, n=3))
+        inspector = await inspected(window)
+        assert inspector.bar.choice.isVisible()
+        words = [inspector.bar.choice.itemText(row) for row in range(inspector.bar.choice.count())]
+        assert words == [f"Answer {n} of 3: Cut off at 40 tokens" for n in (1, 2, 3)]
+        seen = []
+        for row in range(3):
+            inspector.bar.choice.setCurrentIndex(row)
+            inspector.bar.choice.activated.emit(row)
             shown = window.inspector.shown
             assert shown is not None
-            assert shown.run.finished is not None
-            assert shown.run.finished.stop.kind == "cancelled"
-            assert shown.run.text.startswith("1 2 3 ")
-            assert shown.run.stops == ("1999",)
             assert shown.trace is not None
-            assert len(shown.trace.tokens) == shown.run.finished.usage.output_tokens
-
-    run(steps())
-
-
-def test_a_raw_prompt_is_the_question_that_is_shown(run: Run, theme: Theme, stage: Stage) -> None:
-    async def steps() -> None:
-        async with served(stage, theme) as (window, url):
-            asked = {"model": "m", "prompt": "user:go<|go|>", "max_tokens": 3, "stop": ["END"]}
-            await post(f"{url}/v1/completions", asked)
-            await inspected(window)
-            shown = window.inspector.shown
-            assert shown is not None
-            assert shown.question == "user:go<|go|>"
-            assert shown.run.text == "one two one "
-            assert shown.run.stops == ("END",)
-
-    run(steps())
-
-
-def test_each_of_several_choices_can_be_shown(run: Run, theme: Theme, stage: Stage) -> None:
-    async def steps() -> None:
-        async with served(stage, theme) as (window, url):
-            await post(f"{url}/v1/chat/completions", chat(stop=["END"], max_tokens=40, n=3))
-            inspector = await inspected(window)
-            assert inspector.bar.choice.isVisible()
-            words = [
-                inspector.bar.choice.itemText(row) for row in range(inspector.bar.choice.count())
-            ]
-            assert words == [f"Answer {n} of 3: Cut off at 40 tokens" for n in (1, 2, 3)]
-            seen = []
-            for row in range(3):
-                inspector.bar.choice.setCurrentIndex(row)
-                inspector.bar.choice.activated.emit(row)
-                shown = window.inspector.shown
-                assert shown is not None
-                assert shown.trace is not None
-                assert inspector.bar.choice.currentIndex() == row
-                seen.append(shown.trace)
-            assert len({id(trace) for trace in seen}) == 3
-            inspector.bar.forget.click()
-            assert window.inspector.shown is not None
-            assert window.inspector.shown.trace is None
-            assert inspector.bar.choice.currentIndex() == 2, "the chosen answer stays"
-            window.inspector.show_open_conversation()
-            assert not inspector.bar.choice.isVisible()
-
-    run(steps())
+            assert inspector.bar.choice.currentIndex() == row
+            seen.append(shown.trace)
+        assert len({id(trace) for trace in seen}) == 3
+        inspector.bar.forget.click()
+        assert window.inspector.shown is not None
+        assert window.inspector.shown.trace is None
+        assert inspector.bar.choice.currentIndex() == 2, "the chosen answer stays"
+        window.inspector.show_open_conversation()
+        assert not inspector.bar.choice.isVisible()

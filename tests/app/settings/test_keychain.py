@@ -45,20 +45,17 @@ class Locked(Drawer):
         raise KeyringError(f"locked, and {password} is not kept")
 
 
-def test_a_key_is_kept_in_the_keychain_and_read_on_another_thread(tmp_path: Path) -> None:
+async def test_a_key_is_kept_in_the_keychain_and_read_on_another_thread(tmp_path: Path) -> None:
     drawer = Drawer()
 
-    async def use() -> None:
-        store = KeyStore(tmp_path, lambda: drawer)
-        assert await store.place() == "none"
-        assert await store.key() is None
-        key = await store.renew()
-        assert len(key) > 40
-        assert await store.place() == "keychain"
-        assert await KeyStore(tmp_path, lambda: drawer).key() == key
-        assert await store.renew() != key
-
-    asyncio.run(use())
+    store = KeyStore(tmp_path, lambda: drawer)
+    assert await store.place() == "none"
+    assert await store.key() is None
+    key = await store.renew()
+    assert len(key) > 40
+    assert await store.place() == "keychain"
+    assert await KeyStore(tmp_path, lambda: drawer).key() == key
+    assert await store.renew() != key
     assert threading.main_thread() not in drawer.threads
     assert list(tmp_path.iterdir()) == []
 
@@ -83,20 +80,17 @@ def test_without_a_keychain_the_key_is_in_a_file_that_only_its_owner_can_read(
     assert key not in caplog.text
 
 
-def test_a_forgotten_key_is_in_neither_place(tmp_path: Path) -> None:
+async def test_a_forgotten_key_is_in_neither_place(tmp_path: Path) -> None:
     drawer = Drawer()
 
-    async def use() -> None:
-        await KeyStore(tmp_path, Locked).renew()
-        store = KeyStore(tmp_path, lambda: drawer)
-        assert await store.place() == "file"
-        await store.renew()
-        assert await store.place() == "keychain"
-        await store.forget()
-        assert await store.place() == "none"
-        await store.forget()
-
-    asyncio.run(use())
+    await KeyStore(tmp_path, Locked).renew()
+    store = KeyStore(tmp_path, lambda: drawer)
+    assert await store.place() == "file"
+    await store.renew()
+    assert await store.place() == "keychain"
+    await store.forget()
+    assert await store.place() == "none"
+    await store.forget()
     assert drawer.secrets == {}
     assert list(tmp_path.iterdir()) == []
 
@@ -118,21 +112,18 @@ def test_a_damaged_file_of_the_key_is_reported_in_words(tmp_path: Path) -> None:
         asyncio.run(KeyStore(tmp_path, Locked).key())
 
 
-def test_the_old_key_stays_if_a_new_one_cannot_be_kept(
+async def test_the_old_key_stays_if_a_new_one_cannot_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def use() -> None:
-        store = KeyStore(tmp_path, Locked)
-        key = await store.renew()
+    store = KeyStore(tmp_path, Locked)
+    key = await store.renew()
 
-        def full(_: int) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", full)
-            with pytest.raises(OSError, match="No space"):
-                await store.renew()
-        assert await store.key() == key
-
-    asyncio.run(use())
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            await store.renew()
+    assert await store.key() == key
     assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]

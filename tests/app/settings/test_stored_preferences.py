@@ -50,35 +50,29 @@ class SlowPreferences(StoredPreferences):
         super().keep(preferences)
 
 
-def test_changes_are_kept_on_another_thread_and_the_newest_wins(tmp_path: Path) -> None:
-    async def steps() -> None:
-        stored = SlowPreferences(tmp_path)
-        state = PreferencesState(stored.preferences(), stored)
-        stored.gate.clear()
-        for port in range(9002, 9012):
-            state.change_server(port=port)
-            await asyncio.sleep(0)
-        stored.gate.set()
-        await state.finish()
-        assert threading.get_ident() not in stored.threads
-        assert len(stored.threads) <= 2, "changes that arrive meanwhile are kept together"
-        assert StoredPreferences(tmp_path).preferences().server.port == 9011
-
-    asyncio.run(steps())
+async def test_changes_are_kept_on_another_thread_and_the_newest_wins(tmp_path: Path) -> None:
+    stored = SlowPreferences(tmp_path)
+    state = PreferencesState(stored.preferences(), stored)
+    stored.gate.clear()
+    for port in range(9002, 9012):
+        state.change_server(port=port)
+        await asyncio.sleep(0)
+    stored.gate.set()
+    await state.finish()
+    assert threading.get_ident() not in stored.threads
+    assert len(stored.threads) <= 2, "changes that arrive meanwhile are kept together"
+    assert StoredPreferences(tmp_path).preferences().server.port == 9011
 
 
-def test_a_change_that_cannot_be_kept_takes_effect_and_is_reported(tmp_path: Path) -> None:
-    async def steps() -> None:
-        (tmp_path / "no folder").write_text("")
-        state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
-        said: list[str] = []
-        state.keeping_failed.connect(said.append)
-        state.change(theme="dark")
-        assert state.now.theme == "dark"
-        await state.finish()
-        assert said[0].startswith("Your settings could not be saved: ")
-
-    asyncio.run(steps())
+async def test_a_change_that_cannot_be_kept_takes_effect_and_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "no folder").write_text("")
+    state = PreferencesState(Preferences(), StoredPreferences(tmp_path / "no folder"))
+    said: list[str] = []
+    state.keeping_failed.connect(said.append)
+    state.change(theme="dark")
+    assert state.now.theme == "dark"
+    await state.finish()
+    assert said[0].startswith("Your settings could not be saved: ")
 
 
 async def until(is_so: Callable[[], bool]) -> None:

@@ -1,11 +1,9 @@
 """A store with a file of its own, used from a loop as in the window."""
 
-import asyncio
 import sqlite3
-from collections.abc import Callable, Coroutine
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +14,6 @@ from ui.records.conversations import Conversation
 from ui.records.store import Recovered
 
 BAD_SCHEMA = "UPDATE sqlite_master SET sql = CAST(x'41ff42' AS TEXT) WHERE name = 'presets'"
-Use = Callable[[Callable[[SqliteConversationStore], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture
@@ -24,21 +21,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "conversations.db"
 
 
-@pytest.fixture
-def use(path: Path) -> Use:
-    """Open the store, use it, and close it; each call is like another start of the program."""
-
-    def use_store(steps: Callable[[SqliteConversationStore], Coroutine[Any, Any, Any]]) -> Any:
-        async def whole() -> Any:
-            store = await open_store(path)
-            try:
-                return await steps(store)
-            finally:
-                await store.close()
-
-        return asyncio.run(whole())
-
-    return use_store
+@asynccontextmanager
+async def opened(path: Path, *, may_wait: bool = False) -> AsyncIterator[SqliteConversationStore]:
+    """Open a store, and close it; each time is like another start of the program."""
+    store = await open_store(path, may_wait=may_wait)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 @pytest.fixture
@@ -73,10 +63,11 @@ async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Con
     return outcome, found
 
 
-async def write(store: SqliteConversationStore) -> None:
-    """Save three conversations."""
-    for number in range(3):
-        one = conversation(f"question {number}")
-        one.title = f"Talk {number}"
-        store.save(one)
-        store.save_messages(one, list(one.tree))
+async def write(path: Path, count: int = 3) -> None:
+    """Save some conversations."""
+    async with opened(path) as store:
+        for number in range(count):
+            written = conversation(f"question {number}")
+            written.title = f"Talk {number}"
+            store.save(written)
+            store.save_messages(written, list(written.tree))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.store import database
-from app.store.conversation_store import SqliteConversationStore, open_store
-from tests.app.store.conftest import Use, changed, recovered, write
+from tests.app.store.conftest import changed, opened, recovered, write
 from tests.support.answers.said import conversation
 from tests.support.attacks import database_attacks
 from ui.records.codec import Preset
@@ -34,47 +33,44 @@ def test_a_damaged_database_is_opened_or_set_aside_and_nothing_of_it_is_lost(
         database_attacks.attack(seed, sound, place)
 
 
-def test_a_bad_byte_in_a_title_damages_only_that_byte(use: Use, path: Path) -> None:
-    use(write)
+async def test_a_bad_byte_in_a_title_damages_only_that_byte(path: Path) -> None:
+    await write(path)
     changed(path, "UPDATE conversations SET title = CAST(x'41ff42' AS TEXT) WHERE title = 'Talk 1'")
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert store.problem is None
         titles = sorted(one.title for one in store.load_all())
         assert titles == ["A\ufffdB", "Talk 0", "Talk 2"]
 
 
-def test_a_title_is_one_line_without_control_characters(use: Use, path: Path) -> None:
-    use(write)
+async def test_a_title_is_one_line_without_control_characters(path: Path) -> None:
+    await write(path)
     title = "'one' || char(10) || 'two ' || char(27) || '[2J' || char(8238) || 'three'"
     long = "replace(hex(zeroblob(100000)), '00', 'x')"
     changed(path, f"UPDATE conversations SET title = {title} WHERE title = 'Talk 1'")
     changed(path, f"UPDATE conversations SET title = {long} WHERE title = 'Talk 2'")
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         titles = sorted(one.title for one in store.load_all())
         assert titles == ["Talk 0", "one two \ufffd[2J\ufffdthree", "x" * 1_000]
         hits = await store.search("two")
         assert {hit.title for hit in hits} == {"one two \ufffd[2J\ufffdthree"}
 
 
-def test_bad_settings_lose_neither_the_conversation_nor_its_stops(use: Use, path: Path) -> None:
-    use(write)
+async def test_bad_settings_lose_neither_the_conversation_nor_its_stops(path: Path) -> None:
+    await write(path)
     changed(path, "UPDATE conversations SET settings = replace(hex(zeroblob(50000)), '00', '[')")
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert store.problem is None
         assert [len(one.stops) for one in store.load_all()] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("place", ["said_insert", "messages", "folders"])
-def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
-    use: Use, path: Path, place: str
+async def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
+    path: Path, place: str
 ) -> None:
-    use(write)
+    await write(path)
     if place == "said_insert":
         # Only writing runs a trigger; its error has bytes that are not text.
         bad = "replace(sql, 'INTO said', 'INTO s' || CAST(x'ac' AS TEXT) || 'id')"
@@ -84,8 +80,7 @@ def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
             path, f"CREATE TRIGGER t BEFORE INSERT ON {place} BEGIN INSERT INTO gone VALUES(1); END"
         )
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert store.problem is not None
         assert store.problem.can_be_recovered
         outcome, _ = await recovered(store)
@@ -97,32 +92,31 @@ def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered(
         assert store.is_kept(new)
 
 
-def test_the_check_of_a_file_does_not_change_it_and_a_full_disk_does_not_count_as_damage(
-    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_check_of_a_file_does_not_change_it_and_a_full_disk_does_not_count_as_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(write)
+    await write(path)
 
     def full(*_: object) -> None:
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL  # type: ignore[misc]
         raise error
 
-    async def steps(store: SqliteConversationStore) -> None:
-        assert store.problem is None
-        assert len(store.load_all()) == 3
-        assert not store.load_folders()
-        assert not store.load_presets()
+    for is_full in (False, True):
+        if is_full:
+            monkeypatch.setattr(database, "_write", full)
+        async with opened(path) as store:
+            assert store.problem is None
+            assert len(store.load_all()) == 3
+            assert not store.load_folders()
+            assert not store.load_presets()
 
-    use(steps)
-    monkeypatch.setattr(database, "_write", full)
-    use(steps)
 
+async def test_a_damaged_search_index_is_rebuilt_at_the_next_write(path: Path) -> None:
+    await write(path)
 
-def test_a_damaged_search_index_is_rebuilt_at_the_next_write(use: Use, path: Path) -> None:
-    use(write)
+    async with opened(path) as store:
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
         def spoil(database: sqlite3.Connection) -> None:
             database.execute("UPDATE said_data SET block = x'ffffffffff'")
 
@@ -134,13 +128,6 @@ def test_a_damaged_search_index_is_rebuilt_at_the_next_write(use: Use, path: Pat
         store.save_messages(one, list(one.tree))
         await store.settled()
         assert not store.has_unsaved
-
-    async def later() -> None:
-        store = await open_store(path)
-        try:
-            assert len(await store.search("written later")) == 1
-            assert len(await store.search("question")) == 3
-        finally:
-            await store.close()
-
-    asyncio.run(later())
+    async with opened(path) as store:
+        assert len(await store.search("written later")) == 1
+        assert len(await store.search("question")) == 3

@@ -4,10 +4,9 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from app.store.conversation_store import SqliteConversationStore
 from app.store.statements import VERSION
 from engine import StopKind
-from tests.app.store.conftest import Use
+from tests.app.store.conftest import opened
 from ui.records.conversations import (
     ConversationFolder,
     Placement,
@@ -20,14 +19,14 @@ from ui.records.store import Recovered
 EARLIER = Path(__file__).parent / "earlier"
 
 
-def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
-    use: Use, path: Path
+async def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
+    path: Path,
 ) -> None:
     path.parent.mkdir()
     shutil.copyfile(EARLIER / "conversations-2.db", path)
     folder = ConversationFolder("Work", "Be formal.", (StopEntry.of("END"),))
 
-    async def first(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert store.problem is None
         counting, plain = store.load_all()
         await store.fill(counting)
@@ -45,8 +44,7 @@ def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
         counting.origin, counting.stops_from = "chatgpt:1", f"folder:{folder.id}"
         store.save_folder(folder)
         store.save(counting)
-
-    async def again(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         counting = store.load_all()[0]
         assert counting.placement == Placement(folder.id, ("maths", "Größe"), True)
         assert (counting.origin, counting.stops_from) == ("chatgpt:1", f"folder:{folder.id}")
@@ -54,21 +52,16 @@ def test_a_file_of_version_2_opens_with_all_its_content_and_accepts_folders(
         (hit,) = await store.search("größ")
         assert (hit.conversation_id, hit.role, hit.snippet) == (counting.id, "tag", "maths, Größe")
         store.delete_folder(folder.id)
-
-    async def without(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert store.load_folders() == []
-
-    use(first)
-    use(again)
-    use(without)
     assert path.stat().st_mode & 0o777 == 0o600
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
     connection.close()
 
 
-def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_columns(
-    use: Use, path: Path
+async def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_columns(
+    path: Path,
 ) -> None:
     path.parent.mkdir()
     shutil.copyfile(EARLIER / "conversations-2.db", path)
@@ -79,24 +72,20 @@ def test_a_damaged_file_of_version_2_is_recovered_although_it_lacks_columns(
         )
     damaging.close()
 
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert store.problem is not None
         assert store.load_all() == []
         outcome = await store.recover(lambda done, total: None, lambda: False)
         assert outcome == Recovered(conversations=2, messages=3)
-
-    async def again(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert {one.title for one in store.load_all()} == {"Counting", "Plain"}
 
-    use(steps)
-    use(again)
 
-
-def test_messages_of_a_file_of_version_2_can_be_pinned_and_summarized(use: Use, path: Path) -> None:
+async def test_messages_of_a_file_of_version_2_can_be_pinned_and_summarized(path: Path) -> None:
     path.parent.mkdir()
     shutil.copyfile(EARLIER / "conversations-2.db", path)
 
-    async def first(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         counting = store.load_all()[0]
         await store.fill(counting)
         assert not any(message.is_pinned or message.summary for message in counting.tree)
@@ -106,8 +95,7 @@ def test_messages_of_a_file_of_version_2_can_be_pinned_and_summarized(use: Use, 
         counting.queue = (QueuedMessage("And then?"),)
         store.save(counting)
         store.save_messages(counting, [asked, answer])
-
-    async def again(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         counting = store.load_all()[0]
         assert (counting.when_full, counting.queue[0].text) == (WhenFull.SUMMARIZE, "And then?")
         await store.fill(counting)
@@ -115,6 +103,3 @@ def test_messages_of_a_file_of_version_2_can_be_pinned_and_summarized(use: Use, 
         assert (asked.summary, asked.is_pinned, answer.is_pinned) == ("Before.", False, True)
         assert answer.run is not None
         assert answer.run.finished is not None
-
-    use(first)
-    use(again)

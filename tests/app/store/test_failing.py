@@ -9,7 +9,7 @@ import pytest
 
 from app.store.conversation_store import PendingWrites, SqliteConversationStore
 from app.store.database import Database
-from tests.app.store.conftest import Use, stored
+from tests.app.store.conftest import opened, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
@@ -55,14 +55,13 @@ class Trouble:
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
-def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
-    use: Use, path: Path, kind: str
+async def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
+    path: Path, kind: str
 ) -> None:
     asked = Conversation("Counting", [ConversationMessage("user", "x" * 100_000)])
     answer = ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="1"))
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         trouble = Trouble(store, path, kind)
         await trouble.begin()
         store.save(asked)
@@ -83,8 +82,8 @@ def test_a_question_that_could_not_be_written_reaches_the_file_with_its_answer(
         ]
 
 
-def test_only_the_first_save_waits_long_for_a_lock(
-    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_only_the_first_save_waits_long_for_a_lock(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = conversation("x")
     patience: list[int] = []
@@ -94,8 +93,7 @@ def test_only_the_first_save_waits_long_for_a_lock(
         patience.append(patience_ms)
         return write(self, pending, patience_ms)
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
         monkeypatch.setattr(Database, "write", watched)
@@ -106,19 +104,16 @@ def test_only_the_first_save_waits_long_for_a_lock(
 
 
 @pytest.mark.parametrize("kind", [FULL, READ_ONLY, LOCKED])
-def test_all_later_changes_reach_the_file_in_their_last_state(
-    use: Use, path: Path, kind: str
-) -> None:
+async def test_all_later_changes_reach_the_file_in_their_last_state(path: Path, kind: str) -> None:
     gone, back, renamed = conversation("gone"), conversation("back"), conversation("kept")
     new = conversation("new")
 
-    async def before(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         for one in (gone, back, renamed):
             store.save(one)
             store.save_messages(one, one.messages)
         store.save_preset(Preset("Old", ConversationSettings()))
-
-    async def meanwhile(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         trouble = Trouble(store, path, kind)
         await trouble.begin()
         renamed.title = "First title"
@@ -137,8 +132,7 @@ def test_all_later_changes_reach_the_file_in_their_last_state(
         store.save_preset(Preset("New", ConversationSettings()))
         await store.settled()
         await trouble.end()
-
-    async def after(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         found = store.load_all()
         for one in found:
             await store.fill(one)
@@ -147,10 +141,6 @@ def test_all_later_changes_reach_the_file_in_their_last_state(
         last = next(one for one in found if one.id == new.id)
         assert [m.said for m in last.messages] == ["new", "the end of the answer"]
         assert [preset.name for preset in store.load_presets()] == ["New"]
-
-    use(before)
-    use(meanwhile)
-    use(after)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +151,10 @@ def test_all_later_changes_reach_the_file_in_their_last_state(
         (LOCKED, "another program has locked the file"),
     ],
 )
-def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
-    use: Use, path: Path, kind: str, cause: str
+async def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
+    path: Path, kind: str, cause: str
 ) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         trouble = Trouble(store, path, kind)
         await trouble.begin()
         for _ in range(3):
@@ -182,11 +171,10 @@ def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
         assert trouble.told[1:] == [None]
 
 
-def test_pending_changes_are_written_when_the_store_is_closed(use: Use, path: Path) -> None:
+async def test_pending_changes_are_written_when_the_store_is_closed(path: Path) -> None:
     one = conversation()
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
         store.save(one)
@@ -198,11 +186,10 @@ def test_pending_changes_are_written_when_the_store_is_closed(use: Use, path: Pa
     assert len(stored(path)) == 2
 
 
-def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) -> None:
+async def test_a_commit_that_fails_leaves_no_transaction_behind(path: Path) -> None:
     one, other = conversation(), conversation()
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         told: list[StoreProblem | None] = []
         store.on_problem(told.append)
         # A foreign key that is checked at the commit makes only the commit fail.
@@ -230,12 +217,11 @@ def test_a_commit_that_fails_leaves_no_transaction_behind(use: Use, path: Path) 
     assert len(stored(path)) == 4
 
 
-def test_a_change_that_cannot_be_stored_does_not_delay_the_others(use: Use, path: Path) -> None:
+async def test_a_change_that_cannot_be_stored_does_not_delay_the_others(path: Path) -> None:
     one = conversation()
     one.messages[0].shown_rank = 1 << 80
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         told: list[StoreProblem | None] = []
         store.on_problem(told.append)
         store.save(one)
@@ -247,16 +233,15 @@ def test_a_change_that_cannot_be_stored_does_not_delay_the_others(use: Use, path
     assert [text for *_, text in stored(path)] == ["1 2 3"]
 
 
-def test_a_conversation_can_be_read_while_nothing_can_be_written(use: Use, path: Path) -> None:
+async def test_a_conversation_can_be_read_while_nothing_can_be_written(path: Path) -> None:
     old, new = conversation("old"), conversation("new")
     old.updated_at, new.updated_at = 1, 2
 
-    async def before(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         for one in (old, new):
             store.save(one)
             store.save_messages(one, one.messages)
-
-    async def meanwhile(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
         store.save(conversation())
@@ -267,6 +252,3 @@ def test_a_conversation_can_be_read_while_nothing_can_be_written(use: Use, path:
         assert [m.text for m in found.messages] == ["old", "1 2 3"]
         assert len(await store.search("old")) == 1
         await trouble.end()
-
-    use(before)
-    use(meanwhile)

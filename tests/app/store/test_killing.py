@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.store.conversation_store import SqliteConversationStore
-from tests.app.store.conftest import Use
+from tests.app.store.conftest import opened
 from ui.chat.session.conversation_session import KEEP_MS
-from ui.records.messages import ConversationMessage
 from ui.records.runs import RunState
 
 ROOT = Path(__file__).parents[3]
@@ -48,7 +46,7 @@ def killed_once(path: Path, is_due: Callable[[int], bool]) -> str:
 
 
 @pytest.mark.parametrize("least", [0, 1, 500], ids=["at once", "after a save", "after several"])
-def test_after_a_kill_all_saved_text_is_in_the_file(use: Use, path: Path, least: int) -> None:
+async def test_after_a_kill_all_saved_text_is_in_the_file(path: Path, least: int) -> None:
     seen = 0
 
     def is_due(kept: int) -> bool:
@@ -58,13 +56,11 @@ def test_after_a_kill_all_saved_text_is_in_the_file(use: Use, path: Path, least:
 
     said = killed_once(path, is_due)
 
-    async def read(store: SqliteConversationStore) -> list[ConversationMessage]:
+    async with opened(path) as store:
         assert store.problem is None
         (conversation,) = store.load_all()
         await store.fill(conversation)
-        return conversation.messages
-
-    question, answer = use(read)
+    question, answer = conversation.messages
     assert question.text == "Count for ever"
     run = answer.run
     assert run is not None

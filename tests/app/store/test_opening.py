@@ -8,22 +8,28 @@ from app.store import database, statements
 from app.store.conversation_store import SqliteConversationStore, StoreUnavailable
 from app.store.database import set_aside
 from app.store.statements import APPLICATION_ID, STEPS, VERSION, migrate
-from tests.app.store.conftest import Use
+from tests.app.store.conftest import opened
 from tests.support.answers.said import conversation
 from ui.records.store import StoreProblem
 
 
-async def write_many(store: SqliteConversationStore) -> None:
+def save_many(store: SqliteConversationStore) -> None:
     for number in range(12):
         written = conversation(f"question {number}", "words " * 1500)
         store.save(written)
         store.save_messages(written, list(written.tree))
 
 
-async def problem_of(store: SqliteConversationStore) -> StoreProblem | None:
-    assert store.load_all() == []
-    await write_many(store)  # the new file can be used
-    return store.problem
+async def write_many(path: Path) -> None:
+    async with opened(path) as store:
+        save_many(store)
+
+
+async def problem_of(path: Path) -> StoreProblem | None:
+    async with opened(path) as store:
+        assert store.load_all() == []
+        save_many(store)  # the new file can be used
+        return store.problem
 
 
 def others(path: Path) -> list[Path]:
@@ -32,15 +38,15 @@ def others(path: Path) -> list[Path]:
     return [one for one in found if one.suffix != ".not-recovered"]
 
 
-def test_a_new_file_is_opened_without_a_problem(use: Use) -> None:
-    assert use(problem_of) is None
+async def test_a_new_file_is_opened_without_a_problem(path: Path) -> None:
+    assert await problem_of(path) is None
 
 
-def test_a_file_of_nonsense_is_set_aside_whole_and_named(use: Use, path: Path) -> None:
+async def test_a_file_of_nonsense_is_set_aside_whole_and_named(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"These are not the tables you are looking for." * 100)
     before = path.read_bytes()
-    problem = use(problem_of)
+    problem = await problem_of(path)
     assert problem is not None
     (kept,) = others(path)
     assert kept.read_bytes() == before
@@ -50,8 +56,8 @@ def test_a_file_of_nonsense_is_set_aside_whole_and_named(use: Use, path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["middle", "end", "tables"])
-def test_a_damaged_file_is_set_aside(use: Use, path: Path, damage: str) -> None:
-    use(write_many)
+async def test_a_damaged_file_is_set_aside(path: Path, damage: str) -> None:
+    await write_many(path)
     content = path.read_bytes()
     match damage:
         case "middle":
@@ -64,20 +70,20 @@ def test_a_damaged_file_is_set_aside(use: Use, path: Path, damage: str) -> None:
             with closing(sqlite3.connect(path)) as broken:
                 broken.execute("DROP TABLE presets")
             content = path.read_bytes()
-    problem = use(problem_of)
+    problem = await problem_of(path)
     assert problem is not None
     assert "damaged" in problem.detail
     assert others(path)[0].read_bytes() == content
 
 
-def test_another_programs_database_is_set_aside_untouched(use: Use, path: Path) -> None:
+async def test_another_programs_database_is_set_aside_untouched(path: Path) -> None:
     path.parent.mkdir()
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE bookmarks (url TEXT)")
     other.execute("INSERT INTO bookmarks VALUES ('https://example.org')")
     other.commit()
     other.close()
-    problem = use(problem_of)
+    problem = await problem_of(path)
     assert problem is not None
     assert "another program" in problem.detail
     again = sqlite3.connect(others(path)[0])
@@ -85,14 +91,14 @@ def test_another_programs_database_is_set_aside_untouched(use: Use, path: Path) 
     again.close()
 
 
-def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_to_use_it(
-    use: Use, path: Path
+async def test_a_file_of_a_newer_version_is_set_aside_and_the_message_says_how_to_use_it(
+    path: Path,
 ) -> None:
-    use(write_many)
+    await write_many(path)
     later = sqlite3.connect(path)
     later.execute(f"PRAGMA user_version = {VERSION + 1}")
     later.close()
-    problem = use(problem_of)
+    problem = await problem_of(path)
     assert problem is not None
     assert "newer version" in problem.detail
 
@@ -109,9 +115,7 @@ def test_files_set_aside_in_the_same_second_do_not_replace_each_other(path: Path
 
 
 @pytest.mark.parametrize("version", range(VERSION))
-def test_a_file_of_an_earlier_version_is_brought_up_to_date(
-    use: Use, path: Path, version: int
-) -> None:
+async def test_a_file_of_an_earlier_version_is_brought_up_to_date(path: Path, version: int) -> None:
     path.parent.mkdir()
     earlier = sqlite3.connect(path, isolation_level=None)
     for number in range(version):
@@ -128,17 +132,15 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(
         )
     earlier.close()
 
-    async def steps(store: SqliteConversationStore) -> int:
+    async with opened(path) as store:
         assert store.problem is None
-        return len(await store.search("earlier"))
-
-    assert use(steps) == (1 if version else 0)
+        assert len(await store.search("earlier")) == (1 if version else 0)
 
 
-def test_a_step_that_fails_leaves_the_file_as_it_was(
-    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_step_that_fails_leaves_the_file_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(write_many)
+    await write_many(path)
     broken_step = "CREATE TABLE more (x); INSERT INTO nowhere VALUES (1);"
     monkeypatch.setattr(statements, "STEPS", (*STEPS, broken_step))
     monkeypatch.setattr(statements, "VERSION", VERSION + 1)
@@ -153,24 +155,22 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
     again.close()
 
 
-def test_an_undamaged_file_stays_in_place_if_sqlite_lacks_the_search(
-    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_undamaged_file_stays_in_place_if_sqlite_lacks_the_search(
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(write_many)
+    await write_many(path)
 
     def lacking() -> None:
         raise sqlite3.NotSupportedError("SQLite 3.30 lacks the trigram search")
 
     monkeypatch.setattr(database, "_check_sqlite", lacking)
     with pytest.raises(StoreUnavailable, match="lacks the trigram search"):
-        use(problem_of)
+        await problem_of(path)
     assert others(path) == []
 
 
-def test_a_locked_file_stays_in_place(
-    use: Use, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use(write_many)
+async def test_a_locked_file_stays_in_place(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await write_many(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
@@ -179,6 +179,6 @@ def test_a_locked_file_stays_in_place(
         sqlite3, "connect", lambda *args, **options: connect(*args, **options | {"timeout": 0.1})
     )
     with pytest.raises(StoreUnavailable, match="locked"):
-        use(problem_of)
+        await problem_of(path)
     other.close()
     assert others(path) == []

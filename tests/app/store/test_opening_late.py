@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.conversation_store import SqliteConversationStore, open_store
-from tests.app.store.conftest import Use, stored
+from tests.app.store.conftest import opened, stored
 from tests.support.answers.said import conversation
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
@@ -16,13 +15,12 @@ from ui.records.store import StoreProblem
 pytestmark = pytest.mark.usefixtures("hurried")
 
 
-def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_content(
-    use: Use, path: Path
+async def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_content(
+    path: Path,
 ) -> None:
     old, new = conversation("old"), conversation("new")
 
-    @use
-    async def before(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         store.save(old)
         store.save_messages(old, old.messages)
         store.save_preset(Preset("Old", ConversationSettings()))
@@ -31,8 +29,7 @@ def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_content
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
 
-    async def late() -> None:
-        store = await open_store(path, may_wait=True)
+    async with opened(path, may_wait=True) as store:
         told: list[StoreProblem | None] = []
         found: list[Conversation] = []
         store.on_problem(told.append)
@@ -56,18 +53,14 @@ def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_content
         assert [one.id for one in found] == [old.id]
         assert told[-1] is None
         assert len(await store.search("old")) == 1
-        await store.close()
-
-    asyncio.run(late())
     assert [text for *_, text in stored(path)] == ["old", "1 2 3", "new", "1 2 3"]
 
 
-def test_a_folder_that_appears_later_is_used_from_then_on(tmp_path: Path) -> None:
+async def test_a_folder_that_appears_later_is_used_from_then_on(tmp_path: Path) -> None:
     (tmp_path / "data").touch()  # a file is in the place of the folder
     one = conversation()
 
-    async def late() -> None:
-        store = await open_store(tmp_path / "data" / "c.db", may_wait=True)
+    async with opened(tmp_path / "data" / "c.db", may_wait=True) as store:
         store.save(one)
         store.save_messages(one, one.messages)
         await store.settled()
@@ -76,7 +69,4 @@ def test_a_folder_that_appears_later_is_used_from_then_on(tmp_path: Path) -> Non
         async with asyncio.timeout(30):
             while store.has_unsaved:  # noqa: ASYNC110 - what is awaited has no signal
                 await asyncio.sleep(0.01)
-        await store.close()
-
-    asyncio.run(late())
     assert len(stored(tmp_path / "data" / "c.db")) == 2

@@ -2,18 +2,16 @@
 
 from pathlib import Path
 
-from app.store.conversation_store import SqliteConversationStore
-from tests.app.store.conftest import BAD_SCHEMA, Use, changed, recovered
+from tests.app.store.conftest import BAD_SCHEMA, changed, opened, recovered
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.store import Recovered
 
 
-def test_files_in_the_message_field_are_recovered_once_with_the_draft(use: Use, path: Path) -> None:
+async def test_files_in_the_message_field_are_recovered_once_with_the_draft(path: Path) -> None:
     file = Attachment("notes.txt", "all of the notes")
 
-    @use
-    async def write_drafts(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         for title, draft in (("Kept", "about these"), ("Lost", ""), ("Silent", "")):
             one = Conversation(title, draft=draft)
             if title != "Silent":
@@ -23,8 +21,7 @@ def test_files_in_the_message_field_are_recovered_once_with_the_draft(use: Use, 
     bad = "INSERT INTO attached SELECT id, 'damaged' FROM conversations WHERE title = 'Silent'"
     changed(path, bad, "DELETE FROM conversations WHERE title = 'Lost'", BAD_SCHEMA)
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         outcome, found = await recovered(store)
         assert outcome == Recovered(conversations=3, unreadable=1)
         files = {one.title: (one.draft, one.attachments) for one in found}

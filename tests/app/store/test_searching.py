@@ -7,7 +7,7 @@ import pytest
 
 from app.store.conversation_store import SqliteConversationStore
 from engine import ToolCall
-from tests.app.store.conftest import Use, stored
+from tests.app.store.conftest import opened, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage, copied_below
@@ -61,33 +61,29 @@ async def found(store: SqliteConversationStore, query: str) -> list[str]:
         ("*", False),
     ],
 )
-def test_words_are_found_anywhere_in_a_text(use: Use, query: str, is_found: bool) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_words_are_found_anywhere_in_a_text(path: Path, query: str, is_found: bool) -> None:
+    async with opened(path) as store:
         await keep(store, 'Stopping of the answer: say "where", 停止序列, ändern, 100% sure')
         assert bool(await store.search(query)) is is_found
 
 
-def test_an_empty_query_finds_nothing(use: Use) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_an_empty_query_finds_nothing(path: Path) -> None:
+    async with opened(path) as store:
         await keep(store, "words")
         assert await store.search("  ") == []
         assert await store.search('""') == []
 
 
-def test_a_text_about_the_words_comes_before_one_that_mentions_them(use: Use) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_a_text_about_the_words_comes_before_one_that_mentions_them(path: Path) -> None:
+    async with opened(path) as store:
         await keep(store, "tokenizer, tokenizer, tokenizer", "other things " * 60 + "tokenizer")
         first, second = await found(store, "tokenizer")
         assert first.startswith("tokenizer")
         assert second.startswith("…")
 
 
-def test_a_title_comes_first_and_has_no_message(use: Use) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_a_title_comes_first_and_has_no_message(path: Path) -> None:
+    async with opened(path) as store:
         await keep(store, "about cats")
         named = await keep(store, "nothing", title="Cats and dogs")
         hits = await store.search("cats")
@@ -99,9 +95,8 @@ def test_a_title_comes_first_and_has_no_message(use: Use) -> None:
         assert [hit.role for hit in hits] == ["title", "user"]
 
 
-def test_a_message_is_found_right_after_it_was_sent(use: Use, path: Path) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_a_message_is_found_right_after_it_was_sent(path: Path) -> None:
+    async with opened(path) as store:
         await keep(store, "about cats")
         ends_at = time.monotonic() + 60
         while not stored(path) and time.monotonic() < ends_at:
@@ -110,9 +105,8 @@ def test_a_message_is_found_right_after_it_was_sent(use: Use, path: Path) -> Non
         assert len(await store.search("dogs")) == 1
 
 
-def test_the_snippet_shows_the_words_and_marks_them(use: Use) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_the_snippet_shows_the_words_and_marks_them(path: Path) -> None:
+    async with opened(path) as store:
         await keep(store, "long ago " * 50 + "\nthe needle lies\there" + " and more" * 50)
         (hit,) = await store.search("NEEDLE here")
         assert "the needle lies here" in hit.snippet
@@ -120,9 +114,8 @@ def test_the_snippet_shows_the_words_and_marks_them(use: Use) -> None:
         assert marked == ["needle", "here"]
 
 
-def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(use: Use) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(path: Path) -> None:
+    async with opened(path) as store:
         written = conversation("Count", "alpha beta")
         run = Run(state=RunState.STREAMING, text="gamma del")
         answer = ConversationMessage("assistant", run=run)
@@ -137,8 +130,9 @@ def test_an_answer_is_found_once_it_has_ended_and_hidden_versions_are_too(use: U
         assert await found(store, "gamma") == ["gamma delta"]
 
 
-def test_deleted_messages_are_not_found(use: Use) -> None:
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_deleted_messages_are_not_found(path: Path) -> None:
+
+    async with opened(path) as store:
         gone = await keep(store, "a needle")
         store.delete(gone)
         assert await found(store, "needle") == []
@@ -146,39 +140,31 @@ def test_deleted_messages_are_not_found(use: Use) -> None:
         store.restore(gone)
         assert await found(store, "needle") == ["a needle"]
         store.delete(gone)
-
-    async def later(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert await found(store, "needle") == []
 
-    use(steps)
-    use(later)
 
+async def test_an_interrupted_answer_is_found_after_the_next_start(path: Path) -> None:
 
-def test_an_interrupted_answer_is_found_after_the_next_start(use: Use) -> None:
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         written = Conversation("T", [ConversationMessage("user", "q")])
         written.add(
             ConversationMessage("assistant", run=Run(state=RunState.STREAMING, text="half a word"))
         )
         store.save(written)
         store.save_messages(written, list(written.tree))
-
-    async def later(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         assert await found(store, "half") == ["half a word"]
 
-    use(steps)
-    use(later)
 
-
-def test_thousands_of_messages_are_searched(use: Use) -> None:
+async def test_thousands_of_messages_are_searched(path: Path) -> None:
     words = ("stop", "sequence", "token", "model", "answer", "prompt", "cache", "engine", "window")
 
     def text(number: int) -> str:
         picked = (words[(number * k + k) % len(words)] for k in range(1, 14))
         return f"message {number}: {' '.join(picked)}"
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         for number in range(8):
             texts = (text(number * 500 + n) for n in range(500))
             await keep(store, *texts, title=f"Conversation {number}")
@@ -190,8 +176,8 @@ def test_thousands_of_messages_are_searched(use: Use) -> None:
             assert len(await store.search(query)) == MOST_HITS
 
 
-def test_a_message_that_follows_two_versions_is_found_only_once(
-    use: Use,
+async def test_a_message_that_follows_two_versions_is_found_only_once(
+    path: Path,
 ) -> None:
     asked = conversation("Count", "1 2 3")
     asked.add(ConversationMessage("user", "zebras, and then?"))
@@ -201,8 +187,7 @@ def test_a_message_that_follows_two_versions_is_found_only_once(
     asked.tree.add(longer, first.parent)
     asked.tree.add(copy, longer)
 
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+    async with opened(path) as store:
         store.save(asked)
         store.save_messages(asked, list(asked.tree))
         for query in ("zebras", "ze"):
@@ -249,11 +234,10 @@ async def roles(
         ("color", "user"),
     ],
 )
-def test_reasoning_and_tool_calls_are_searched_too(
-    use: Use, query: str, role: str, is_in_memory: bool
+async def test_reasoning_and_tool_calls_are_searched_too(
+    path: Path, query: str, role: str, is_in_memory: bool
 ) -> None:
-    @use
-    async def steps(file: SqliteConversationStore) -> None:
+    async with opened(path) as file:
         store = MemoryConversationStore() if is_in_memory else file
         written = await keep_worked(store)
         (hit,) = await store.search(query)
@@ -263,9 +247,10 @@ def test_reasoning_and_tool_calls_are_searched_too(
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
-def test_a_search_is_narrowed_to_folder_tag_time_and_speaker(use: Use, is_in_memory: bool) -> None:
-    @use
-    async def steps(file: SqliteConversationStore) -> None:
+async def test_a_search_is_narrowed_to_folder_tag_time_and_speaker(
+    path: Path, is_in_memory: bool
+) -> None:
+    async with opened(path) as file:
         store = MemoryConversationStore() if is_in_memory else file
         written = await keep_worked(store, title="the first")
         other = await keep(store, "the other one", title="Second")
@@ -290,9 +275,10 @@ def test_a_search_is_narrowed_to_folder_tag_time_and_speaker(use: Use, is_in_mem
         assert await roles(store, "said", SearchFilter(speaker=who.MODEL)) == ["thinking"]
 
 
-def test_matches_of_a_narrowed_search_are_found_among_thousands_of_newer_ones(use: Use) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_matches_of_a_narrowed_search_are_found_among_thousands_of_newer_ones(
+    path: Path,
+) -> None:
+    async with opened(path) as store:
         first = await keep(store, "a needle in the folder")
         first.placement = Placement("folder-1")
         store.save(first)
@@ -301,9 +287,8 @@ def test_matches_of_a_narrowed_search_are_found_among_thousands_of_newer_ones(us
         assert len(await store.search("needle", EVERYWHERE, 1_150)) == 1_150
 
 
-def test_work_that_is_deleted_or_replaced_is_found_no_more(use: Use, path: Path) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_work_that_is_deleted_or_replaced_is_found_no_more(path: Path) -> None:
+    async with opened(path) as store:
         written = await keep_worked(store)
         answer = written.messages[1]
         assert answer.run is not None
@@ -326,9 +311,8 @@ def test_work_that_is_deleted_or_replaced_is_found_no_more(use: Use, path: Path)
         file.execute("INSERT INTO worked(worked) VALUES ('integrity-check')")
 
 
-def test_a_run_that_is_no_json_is_not_searched_and_harms_nothing(use: Use, path: Path) -> None:
-    @use
-    async def steps(store: SqliteConversationStore) -> None:
+async def test_a_run_that_is_no_json_is_not_searched_and_harms_nothing(path: Path) -> None:
+    async with opened(path) as store:
         await keep_worked(store)
         await store.settled()
 
@@ -337,7 +321,6 @@ def test_a_run_that_is_no_json_is_not_searched_and_harms_nothing(use: Use, path:
             file.execute("UPDATE messages SET run = ? WHERE role = 'assistant'", (run,))
             file.commit()
 
-        @use
-        async def again(store: SqliteConversationStore) -> None:
+        async with opened(path) as store:
             assert await roles(store, "zeppelin") == []
             assert await roles(store, "blue") == ["assistant"]

@@ -1,6 +1,5 @@
 """Calls, their results, and the tools of a conversation are stored."""
 
-import asyncio
 from pathlib import Path
 
 from app.store.conversation_store import open_store
@@ -31,20 +30,16 @@ def with_calls() -> Conversation:
     return conversation
 
 
-def test_results_and_tools_are_stored_with_the_conversation(tmp_path: Path) -> None:
-    async def kept() -> Conversation:
-        store = await open_store(tmp_path / "conversations.db")
-        conversation = with_calls()
-        store.save(conversation)
-        store.save_messages(conversation, conversation.messages)
-        await store.close()
-        again = await open_store(tmp_path / "conversations.db")
-        [found] = again.load_all()
-        await again.fill(found)
-        await again.close()
-        return found
-
-    found = asyncio.run(kept())
+async def test_results_and_tools_are_stored_with_the_conversation(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "conversations.db")
+    conversation = with_calls()
+    store.save(conversation)
+    store.save_messages(conversation, conversation.messages)
+    await store.close()
+    again = await open_store(tmp_path / "conversations.db")
+    [found] = again.load_all()
+    await again.fill(found)
+    await again.close()
     run = found.messages[-1].run
     assert run is not None
     assert (run.results, run.paused_at, found.tools) == (RESULTS, 20, IN_USE)

@@ -7,7 +7,7 @@ from app.process import Interrupts
 from app.settings.options import AnswerOptions
 from app.terminal_chat import ChatSession, _answer
 from app.terminal_tools import ChatTools
-from tests.support.asking import loaded_engine, run
+from tests.support.asking import loaded_engine
 from tests.support.scripted import Stage
 
 
@@ -26,23 +26,19 @@ async def nobody(_shown: str) -> str | None:
     return None
 
 
-def test_forty_turns_in_a_context_of_1024_tokens_are_all_answered(tmp_path: Path) -> None:
+async def test_forty_turns_in_a_context_of_1024_tokens_are_all_answered(tmp_path: Path) -> None:
     asked = [f"What is the number of question {n}?" for n in range(40)]
     stage = Stage(tmp_path, {text: [f"It is {n}."] for n, text in enumerate(asked)}, context=1_024)
     printer = Remarks()
 
-    async def chat() -> ChatSession:
-        session = ChatSession(AnswerOptions())
-        async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
-            session.model = engine.model
-            tools = ChatTools(printer, nobody)
-            with Interrupts() as interrupts:
-                for question in asked:
-                    await _answer(engine, session, question, printer, interrupts, tools)
-            await tools.finish()
-        return session
-
-    session = run(chat(), 120)
+    session = ChatSession(AnswerOptions())
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        session.model = engine.model
+        tools = ChatTools(printer, nobody)
+        with Interrupts() as interrupts:
+            for question in asked:
+                await _answer(engine, session, question, printer, interrupts, tools)
+        await tools.finish()
     answers = [one.text for one in session.conversation.messages if one.run is not None]
     assert answers == [f"It is {n}." for n in range(40)]
     left_out = [line for line in printer.said if line.endswith("earlier messages are not sent")]

@@ -132,29 +132,23 @@ def test_nothing_is_said_of_a_load_once_it_has_ended() -> None:
     assert said == ["0 s  ·  waits for memory: alpha is still answering", "", said[0]]
 
 
-def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> None:
+async def test_the_line_is_redrawn_on_a_terminal_and_removed_at_the_end() -> None:
     terminal = Terminal()
     shown = iter(["1 answering", "2 answering"])
 
-    async def play() -> None:
-        async with live_line(lambda: next(shown, ""), terminal):
-            await terminal.has_shown.wait()
-
-    asyncio.run(play())
+    async with live_line(lambda: next(shown, ""), terminal):
+        await terminal.has_shown.wait()
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
-def test_a_terminal_that_would_show_control_sequences_as_text_gets_no_line(
+async def test_a_terminal_that_would_show_control_sequences_as_text_gets_no_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")
     terminal = Terminal()
 
-    async def play() -> None:
-        async with live_line(lambda: "1 answering", terminal):
-            await asyncio.sleep(0)
-
-    asyncio.run(play())
+    async with live_line(lambda: "1 answering", terminal):
+        await asyncio.sleep(0)
     assert terminal.getvalue() == ""
 
 
@@ -176,12 +170,9 @@ def test_the_line_is_no_wider_than_its_own_terminal_wherever_standard_output_goe
     os.close(watched)
 
 
-def test_a_pipe_gets_no_line() -> None:
+async def test_a_pipe_gets_no_line() -> None:
     pipe = io.StringIO()
 
-    async def play() -> None:
-        async with live_line(lambda: "1 answering", pipe):
-            await asyncio.sleep(0)
-
-    asyncio.run(play())
+    async with live_line(lambda: "1 answering", pipe):
+        await asyncio.sleep(0)
     assert pipe.getvalue() == ""

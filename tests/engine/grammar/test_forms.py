@@ -175,23 +175,22 @@ async def test_too_many_schemas_at_once_are_refused_for_now(
     await engine.aclose()
 
 
-def test_a_form_is_made_again_for_another_model_and_after_unloading(demo_model_path: Path) -> None:
+async def test_a_form_is_made_again_for_another_model_and_after_unloading(
+    demo_model_path: Path,
+) -> None:
     wanted = request("Say: x", constraint=held({"const": "anew"}))
 
-    async def play() -> list[str]:
-        engine = await loaded(demo_model_path)
-        texts = [(await (await engine.generate(wanted)).collect()).text]
-        await engine.load(demo_model_path)
-        texts.append((await (await engine.generate(wanted)).collect()).text)
-        engine.unload_after(0.01)
-        while not engine.status.is_unloaded:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        engine.unload_after(None)
-        texts.append((await (await engine.generate(wanted)).collect()).text)
-        await engine.aclose()
-        return texts
-
-    assert run(play()) == ['"anew"'] * 3
+    engine = await loaded(demo_model_path)
+    texts = [(await (await engine.generate(wanted)).collect()).text]
+    await engine.load(demo_model_path)
+    texts.append((await (await engine.generate(wanted)).collect()).text)
+    engine.unload_after(0.01)
+    while not engine.status.is_unloaded:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    engine.unload_after(None)
+    texts.append((await (await engine.generate(wanted)).collect()).text)
+    await engine.aclose()
+    assert texts == ['"anew"'] * 3
 
 
 def test_an_object_of_3000_required_properties_is_an_answer_like_any_other(engine: Engine) -> None:
@@ -219,7 +218,7 @@ def test_objects_of_too_many_optional_properties_are_refused_before_they_are_wri
         run(ask(engine, "Say: x", constraint=held(schema), max_tokens=30))
 
 
-def test_a_tool_without_use_is_not_compiled(engine: Engine) -> None:
+async def test_a_tool_without_use_is_not_compiled(engine: Engine) -> None:
     tool = Tool("add", "", DEADLY["limits of -1e19"])
     asked = GenerationRequest(
         messages=request("Say: x").messages,
@@ -228,7 +227,4 @@ def test_a_tool_without_use_is_not_compiled(engine: Engine) -> None:
         tool_choice=ToolChoice("none"),
     )
 
-    async def play() -> str:
-        return (await (await engine.generate(asked)).collect()).text
-
-    assert run(play()) == "5"
+    assert (await (await engine.generate(asked)).collect()).text == "5"

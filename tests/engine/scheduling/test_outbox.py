@@ -148,58 +148,49 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.mark.parametrize("is_urgent", [False, True])
 @pytest.mark.parametrize("every_steps", [1, 3, 9, 14])
-def test_a_stream_gets_its_text_while_requests_arrive(
+async def test_a_stream_gets_its_text_while_requests_arrive(
     clock: Clock, every_steps: int, is_urgent: bool
 ) -> None:
-    async def longest_s() -> float:
-        loop = asyncio.get_running_loop()
-        box = Outbox()
-        reader = Reader(loop, clock)
-        waiting = [Reader(loop, clock) for _ in range(20)]
-        batch = Batch(box, [reader, *waiting], decoding=1)
-        for number in range(200):
-            clock.now += _STEP_S
-            if number % every_steps == 0:
-                box.put(cast(Any, waiting[number % 20]), cast(Any, ["event"]), is_urgent=is_urgent)
-                box.deliver()
-            batch.step()
+    loop = asyncio.get_running_loop()
+    box = Outbox()
+    reader = Reader(loop, clock)
+    waiting = [Reader(loop, clock) for _ in range(20)]
+    batch = Batch(box, [reader, *waiting], decoding=1)
+    for number in range(200):
+        clock.now += _STEP_S
+        if number % every_steps == 0:
+            box.put(cast(Any, waiting[number % 20]), cast(Any, ["event"]), is_urgent=is_urgent)
             box.deliver()
-            await asyncio.sleep(0)
-        return reader.longest_s
-
-    assert asyncio.run(longest_s()) <= _MOST_S
+        batch.step()
+        box.deliver()
+        await asyncio.sleep(0)
+    assert reader.longest_s <= _MOST_S
 
 
 @pytest.mark.parametrize("others", [1, 4, 16])
-def test_the_streams_of_every_model_get_their_text(clock: Clock, others: int) -> None:
-    async def longest_s() -> list[float]:
-        loop = asyncio.get_running_loop()
-        box = Outbox()
-        readers = [[Reader(loop, clock) for _ in range(count)] for count in (1, others)]
-        batches = [Batch(box, some, decoding=len(some)) for some in readers]
-        for _ in range(200):
-            for batch in batches:
-                clock.now += _STEP_S
-                batch.step()
-                box.deliver()
-                await asyncio.sleep(0)
-        return [one.longest_s for some in readers for one in some]
-
-    assert max(asyncio.run(longest_s())) <= _MOST_S + _STEP_S
-
-
-@pytest.mark.parametrize(("readers", "most"), [(1, 14), (16, 8)])
-def test_readers_are_not_woken_for_every_token(clock: Clock, readers: int, most: int) -> None:
-    async def wake_ups() -> int:
-        loop = asyncio.get_running_loop()
-        box = Outbox()
-        some = [Reader(loop, clock) for _ in range(readers)]
-        batch = Batch(box, some, decoding=readers)
-        for _ in range(100):
+async def test_the_streams_of_every_model_get_their_text(clock: Clock, others: int) -> None:
+    loop = asyncio.get_running_loop()
+    box = Outbox()
+    readers = [[Reader(loop, clock) for _ in range(count)] for count in (1, others)]
+    batches = [Batch(box, some, decoding=len(some)) for some in readers]
+    for _ in range(200):
+        for batch in batches:
             clock.now += _STEP_S
             batch.step()
             box.deliver()
             await asyncio.sleep(0)
-        return len(some[0].woken_at)
+    assert max([one.longest_s for some in readers for one in some]) <= _MOST_S + _STEP_S
 
-    assert 3 < asyncio.run(wake_ups()) <= most
+
+@pytest.mark.parametrize(("readers", "most"), [(1, 14), (16, 8)])
+async def test_readers_are_not_woken_for_every_token(clock: Clock, readers: int, most: int) -> None:
+    loop = asyncio.get_running_loop()
+    box = Outbox()
+    some = [Reader(loop, clock) for _ in range(readers)]
+    batch = Batch(box, some, decoding=readers)
+    for _ in range(100):
+        clock.now += _STEP_S
+        batch.step()
+        box.deliver()
+        await asyncio.sleep(0)
+    assert 3 < len(some[0].woken_at) <= most

@@ -13,7 +13,7 @@ from engine import GenerationRequest, PromptTooLong
 from engine.scheduling.service import Engine
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
-from tests.ui.driving import MODEL, RunOnLoop, eventually
+from tests.ui.driving import MODEL, eventually
 from ui.chat.composer.composer import Composer, full_words
 from ui.chat.session.context_meter import ContextMeter, Count, Counted
 from ui.kit.theme import Theme
@@ -35,8 +35,8 @@ def test_a_file_goes_in_front_of_the_message_in_a_fence_that_nothing_in_it_close
     assert said == "a.md:\n````\n```\nx\n```\n````\n\nExplain."
 
 
-def test_dropped_files_are_attached_sent_and_gone(
-    run: RunOnLoop, qtbot: QtBot, composer: Composer, tmp_path: Path
+async def test_dropped_files_are_attached_sent_and_gone(
+    qtbot: QtBot, composer: Composer, tmp_path: Path
 ) -> None:
     good, bad = tmp_path / "notes.txt", tmp_path / "p.png"
     good.write_bytes("é\r\n".encode("utf-8-sig"))
@@ -44,15 +44,12 @@ def test_dropped_files_are_attached_sent_and_gone(
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(good)), QUrl.fromLocalFile(str(bad))])
 
-    async def drop() -> None:
-        composer.input.insertFromMimeData(data)
-        composer.set_text("Look")
-        assert not composer.action.isEnabled()
-        assert "still being read" in composer.action.toolTip()
-        await eventually(lambda: not composer.attachments.is_reading)
-        assert composer.action.isEnabled()
-
-    run(drop())
+    composer.input.insertFromMimeData(data)
+    composer.set_text("Look")
+    assert not composer.action.isEnabled()
+    assert "still being read" in composer.action.toolTip()
+    await eventually(lambda: not composer.attachments.is_reading)
+    assert composer.action.isEnabled()
     assert composer.attachments.files == (Attachment("notes.txt", "é\n"),)
     assert "p.png is an image. The model cannot see" in composer.attachments.refusal.text()
     with qtbot.waitSignal(composer.submitted):
@@ -72,17 +69,14 @@ def test_a_pasted_picture_is_declined_in_words(composer: Composer) -> None:
     assert composer.attachments.refusal.isVisible()
 
 
-def test_pages_are_chosen_in_the_preview_of_a_chip(
-    run: RunOnLoop, composer: Composer, tmp_path: Path
+async def test_pages_are_chosen_in_the_preview_of_a_chip(
+    composer: Composer, tmp_path: Path
 ) -> None:
     row = composer.attachments
     path = pdf(tmp_path / "r.pdf", ["one", "two", "three"])
 
-    async def steps() -> None:
-        row.attach([path])
-        await eventually(lambda: len(row.files) == 1)
-
-    run(steps())
+    row.attach([path])
+    await eventually(lambda: len(row.files) == 1)
     chip = row.chip(0)
     assert chip is not None
     assert chip.accessibleName() == "File r.pdf, pages 1–3 of 3"

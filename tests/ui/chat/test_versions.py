@@ -16,7 +16,7 @@ from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window
 from tests.support.shown import shown as shown_window
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually, session
+from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.session.conversation_session import ConversationSession
 from ui.kit.theme import Theme
 from ui.records.codec import run_from, run_values
@@ -350,8 +350,8 @@ def test_a_copy_shows_the_same_versions_and_shares_no_message(shows_first: bool)
     assert not {m.id for m in copy.tree} & {m.id for m in original.tree}
 
 
-def test_opening_a_conversation_without_versions_looks_for_none(
-    run: RunOnLoop, engine: Engine, theme: Theme, monkeypatch: pytest.MonkeyPatch
+async def test_opening_a_conversation_without_versions_looks_for_none(
+    engine: Engine, theme: Theme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[ConversationMessage] = []
     versions = MessageTree.versions
@@ -360,14 +360,11 @@ def test_opening_a_conversation_without_versions_looks_for_none(
         looked.append(message)
         return versions(tree, message)
 
-    async def steps() -> None:
-        long = Conversation("Long", [ConversationMessage("user", f"Word {n}") for n in range(300)])
-        async with shown_window(main_window(engine, theme)) as window:
-            window.workspace.take_in(long)
-            await eventually(lambda: bool(looked))
-            seen = {message.id for message in looked}
-            assert len(seen) < 100
-            assert long.messages[0].id not in seen
-
     monkeypatch.setattr(MessageTree, "versions", noted)
-    run(steps())
+    long = Conversation("Long", [ConversationMessage("user", f"Word {n}") for n in range(300)])
+    async with shown_window(main_window(engine, theme)) as window:
+        window.workspace.take_in(long)
+        await eventually(lambda: bool(looked))
+        seen = {message.id for message in looked}
+        assert len(seen) < 100
+        assert long.messages[0].id not in seen

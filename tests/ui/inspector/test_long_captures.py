@@ -4,9 +4,8 @@ import asyncio
 import gzip
 import json
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QMimeData
@@ -14,7 +13,8 @@ from PySide6.QtGui import QGuiApplication
 
 from api.conformance.captures.frames import framed
 from tests.api.conformance.captures.opening.saved import flow, netstring, stream
-from tests.ui.driving import eventually
+from tests.support.shown import shown
+from tests.ui.driving import Enter, Living, eventually
 from ui.inspector.capture_window import (
     SHOWN_CHARS,
     CapturedAnswers,
@@ -23,7 +23,6 @@ from ui.inspector.capture_window import (
 )
 from ui.kit.theme import Theme
 
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 COUNT = 3_000
 
 
@@ -51,102 +50,85 @@ class WatchedReading:
 
 
 @pytest.fixture
-def use(run: Run, theme: Theme, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def use_window(steps: Callable[[CaptureWindow, WatchedReading], Any]) -> None:
-        async def whole() -> None:
-            tools = WatchedReading()
-            monkeypatch.setattr("ui.inspector.capture_window.read_capture", tools)
-            window = CaptureWindow()
-            window.show()
-            await steps(window, tools)
-            await window.finish()
-            window.close()
-            window.deleteLater()
-
-        run(whole())
-
-    return use_window
+def window(enter: Enter, theme: Theme, tools: WatchedReading) -> Living[CaptureWindow]:
+    return enter(lambda: shown(CaptureWindow()))
 
 
-def test_a_long_capture_is_read_whole_on_another_thread_and_shown_in_part(
-    use: Callable[..., None], tmp_path: Path
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> WatchedReading:
+    reading = WatchedReading()
+    monkeypatch.setattr("ui.inspector.capture_window.read_capture", reading)
+    return reading
+
+
+async def test_a_long_capture_is_read_whole_on_another_thread_and_shown_in_part(
+    window: CaptureWindow, tools: WatchedReading, tmp_path: Path
 ) -> None:
     assert len(LONG) > 4 * SHOWN_CHARS
     path = tmp_path / "long.txt"
     path.write_text(LONG)
 
-    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
-        window.open_file(path)
-        await eventually(lambda: window.view is not None)
-        assert threading.get_ident() not in tools.threads
-        assert window.view is not None
-        assert window.view.capture.text.endswith(f"w{COUNT - 1} ")
-        assert len(window.source.toPlainText()) < 2 * SHOWN_CHARS
-        assert window.source.capture == LONG
-        assert window.source.isReadOnly()
-        page = window.page.toPlainText()
-        assert "more characters" in page
-        assert "events" in page
-        assert f"{COUNT + 2:,}" in page, "the last events are shown, too"
-        window.clear.click()
-        assert not window.source.isReadOnly()
-        await eventually(lambda: window.view is None)
-
-    use(steps)
+    window.open_file(path)
+    await eventually(lambda: window.view is not None)
+    assert threading.get_ident() not in tools.threads
+    assert window.view is not None
+    assert window.view.capture.text.endswith(f"w{COUNT - 1} ")
+    assert len(window.source.toPlainText()) < 2 * SHOWN_CHARS
+    assert window.source.capture == LONG
+    assert window.source.isReadOnly()
+    page = window.page.toPlainText()
+    assert "more characters" in page
+    assert "events" in page
+    assert f"{COUNT + 2:,}" in page, "the last events are shown, too"
+    window.clear.click()
+    assert not window.source.isReadOnly()
+    await eventually(lambda: window.view is None)
 
 
-def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
-    use: Callable[..., None],
+async def test_the_window_goes_on_while_a_capture_is_read_and_a_newer_one_takes_over(
+    window: CaptureWindow,
+    tools: WatchedReading,
 ) -> None:
-    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
-        tools.gate.clear()
-        window.source.set_capture(LONG)
-        await eventually(lambda: len(tools.threads) == 1)
-        assert window.title.text().startswith("Reading ")
-        window.source.set_capture('{"done": true, "message": {"content": "new"}, "model": "m"}')
-        await eventually(lambda: len(tools.threads) == 2)
-        tools.gate.set()
-        await eventually(lambda: window.view is not None)
-        await window.finish()
-        assert window.view is not None
-        assert window.view.capture.text == "new"
-
-    use(steps)
+    tools.gate.clear()
+    window.source.set_capture(LONG)
+    await eventually(lambda: len(tools.threads) == 1)
+    assert window.title.text().startswith("Reading ")
+    window.source.set_capture('{"done": true, "message": {"content": "new"}, "model": "m"}')
+    await eventually(lambda: len(tools.threads) == 2)
+    tools.gate.set()
+    await eventually(lambda: window.view is not None)
+    await window.finish()
+    assert window.view is not None
+    assert window.view.capture.text == "new"
 
 
-def test_a_long_text_that_is_pasted_with_the_keyboard_is_read_whole(
-    use: Callable[..., None],
+async def test_a_long_text_that_is_pasted_with_the_keyboard_is_read_whole(
+    window: CaptureWindow,
 ) -> None:
-    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
-        pasted = QMimeData()
-        pasted.setText(LONG)
-        QGuiApplication.clipboard().setMimeData(pasted)
-        window.source.paste()
-        assert window.source.capture == LONG
-        await eventually(lambda: window.view is not None)
-        await asyncio.sleep(0)
-
-    use(steps)
+    pasted = QMimeData()
+    pasted.setText(LONG)
+    QGuiApplication.clipboard().setMimeData(pasted)
+    window.source.paste()
+    assert window.source.capture == LONG
+    await eventually(lambda: window.view is not None)
+    await asyncio.sleep(0)
 
 
-def test_a_compressed_file_and_a_dump_of_mitmproxy_are_opened(
-    use: Callable[..., None], tmp_path: Path
+async def test_a_compressed_file_and_a_dump_of_mitmproxy_are_opened(
+    window: CaptureWindow, tmp_path: Path
 ) -> None:
     packed, dump, damaged = (tmp_path / name for name in ("a.gz", "b.mitm", "c.gz"))
     packed.write_bytes(gzip.compress(stream("packed é").encode()))
     dump.write_bytes(netstring(flow(stream("dumped é").encode())))
     damaged.write_bytes(b"\x1f\x8b\x08\x00damaged")
 
-    async def steps(window: CaptureWindow, tools: WatchedReading) -> None:
-        for path, text in ((packed, "packed é"), (dump, "dumped é")):
-            window.open_file(path)
-            await eventually(
-                lambda text=text: window.view is not None and window.view.capture.text == text
-            )
-        window.open_file(damaged)
-        await eventually(lambda: "its gzip compression is damaged." in window.title.text())
-
-    use(steps)
+    for path, text in ((packed, "packed é"), (dump, "dumped é")):
+        window.open_file(path)
+        await eventually(
+            lambda text=text: window.view is not None and window.view.capture.text == text
+        )
+    window.open_file(damaged)
+    await eventually(lambda: "its gzip compression is damaged." in window.title.text())
 
 
 def test_of_several_answers_the_first_with_a_fault_is_shown() -> None:

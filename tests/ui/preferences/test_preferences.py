@@ -7,7 +7,6 @@ from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
-from tests.ui.driving import RunOnLoop
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.colors import DARK, LIGHT, strengthened
 from ui.kit.fields import NumberField
@@ -166,20 +165,18 @@ def test_names_and_controls_begin_at_the_left_of_the_page(
     assert len({one.x() for one in rows}) == 1
 
 
-def test_approved_tools_are_listed_and_can_be_removed(
-    theme: Theme, parent: QWidget, run: RunOnLoop
+async def test_approved_tools_are_listed_and_can_be_removed(
+    theme: Theme,
+    parent: QWidget,
 ) -> None:
     allowed = (("sums", "add", "f1"), ("files", "read", "f2"))
     state = preferences_state(Preferences(tools=ToolPreferences(allowed=allowed)))
 
-    async def take_back() -> None:
-        dialog = PreferencesDialog(state, parent)
-        rows = dialog.controls["tools.allowed"]
-        assert isinstance(rows, RemovableRows)
-        assert rows.buttons[0].accessibleName() == "Remove sums · add"
-        rows.buttons[0].click()
-        assert len(rows.buttons) == 1
-        await state.finish()
-
-    run(take_back())
+    dialog = PreferencesDialog(state, parent)
+    rows = dialog.controls["tools.allowed"]
+    assert isinstance(rows, RemovableRows)
+    assert rows.buttons[0].accessibleName() == "Remove sums · add"
+    rows.buttons[0].click()
+    assert len(rows.buttons) == 1
+    await state.finish()
     assert state.now.tools.allowed == (("files", "read", "f2"),)

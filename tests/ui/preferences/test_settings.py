@@ -13,7 +13,7 @@ from engine.scheduling.service import Engine
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.ui.driving import eventually
 from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_words
 from ui.chat.storage.presets import PresetList
 from ui.kit.fields import NumberField
@@ -224,26 +224,23 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(
     assert not popover.reset.isEnabled()
 
 
-def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
-    run: RunOnLoop, engine: Engine, theme: Theme
+async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
+    engine: Engine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        async with shown(main_window(engine, theme)) as window:
-            window.start()
-            workspace = window.workspace
-            await eventually(lambda: workspace.answering.info is not None)
-            window.chat.show_settings()
-            card = window.chat.settings
-            card.sampling["temperature"].setValue(0.4)
-            card.keep.click()
-            assert not card.keep.isEnabled()
-            card.hide()
-            workspace.send("Count from 1 to 3")
-            window.new_conversation()
-            assert workspace.current.conversation.settings.temperature == 0.4
-            window.chat.show_settings()
-            card.forget.click()
-            assert workspace.current.conversation.settings.temperature is None
-            card.hide()
-
-    run(steps())
+    async with shown(main_window(engine, theme)) as window:
+        window.start()
+        workspace = window.workspace
+        await eventually(lambda: workspace.answering.info is not None)
+        window.chat.show_settings()
+        card = window.chat.settings
+        card.sampling["temperature"].setValue(0.4)
+        card.keep.click()
+        assert not card.keep.isEnabled()
+        card.hide()
+        workspace.send("Count from 1 to 3")
+        window.new_conversation()
+        assert workspace.current.conversation.settings.temperature == 0.4
+        window.chat.show_settings()
+        card.forget.click()
+        assert workspace.current.conversation.settings.temperature is None
+        card.hide()

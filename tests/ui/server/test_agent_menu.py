@@ -12,7 +12,7 @@ from app.agents import CopiedLines
 from engine import ModelInfo
 from tests.support.kept import preferences_state
 from tests.support.shown import NoKey, SilentServer
-from tests.ui.driving import MODEL, RunOnLoop, eventually
+from tests.ui.driving import MODEL, eventually
 from ui.kit.menus import copied_text, copy_text
 from ui.preferences.preferences import Preferences, ServerPreferences
 from ui.server.requests import RequestLog
@@ -60,19 +60,16 @@ def said(parent: QWidget) -> list[str]:
     return [f"{box.text()} {box.informativeText()}" for box in boxes]
 
 
-def test_an_entry_turns_the_server_on_and_copies_the_lines(run: RunOnLoop, parent: QWidget) -> None:
+async def test_an_entry_turns_the_server_on_and_copies_the_lines(parent: QWidget) -> None:
     agents, panel = menu_of(parent, LARGE)
     menu = QMenu(parent)
     agents.fill(menu)
     assert "Claude Code" in [action.text() for action in menu.actions()]
 
-    async def steps() -> None:
-        menu.actions()[0].trigger()
-        await eventually(lambda: bool(copied_text()))
-        assert panel.switch.stage == "on"
-        await panel.switch.finish()
-
-    run(steps())
+    menu.actions()[0].trigger()
+    await eventually(lambda: bool(copied_text()))
+    assert panel.switch.stage == "on"
+    await panel.switch.finish()
     assert "export ANTHROPIC_BASE_URL=http://127.0.0.1:4711\n" in copied_text()
     assert "export ANTHROPIC_MODEL=scripted\n" in copied_text()
     (words,) = said(parent)
@@ -80,32 +77,26 @@ def test_an_entry_turns_the_server_on_and_copies_the_lines(run: RunOnLoop, paren
     assert "is not suitable" not in words
 
 
-def test_a_key_is_named_and_a_small_model_is_said_in_words(run: RunOnLoop, parent: QWidget) -> None:
+async def test_a_key_is_named_and_a_small_model_is_said_in_words(parent: QWidget) -> None:
     agents, panel = menu_of(parent, MODEL, is_key_required=True)
 
-    async def steps() -> None:
-        agents.copy("codex")
-        await eventually(lambda: bool(copied_text()))
-        await panel.switch.finish()
-
-    run(steps())
+    agents.copy("codex")
+    await eventually(lambda: bool(copied_text()))
+    await panel.switch.finish()
     assert "export FULLSTOP_API_KEY\n" in copied_text()
     (words,) = said(parent)
     assert "Set FULLSTOP_API_KEY" in words
     assert "its context holds 4,096 tokens, and Codex needs at least" in words
 
 
-def test_without_a_model_or_a_server_nothing_is_copied(run: RunOnLoop, parent: QWidget) -> None:
+async def test_without_a_model_or_a_server_nothing_is_copied(parent: QWidget) -> None:
     without, _ = menu_of(parent, None)
     taken, panel = menu_of(parent, LARGE, PortTakenServer())
 
-    async def steps() -> None:
-        without.copy("claude")
-        assert "No model is loaded." in said(parent)[0]
-        taken.copy("claude")
-        await eventually(lambda: len(said(parent)) == 2)
-        assert "The server could not be started." in said(parent)[1]
-        await panel.switch.finish()
-
-    run(steps())
+    without.copy("claude")
+    assert "No model is loaded." in said(parent)[0]
+    taken.copy("claude")
+    await eventually(lambda: len(said(parent)) == 2)
+    assert "The server could not be started." in said(parent)[1]
+    await panel.switch.finish()
     assert copied_text() == ""

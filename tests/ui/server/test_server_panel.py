@@ -7,7 +7,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollArea
 
 from tests.support.kept import preferences_state
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import shown
+from tests.ui.driving import eventually
 from tests.ui.server.test_request_log import began, ended
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
@@ -182,46 +183,42 @@ async def test_a_key_that_cannot_be_kept_is_said_in_words() -> None:
 
 async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> None:
     panel = panel_with(Control())
-    window = ServerWindow(panel)
-    window.show()
-    log, table, view = panel.log, window.log.table, window.log.view
+    async with shown(ServerWindow(panel)) as window:
+        log, table, view = panel.log, window.log.table, window.log.view
 
-    async def seen() -> None:
-        await eventually(lambda: table.rowCount() == len(log))
+        async def seen() -> None:
+            await eventually(lambda: table.rowCount() == len(log))
 
-    def click(row: int) -> None:
-        place = view.visualRect(table.index(row, RequestColumn.STOP)).center()
-        QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+        def click(row: int) -> None:
+            place = view.visualRect(table.index(row, RequestColumn.STOP)).center()
+            QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
 
-    log.take([began(1)])
-    await seen()
-    click(0)
-    assert window.detail.isVisible()
-    buttons = window.detail.findChildren(QAbstractButton)
-    next(one for one in buttons if one.accessibleName() == "Close the request").click()
-    assert not window.detail.isVisible()
-    # Neither more of it, nor other requests, nor a filter bring it back.
-    log.take([ended(began(1))])
-    log.take([began(2)])
-    await seen()
-    window.log.search.setText("python")
-    window.log.search.setText("")
-    log.take([ended(began(2))])
-    log.take([began(3)])
-    await seen()
-    assert not window.detail.isVisible()
-    # Whoever wants it clicks it, the same row or another.
-    click(0)
-    assert window.detail.isVisible()
-    assert window.detail.entry is not None
-    assert (window.detail.entry.id, window.detail.entry.status) == ("req_1", 200)
-    click(2)
-    log.take([ended(began(3))])
-    await eventually(lambda: getattr(window.detail.entry, "status", 0) == 200)
-    assert window.detail.entry.id == "req_3"
-    window.close()
-    await window.finish()
-    window.deleteLater()
+        log.take([began(1)])
+        await seen()
+        click(0)
+        assert window.detail.isVisible()
+        buttons = window.detail.findChildren(QAbstractButton)
+        next(one for one in buttons if one.accessibleName() == "Close the request").click()
+        assert not window.detail.isVisible()
+        # Neither more of it, nor other requests, nor a filter bring it back.
+        log.take([ended(began(1))])
+        log.take([began(2)])
+        await seen()
+        window.log.search.setText("python")
+        window.log.search.setText("")
+        log.take([ended(began(2))])
+        log.take([began(3)])
+        await seen()
+        assert not window.detail.isVisible()
+        # Whoever wants it clicks it, the same row or another.
+        click(0)
+        assert window.detail.isVisible()
+        assert window.detail.entry is not None
+        assert (window.detail.entry.id, window.detail.entry.status) == ("req_1", 200)
+        click(2)
+        log.take([ended(began(3))])
+        await eventually(lambda: getattr(window.detail.entry, "status", 0) == 200)
+        assert window.detail.entry.id == "req_3"
 
 
 async def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(
@@ -249,41 +246,38 @@ async def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_
 
 
 @pytest.mark.parametrize("text_percent", [100, 200])
-def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
-    theme: Theme, run: RunOnLoop, text_percent: int
+async def test_times_headings_and_the_settings_beside_the_log_are_not_cut_off(
+    theme: Theme, text_percent: int
 ) -> None:
-    async def steps() -> None:
-        theme.set_text_size(text_percent)
-        panel = panel_with(Control())
-        window = ServerWindow(panel)
-        window.resize(1_000, 300)
-        window.show()
-        if not window.settings.isVisible():
-            window.settings_shown.click()
-        areas = window.findChildren(QScrollArea)
-        (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
-        await eventually(lambda: area.verticalScrollBar().isVisible())
-        await eventually(lambda: area.widget().width() <= area.viewport().width())
-        if not window.log.isVisible():
-            window.settings_shown.click()
-        panel.log.take([began(1)])
-        view = window.log.view
-        await eventually(lambda: view.model().rowCount() == 1)
-        window.resize(1_270, 300)
-        time = RequestColumn.TIME
-        is_whole = view.sizeHintForColumn(time) <= view.columnWidth(time)
-        assert is_whole or view.isColumnHidden(time)
-        header = view.horizontalHeader()
-        for column in RequestColumn:
-            heading = view.model().headerData(column, Qt.Orientation.Horizontal)
-            words_px = header.fontMetrics().horizontalAdvance(heading)
-            if not view.isColumnHidden(column):
-                assert words_px < header.sectionSize(column), heading
-        window.close()
-        await window.finish()
-        window.deleteLater()
-
-    run(steps())
+    theme.set_text_size(text_percent)
+    panel = panel_with(Control())
+    window = ServerWindow(panel)
+    window.resize(1_000, 300)
+    window.show()
+    if not window.settings.isVisible():
+        window.settings_shown.click()
+    areas = window.findChildren(QScrollArea)
+    (area,) = (one for one in areas if one.accessibleName() == "Settings of the server")
+    await eventually(lambda: area.verticalScrollBar().isVisible())
+    await eventually(lambda: area.widget().width() <= area.viewport().width())
+    if not window.log.isVisible():
+        window.settings_shown.click()
+    panel.log.take([began(1)])
+    view = window.log.view
+    await eventually(lambda: view.model().rowCount() == 1)
+    window.resize(1_270, 300)
+    time = RequestColumn.TIME
+    is_whole = view.sizeHintForColumn(time) <= view.columnWidth(time)
+    assert is_whole or view.isColumnHidden(time)
+    header = view.horizontalHeader()
+    for column in RequestColumn:
+        heading = view.model().headerData(column, Qt.Orientation.Horizontal)
+        words_px = header.fontMetrics().horizontalAdvance(heading)
+        if not view.isColumnHidden(column):
+            assert words_px < header.sectionSize(column), heading
+    window.close()
+    await window.finish()
+    window.deleteLater()
 
 
 async def test_settings_that_leave_the_requests_no_room_fold_away_until_a_person_wants_them(

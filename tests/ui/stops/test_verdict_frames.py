@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window, shown
-from tests.ui.driving import MODEL, RunOnLoop, ScriptedEngine, eventually
+from tests.ui.driving import MODEL, ScriptedEngine, eventually
 from ui.kit.labels import FactTable
 from ui.kit.theme import Theme
 from ui.models.model_state import ModelState
@@ -38,25 +38,22 @@ class CutFrames(QObject):
         return False
 
 
-def test_no_frame_cuts_the_verdict_off_while_text_grows(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme
+async def test_no_frame_cuts_the_verdict_off_while_text_grows(
+    scripted: ScriptedEngine, theme: Theme
 ) -> None:
-    async def steps() -> None:
-        window = main_window(scripted, theme)  # type: ignore[arg-type]
-        window.stop_panel.show()
-        window.resize(1600, 820)
-        async with shown(window, quits=True):
-            window.workspace.take_in(conversation())
-            verdict = window.stop_panel.verdict
-            seen = [CutFrames(verdict.sentence), CutFrames(verdict.detail)]
-            await eventually(lambda: all(one.painted for one in seen))
-            for percent in (150, 200, 100, 200):
-                window.preferences.change(text_percent=percent)
-                await eventually(window.updatesEnabled)
-                window.stop_panel.repaint()
-            assert [one.cut for one in seen] == [[], []]
-
-    run(steps())
+    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.stop_panel.show()
+    window.resize(1600, 820)
+    async with shown(window, quits=True):
+        window.workspace.take_in(conversation())
+        verdict = window.stop_panel.verdict
+        seen = [CutFrames(verdict.sentence), CutFrames(verdict.detail)]
+        await eventually(lambda: all(one.painted for one in seen))
+        for percent in (150, 200, 100, 200):
+            window.preferences.change(text_percent=percent)
+            await eventually(window.updatesEnabled)
+            window.stop_panel.repaint()
+        assert [one.cut for one in seen] == [[], []]
 
 
 def test_a_hidden_verdict_takes_other_colors_when_it_is_seen_again(
@@ -133,40 +130,33 @@ class Frames(QObject):
 
 
 @pytest.mark.parametrize("percent", [100, 200])
-def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_model_is_loaded(
-    run: RunOnLoop, scripted: ScriptedEngine, theme: Theme, percent: int
+async def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_model_is_loaded(
+    scripted: ScriptedEngine, theme: Theme, percent: int
 ) -> None:
-    async def steps() -> None:
-        scripted.model = None
-        window = main_window(scripted, theme)  # type: ignore[arg-type]
-        window.stop_panel.show()
-        window.preferences.change(text_percent=percent)
-        seven = conversation()
-        seven.model = ChosenModel(MODEL.id, MODEL.path)
-        seven.stops = [StopEntry.of(stop) for stop in STOPS]
-        window.workspace.take_in(seven)
-        panel = window.stop_panel
-        column = panel.editor.parentWidget()
-        frames = Frames(column)
-        window.resize(1800, 820)
-        async with shown(window, quits=True):
-            await eventually(lambda: bool(frames.places))
-            scripted.model = MODEL
-            model = window.workspace.model
-            model.stage, model.name = "ready", MODEL.id
-            model.changed.emit()
-            tokens = panel.editor.end_tokens
-            await eventually(
-                lambda: "End token <|im_end|>, token 2, from tokenizer" in names(tokens)
-            )
-            await eventually(lambda: column.height() >= column.minimumSizeHint().height())
-            await eventually(lambda: tokens.height() >= tokens.sizeHint().height())
-            frames.look()
-            assert panel.editor.table in frames.places
-            moved = {
-                name_of(one): places for one, places in frames.places.items() if len(places) > 1
-            }
-            assert moved == {}
-            assert frames.faults == []
-
-    run(steps())
+    scripted.model = None
+    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window.stop_panel.show()
+    window.preferences.change(text_percent=percent)
+    seven = conversation()
+    seven.model = ChosenModel(MODEL.id, MODEL.path)
+    seven.stops = [StopEntry.of(stop) for stop in STOPS]
+    window.workspace.take_in(seven)
+    panel = window.stop_panel
+    column = panel.editor.parentWidget()
+    frames = Frames(column)
+    window.resize(1800, 820)
+    async with shown(window, quits=True):
+        await eventually(lambda: bool(frames.places))
+        scripted.model = MODEL
+        model = window.workspace.model
+        model.stage, model.name = "ready", MODEL.id
+        model.changed.emit()
+        tokens = panel.editor.end_tokens
+        await eventually(lambda: "End token <|im_end|>, token 2, from tokenizer" in names(tokens))
+        await eventually(lambda: column.height() >= column.minimumSizeHint().height())
+        await eventually(lambda: tokens.height() >= tokens.sizeHint().height())
+        frames.look()
+        assert panel.editor.table in frames.places
+        moved = {name_of(one): places for one, places in frames.places.items() if len(places) > 1}
+        assert moved == {}
+        assert frames.faults == []

@@ -5,12 +5,10 @@ import pytest
 from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
 from engine.inference.text import predicted
-from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import GenerationRequest, Sampling
 from engine.values.tokens import TokenOrigin
-from tests.support.asking import run
 
 TEXT = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
 
@@ -133,11 +131,9 @@ async def test_a_prediction_never_changes_the_answer(engine: Engine) -> None:
     assert wrong.prediction_accepted < 5
 
 
-def test_a_prediction_longer_than_the_context_is_cut(engine: Engine) -> None:
-    async def answer() -> Answer:
-        return await (await engine.generate(counting("x y z " * 20_000))).collect()
-
-    assert run(answer()).text.startswith("1\n2\n")
+async def test_a_prediction_longer_than_the_context_is_cut(engine: Engine) -> None:
+    generation = await engine.generate(counting("x y z " * 20_000))
+    assert (await generation.collect()).text.startswith("1\n2\n")
 
 
 def test_no_more_of_a_prediction_is_tokenised_than_the_context_may_hold(

@@ -11,7 +11,7 @@ from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits
 from engine.inference.speculation.cost import CostCurve, Guess, PassCosts
 from engine.values.tokens import TokenOrigin
-from tests.support.asking import ask, loaded_engine, run
+from tests.support.asking import ask, loaded_engine
 
 CERTAIN = [Guess(0.99, 31)]
 QUESTION = "Repeat: one two three one two three one two three one two three"
@@ -138,17 +138,14 @@ def loaded_costs(model: Path, place: Path) -> dict[int, float]:
         backend.close()
 
 
-def test_an_engine_remembers_what_it_learnt_until_the_model_or_its_libraries_change(
+async def test_an_engine_remembers_what_it_learnt_until_the_model_or_its_libraries_change(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "cache" / "costs"
 
-    async def learn() -> None:
-        async with loaded_engine(model, costs=place) as engine:
-            await ask(engine, QUESTION, max_tokens=60)
-
     assert loaded_costs(model, place) == {}
-    run(learn())
+    async with loaded_engine(model, costs=place) as engine:
+        await ask(engine, QUESTION, max_tokens=60)
     [file] = place.iterdir()
     known = loaded_costs(model, place)
     assert known

@@ -15,7 +15,7 @@ from engine import (
 )
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
-from tests.ui.driving import OneModel, RunOnLoop, ScriptedEngine, eventually, push
+from tests.ui.driving import OneModel, ScriptedEngine, eventually, push
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
 from ui.preferences.preferences import Preferences, ToolPreferences
@@ -47,6 +47,17 @@ class Talk:
             toolbox=self.toolbox,
         )
 
+    async def __aenter__(self) -> "Talk":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the conversation, and with it the answers that are not over."""
+        ending = asyncio.create_task(self.session.finish())
+        await asyncio.sleep(0)
+        for generation in self.engine.cancelled:
+            push(generation, [ended(StopKind.CANCELLED)])
+        await ending
+
     @property
     def run(self) -> Run:
         run = self.conversation.messages[-1].run
@@ -63,6 +74,13 @@ class Talk:
         deltas = [ToolCallCompleted(number, one) for number, one in enumerate(calls)]
         self.engine.say(*deltas, ended(StopKind.TOOL_CALL))
 
+    async def asks_for(self, *calls: ToolCall) -> None:
+        """Ask something, let the model call a tool, and wait until the person is asked."""
+        self.session.send("Add.")
+        await self.asked(1)
+        self.call(*calls)
+        await self.waits_for_person()
+
     async def waits_for_person(self) -> None:
         await eventually(lambda: any(one.asks for one in self.run.progress.values()))
 
@@ -73,17 +91,3 @@ def ended(kind: StopKind) -> Finished:
 
 def adding(a: int, b: int, name: str = "add") -> ToolCall:
     return ToolCall(f"call-{a}-{b}", name, f'{{"a": {a}, "b": {b}}}')
-
-
-def talked(run: RunOnLoop, talk: Talk, work: Any) -> None:
-    async def whole() -> None:
-        try:
-            await work()
-        finally:
-            ending = asyncio.create_task(talk.session.finish())
-            await asyncio.sleep(0)
-            for generation in talk.engine.cancelled:
-                push(generation, [ended(StopKind.CANCELLED)])
-            await ending
-
-    run(whole())

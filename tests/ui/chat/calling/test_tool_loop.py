@@ -14,8 +14,8 @@ from engine import (
 )
 from engine.files.json_fields import Fields
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
-from tests.ui.chat.calling.talking import Talk, adding, ended, talked
-from tests.ui.driving import RunOnLoop, ScriptedEngine, eventually
+from tests.ui.chat.calling.talking import Talk, adding, ended
+from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.messages.tool_cards import state_words
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
@@ -36,14 +36,12 @@ from ui.records.tools import (
 ONCE = Decision("once")
 
 
-def test_an_allowed_call_is_run_and_the_model_goes_on_with_its_result(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_an_allowed_call_is_run_and_the_model_goes_on_with_its_result(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted)
-    running: list[bool] = []
-    talk.session.is_running_changed.connect(running.append)
-
-    async def work() -> None:
+    async with Talk(scripted) as talk:
+        running: list[bool] = []
+        talk.session.is_running_changed.connect(running.append)
         talk.session.send("What is 2 + 3?")
         await talk.asked(1)
         [tool] = scripted.requests[0].tools
@@ -61,65 +59,44 @@ def test_an_allowed_call_is_run_and_the_model_goes_on_with_its_result(
         )  # fmt: skip
         talk.answer("It is 5.")
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     assert [message.role for message in talk.conversation.messages] == ["user"] + ["assistant"] * 2
     assert talk.run.text == "It is 5."
     assert running[-1] is False
     assert running.count(False) == 1
 
 
-def test_a_denied_call_is_not_run_and_the_model_sees_the_reason(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_denied_call_is_not_run_and_the_model_sees_the_reason(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted)
-
-    async def work() -> None:
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
-        await talk.waits_for_person()
+    async with Talk(scripted) as talk:
+        await talk.asks_for(adding(1, 1))
         talk.session.decide("call-1-1", Decision("denied", "I can do that myself."))
         await talk.asked(2)
-
-    talked(run, talk, work)
     assert talk.host.calls == []
     assert scripted.requests[1].messages[-1].content == (
         "The user did not allow this call. Reason: I can do that myself."
     )
 
 
-def test_a_tool_allowed_for_the_conversation_is_not_asked_about_there_again(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_tool_allowed_for_the_conversation_is_not_asked_about_there_again(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted)
-
-    async def work() -> None:
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
-        await talk.waits_for_person()
+    async with Talk(scripted) as talk:
+        await talk.asks_for(adding(1, 1))
         talk.session.decide("call-1-1", Decision("conversation"))
         await talk.asked(2)
         talk.call(adding(2, 2))
         await talk.asked(3)
-
-    talked(run, talk, work)
     assert len(talk.host.calls) == 2
     assert talk.conversation.tools.approved == (approval_of(ADD),)
     assert talk.preferences.now.tools.allowed == ()
 
 
-def test_allowed_always_asks_no_more_until_the_tool_changes_or_it_is_taken_back(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_allowed_always_asks_no_more_until_the_tool_changes_or_it_is_taken_back(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted, allowed=(("sums", "add", "an earlier tool of that name"),))
-
-    async def work() -> None:
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
-        await talk.waits_for_person()
+    async with Talk(scripted, allowed=(("sums", "add", "an earlier tool of that name"),)) as talk:
+        await talk.asks_for(adding(1, 1))
         talk.session.decide("call-1-1", Decision("always"))
         await talk.asked(2)
         assert talk.preferences.now.tools.allowed == (approval_of(ADD),)
@@ -129,17 +106,13 @@ def test_allowed_always_asks_no_more_until_the_tool_changes_or_it_is_taken_back(
         talk.call(adding(3, 3))
         await talk.waits_for_person()
         await talk.preferences.finish()
-
-    talked(run, talk, work)
     assert len(talk.host.calls) == 2
 
 
-def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted, most_calls=2, allowed=(approval_of(ADD),))
-
-    async def work() -> None:
+    async with Talk(scripted, most_calls=2, allowed=(approval_of(ADD),)) as talk:
         talk.session.send("Add.")
         await talk.asked(1)
         talk.call(adding(1, 1), adding(2, 2), adding(3, 3))
@@ -153,22 +126,17 @@ def test_the_loop_pauses_at_the_limit_and_goes_on_when_the_person_says_so(
         await eventually(lambda: not talk.session.is_running)
         assert len(talk.host.calls) == 4
 
-    talked(run, talk, work)
 
-
-def test_calls_that_the_end_of_the_program_cut_off_are_run_when_the_person_says_so(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_calls_that_the_end_of_the_program_cut_off_are_run_when_the_person_says_so(
+    scripted: ScriptedEngine,
 ) -> None:
     cut = Run(
         state=RunState.FINISHED, tool_calls=[adding(1, 1)], finished=ended(StopKind.TOOL_CALL)
     )
-    talk = Talk(
-        scripted, Conversation("", [question("Add."), ConversationMessage("assistant", "", cut)])
-    )
-    talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
-    assert state_words(cut, "call-1-1")[0] == "not run yet"
-
-    async def work() -> None:
+    asked = Conversation("", [question("Add."), ConversationMessage("assistant", "", cut)])
+    async with Talk(scripted, asked) as talk:
+        talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
+        assert state_words(cut, "call-1-1")[0] == "not run yet"
         assert talk.host.calls == talk.host.ready_for == []
         assert talk.session.continue_calls(talk.conversation.messages[-1])
         await talk.asked(1)
@@ -176,49 +144,31 @@ def test_calls_that_the_end_of_the_program_cut_off_are_run_when_the_person_says_
         assert scripted.requests[0].messages[-1].content == "2"
         talk.answer("It is 2.")
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     assert not cut.is_cut_off
 
 
-def test_stop_ends_the_running_call_and_the_loop(run: RunOnLoop, scripted: ScriptedEngine) -> None:
-    talk = Talk(scripted)
-
-    async def work() -> None:
+async def test_stop_ends_the_running_call_and_the_loop(scripted: ScriptedEngine) -> None:
+    async with Talk(scripted) as talk:
         talk.host.answers = asyncio.Event()
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1), adding(2, 2))
-        await talk.waits_for_person()
+        await talk.asks_for(adding(1, 1), adding(2, 2))
         talk.session.decide("call-1-1", ONCE)
         await eventually(lambda: talk.host.calls != [])
         await eventually(lambda: any(one.done == 1 for one in talk.run.progress.values()))
         talk.session.cancel()
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     assert talk.host.cancelled == 1
     assert [one.state for one in talk.run.results] == [CallState.CANCELLED] * 2
     assert len(scripted.requests) == 1
 
 
-def test_stop_while_the_person_is_asked_ends_the_loop(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    talk = Talk(scripted)
-
-    async def work() -> None:
-        talk.session.send("Add.")
-        await talk.asked(1)
-        talk.call(adding(1, 1))
-        await talk.waits_for_person()
+async def test_stop_while_the_person_is_asked_ends_the_loop(scripted: ScriptedEngine) -> None:
+    async with Talk(scripted) as talk:
+        await talk.asks_for(adding(1, 1))
         talk.session.cancel()
         await eventually(lambda: not talk.session.is_running)
         assert talk.run.progress == {}
         talk.session.send("Then tell me.")
         await talk.asked(2)
-
-    talked(run, talk, work)
     roles = [message.role for message in scripted.requests[1].messages]
     assert roles == ["user", "assistant", "tool", "user"]
 
@@ -231,28 +181,20 @@ def test_stop_while_the_person_is_asked_ends_the_loop(
         (ToolCall("c", "add", '{"a": '), "The arguments are not a JSON object."),
     ],
 )
-def test_a_call_that_cannot_be_run_is_told_to_the_model(
-    run: RunOnLoop, scripted: ScriptedEngine, call: ToolCall, words: str
+async def test_a_call_that_cannot_be_run_is_told_to_the_model(
+    scripted: ScriptedEngine, call: ToolCall, words: str
 ) -> None:
-    talk = Talk(scripted)
-
-    async def work() -> None:
+    async with Talk(scripted) as talk:
         talk.session.send("Add.")
         await talk.asked(1)
         talk.call(call)
         await talk.asked(2)
-
-    talked(run, talk, work)
     assert scripted.requests[1].messages[-1].content.startswith(words)
 
 
-def test_what_a_server_asks_is_answered_in_the_call(
-    run: RunOnLoop, scripted: ScriptedEngine
-) -> None:
-    talk = Talk(scripted, allowed=[approval_of(ADD)])
-    talk.host.question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
-
-    async def work() -> None:
+async def test_what_a_server_asks_is_answered_in_the_call(scripted: ScriptedEngine) -> None:
+    async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
+        talk.host.question = ServerQuestion("sums", "Which way?", (QuestionField("way", "Way"),))
         talk.session.send("Go.")
         await talk.asked(1)
         talk.call(adding(1, 2))
@@ -262,43 +204,33 @@ def test_what_a_server_asks_is_answered_in_the_call(
         talk.session.reply("call-1-2", QuestionReply("accept", {"way": "left"}))
         await talk.asked(2)
         talk.answer("Left.")
-
-    talked(run, talk, work)
     assert talk.host.replies == [QuestionReply("accept", {"way": "left"})]
 
 
-def test_stop_takes_back_what_a_server_asks(run: RunOnLoop, scripted: ScriptedEngine) -> None:
-    talk = Talk(scripted, allowed=[approval_of(ADD)])
-    talk.host.question = ServerQuestion("sums", "Which way?")
-
-    async def work() -> None:
+async def test_stop_takes_back_what_a_server_asks(scripted: ScriptedEngine) -> None:
+    async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
+        talk.host.question = ServerQuestion("sums", "Which way?")
         talk.session.send("Go.")
         await talk.asked(1)
         talk.call(adding(1, 2))
         await talk.waits_for_person()
         talk.session.cancel()
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     assert talk.run.progress == {}
     assert [one.state for one in talk.run.results] == [CallState.CANCELLED]
 
 
-def test_the_pictures_of_a_result_are_kept_with_the_call(
-    run: RunOnLoop, scripted: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_pictures_of_a_result_are_kept_with_the_call(
+    scripted: ScriptedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryConversationStore, "pictures_folder", tmp_path / "pictures")
-    talk = Talk(scripted, allowed=[approval_of(ADD)])
-    talk.host.pictures = (b"\x89PNG\r\n\x1a\n1", b"GIF89a2")
-
-    async def work() -> None:
+    async with Talk(scripted, allowed=[approval_of(ADD)]) as talk:
+        talk.host.pictures = (b"\x89PNG\r\n\x1a\n1", b"GIF89a2")
         talk.session.send("Draw.")
         await talk.asked(1)
         talk.call(adding(1, 2))
         await talk.asked(2)
         talk.answer("Drawn.")
-
-    talked(run, talk, work)
     message = next(one for one in talk.conversation.messages if one.run and one.run.results)
     assert message.run is not None
     first, second = message.run.results[0].pictures
@@ -310,73 +242,59 @@ def test_the_pictures_of_a_result_are_kept_with_the_call(
     assert "pictures" not in result_values(CallResult("c", CallState.DONE, "3"))
 
 
-def test_a_server_that_fails_is_named_and_the_answer_goes_on(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_server_that_fails_is_named_and_the_answer_goes_on(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted)
-    talk.host.refusal = "The tool server “sums” stopped: it ended with code 1."
-    talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
-
-    async def work() -> None:
+    async with Talk(scripted) as talk:
+        talk.host.refusal = "The tool server “sums” stopped: it ended with code 1."
+        talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
         talk.session.send("Add.")
         await talk.asked(1)
         talk.call(adding(1, 1))
         await talk.asked(2)
         talk.answer("I cannot.")
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     assert scripted.requests[1].messages[-1].content == talk.host.refusal
     assert talk.run.text == "I cannot."
 
 
-def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted)
-    talk.conversation.tools = talk.conversation.tools.with_server("sums", False)
-
-    async def work() -> None:
+    async with Talk(scripted) as talk:
+        talk.conversation.tools = talk.conversation.tools.with_server("sums", False)
         talk.session.send("Add.")
         await talk.asked(1)
         talk.call(adding(1, 1))
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     assert scripted.requests[0].tools == ()
     assert talk.host.ready_for == []
     assert talk.run.results == []
 
 
-def test_views_are_told_at_once_that_a_call_begins_and_what_is_written_of_it(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_views_are_told_at_once_that_a_call_begins_and_what_is_written_of_it(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted)
-    seen: list[list[tuple[str, str]]] = []
-    talk.session.run_changed.connect(
-        lambda one: seen.append([(c.name, "".join(c.texts)) for c in one.growing_calls])
-    )
-
-    async def work() -> None:
+    async with Talk(scripted) as talk:
+        seen: list[list[tuple[str, str]]] = []
+        talk.session.run_changed.connect(
+            lambda one: seen.append([(c.name, "".join(c.texts)) for c in one.growing_calls])
+        )
         talk.session.send("What is 2 + 3?")
         await talk.asked(1)
         talk.engine.say(ToolCallStarted(0, "c", "add"), ToolCallArguments("c", '{"a": '))
         await eventually(lambda: [("add", '{"a": ')] in seen)
         talk.engine.say(ToolCallAbandoned("c"), ended(StopKind.MAX_TOKENS))
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     assert talk.run.growing_calls == []
     assert talk.run.tool_calls == []
 
 
-def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_whole(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_whole(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted, allowed=(approval_of(ADD),), most_result_kb=16_000)
-    talk.host.text = "a line of text\n" * 350_000  # 5 MB; the context holds 4,096 tokens
-
-    async def work() -> None:
+    async with Talk(scripted, allowed=(approval_of(ADD),), most_result_kb=16_000) as talk:
+        talk.host.text = "a line of text\n" * 350_000  # 5 MB; the context holds 4,096 tokens
         talk.session.send("Read it.")
         await talk.asked(1)
         talk.call(adding(1, 1))
@@ -387,8 +305,6 @@ def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_
         await talk.asked(3)
         talk.answer("Still here.")
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     first, later = (scripted.requests[n].messages[2] for n in (1, 2))
     [result] = talk.conversation.messages[1].run.results
     assert len(result.text) == 5_250_000
@@ -397,13 +313,11 @@ def test_a_result_that_is_longer_than_the_context_is_cut_for_the_model_and_kept_
     assert f"the first {result.sent_chars:,} of 5,250,000" in result.sent
 
 
-def test_a_result_that_a_person_shortens_goes_short_with_the_next_question(
-    run: RunOnLoop, scripted: ScriptedEngine
+async def test_a_result_that_a_person_shortens_goes_short_with_the_next_question(
+    scripted: ScriptedEngine,
 ) -> None:
-    talk = Talk(scripted, allowed=(approval_of(ADD),))
-    talk.host.text = "x" * 1_000
-
-    async def work() -> None:
+    async with Talk(scripted, allowed=(approval_of(ADD),)) as talk:
+        talk.host.text = "x" * 1_000
         talk.session.send("Read it.")
         await talk.asked(1)
         talk.call(adding(1, 1))
@@ -415,8 +329,6 @@ def test_a_result_that_a_person_shortens_goes_short_with_the_next_question(
         await talk.asked(3)
         talk.answer("Still here.")
         await eventually(lambda: not talk.session.is_running)
-
-    talked(run, talk, work)
     whole, short = (scripted.requests[n].messages[2].content for n in (1, 2))
     assert whole == "x" * 1_000
     assert short.startswith("x" * 100 + "\n[Cut: ")

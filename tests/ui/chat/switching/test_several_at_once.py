@@ -53,31 +53,28 @@ class Endless:
         return self.stage.load(folder, **options)
 
 
-def test_two_conversations_are_answered_by_two_models_at_the_same_time(
+async def test_two_conversations_are_answered_by_two_models_at_the_same_time(
     theme: Theme, run: RunOnLoop, tmp_path: Path, demo_model_path: Path
 ) -> None:
-    async def play() -> None:
-        engine = Engine(loader=Endless(tmp_path / "stage"))
-        several = SeveralModels(theme, tmp_path, demo_model_path, engine=engine, at_once=True)
-        async with several:
-            runs = []
-            for name in ("alpha", "beta"):
-                several.workspace.new_conversation()
-                several.answering.choose(several.folder / name)
-                assert several.workspace.send("long")
-                run = several.workspace.current.session.run
-                assert run is not None
-                runs.append(run)
-                await eventually(lambda run=run: run.state is RunState.STREAMING, 60)  # type: ignore[misc]
-            before = [len(run.text) for run in runs]
-            await eventually(
-                lambda: all(len(r.text) > n for r, n in zip(runs, before, strict=True)), 60
-            )
-            assert not any(run.is_over for run in runs)
-            several.workspace.in_memory.cancel_all()
-            await eventually(lambda: all(run.is_over for run in runs))
-
-    run(play())
+    engine = Engine(loader=Endless(tmp_path / "stage"))
+    several = SeveralModels(theme, tmp_path, demo_model_path, engine=engine, at_once=True)
+    async with several:
+        runs = []
+        for name in ("alpha", "beta"):
+            several.workspace.new_conversation()
+            several.answering.choose(several.folder / name)
+            assert several.workspace.send("long")
+            run = several.workspace.current.session.run
+            assert run is not None
+            runs.append(run)
+            await eventually(lambda run=run: run.state is RunState.STREAMING, 60)  # type: ignore[misc]
+        before = [len(run.text) for run in runs]
+        await eventually(
+            lambda: all(len(r.text) > n for r, n in zip(runs, before, strict=True)), 60
+        )
+        assert not any(run.is_over for run in runs)
+        several.workspace.in_memory.cancel_all()
+        await eventually(lambda: all(run.is_over for run in runs))
 
 
 async def test_two_models_answer_side_by_side(

@@ -205,28 +205,25 @@ def library() -> tuple[ConversationFiles, ConversationList]:
     return ConversationFiles(store, conversations, PresetList(store), Traces()), conversations
 
 
-def test_exported_conversations_are_imported_beside_the_existing_ones(
+async def test_exported_conversations_are_imported_beside_the_existing_ones(
     qapp: QApplication, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        files, conversations = library()
-        added: list[Conversation] = []
-        files.added.connect(added.append)
-        files.export_to(tmp_path / "c.json", conversations.at(0))
-        files.export_to(tmp_path / "c.md", conversations.at(0))
-        files.export_all_to(tmp_path / "all.json")
-        await files.finish()
-        files.import_from(tmp_path / "all.json")
-        await files.finish()
-        assert conversations.rowCount() == 2
-        assert added[0].title == "Counting"
-        assert (tmp_path / "c.md").read_text().startswith("# Counting")
-        assert (tmp_path / "c.json").read_text() == (tmp_path / "all.json").read_text()
-
-    asyncio.run(steps())
+    files, conversations = library()
+    added: list[Conversation] = []
+    files.added.connect(added.append)
+    files.export_to(tmp_path / "c.json", conversations.at(0))
+    files.export_to(tmp_path / "c.md", conversations.at(0))
+    files.export_all_to(tmp_path / "all.json")
+    await files.finish()
+    files.import_from(tmp_path / "all.json")
+    await files.finish()
+    assert conversations.rowCount() == 2
+    assert added[0].title == "Counting"
+    assert (tmp_path / "c.md").read_text().startswith("# Counting")
+    assert (tmp_path / "c.json").read_text() == (tmp_path / "all.json").read_text()
 
 
-def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
+async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
     qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -240,93 +237,84 @@ def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
 
     monkeypatch.setattr(ExportReader, "contents", slow)
 
-    async def steps() -> None:
-        files, conversations = library()
-        previews: list[object] = []
-        files.imports.looked.connect(previews.append)
-        files.export_all_to(tmp_path / "all.json")
-        await files.finish()
-        files.imports.look_into(tmp_path / "all.json")
-        await asyncio.to_thread(begun.wait, 60)
-        files.transfers.cancel()
-        await files.finish()  # although the file is still being read
-        assert not go_on.is_set()
-        assert files.transfers.now is None
-        go_on.set()
-        assert (previews, conversations.rowCount()) == ([], 1)
-
-    asyncio.run(steps())
+    files, conversations = library()
+    previews: list[object] = []
+    files.imports.looked.connect(previews.append)
+    files.export_all_to(tmp_path / "all.json")
+    await files.finish()
+    files.imports.look_into(tmp_path / "all.json")
+    await asyncio.to_thread(begun.wait, 60)
+    files.transfers.cancel()
+    await files.finish()  # although the file is still being read
+    assert not go_on.is_set()
+    assert files.transfers.now is None
+    go_on.set()
+    assert (previews, conversations.rowCount()) == ([], 1)
 
 
-def test_a_file_that_holds_nothing_is_refused_in_words(qapp: QApplication, tmp_path: Path) -> None:
-    async def steps() -> None:
-        files, conversations = library()
-        said: list[str] = []
-        files.refused.connect(said.append)
-        (tmp_path / "no.json").write_bytes(b"\xff\xfe")
-        files.import_from(tmp_path / "no.json")
-        files.import_from(tmp_path / "missing.json")
-        files.export_to(tmp_path / "no folder" / "c.json", conversations.at(0))
-        await files.finish()
-        assert len(said) == 3
-        assert "missing.json could not be read: there is no such file or folder." in said
-        assert conversations.rowCount() == 1
-
-    asyncio.run(steps())
-
-
-def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
-    async def steps() -> None:
-        files, conversations = library()
-        files.duplicate(conversations.at(0))
-        await files.finish()
-        assert [conversations.at(row).title for row in range(2)] == [
-            "Counting (copy)",
-            "Counting",
-        ]
-        copy, original = conversations.at(0), conversations.at(1)
-        copy.add(ConversationMessage("user", "more"))
-        assert len(original.messages) == 2
-
-    asyncio.run(steps())
+async def test_a_file_that_holds_nothing_is_refused_in_words(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    files, conversations = library()
+    said: list[str] = []
+    files.refused.connect(said.append)
+    (tmp_path / "no.json").write_bytes(b"\xff\xfe")
+    files.import_from(tmp_path / "no.json")
+    files.import_from(tmp_path / "missing.json")
+    files.export_to(tmp_path / "no folder" / "c.json", conversations.at(0))
+    await files.finish()
+    assert len(said) == 3
+    assert "missing.json could not be read: there is no such file or folder." in said
+    assert conversations.rowCount() == 1
 
 
-def test_presets_are_exported_and_imported_by_name(qapp: QApplication, tmp_path: Path) -> None:
-    async def steps() -> None:
-        store = MemoryConversationStore()
-        presets = PresetList(store)
-        presets.keep(Preset("Terse", ConversationSettings("Be brief.")))
-        presets.export_to(tmp_path / "presets.json")
+async def test_a_duplicate_is_a_conversation_of_its_own(qapp: QApplication) -> None:
+    files, conversations = library()
+    files.duplicate(conversations.at(0))
+    await files.finish()
+    assert [conversations.at(row).title for row in range(2)] == [
+        "Counting (copy)",
+        "Counting",
+    ]
+    copy, original = conversations.at(0), conversations.at(1)
+    copy.add(ConversationMessage("user", "more"))
+    assert len(original.messages) == 2
+
+
+async def test_presets_are_exported_and_imported_by_name(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    store = MemoryConversationStore()
+    presets = PresetList(store)
+    presets.keep(Preset("Terse", ConversationSettings("Be brief.")))
+    presets.export_to(tmp_path / "presets.json")
+    await presets.finish()
+    presets.keep(Preset("Terse", ConversationSettings("Changed.")))
+    presets.keep(Preset("Other", ConversationSettings()))
+    presets.import_from(tmp_path / "presets.json")
+    await presets.finish()
+    assert [preset.name for preset in presets.all()] == ["Other", "Terse"]
+    kept = presets.get("Terse")
+    assert kept is not None
+    assert kept.settings.system_prompt == "Be brief."
+    presets.delete("Other")
+    assert [preset.name for preset in store.load_presets()] == ["Terse"]
+
+
+async def test_a_file_without_presets_is_refused_in_words(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    presets = PresetList(MemoryConversationStore())
+    said: list[str] = []
+    presets.refused.connect(said.append)
+    (tmp_path / "p.json").write_text(conversations_json([]))
+    for name in ("p.json", "missing.json"):
+        presets.import_from(tmp_path / name)
         await presets.finish()
-        presets.keep(Preset("Terse", ConversationSettings("Changed.")))
-        presets.keep(Preset("Other", ConversationSettings()))
-        presets.import_from(tmp_path / "presets.json")
-        await presets.finish()
-        assert [preset.name for preset in presets.all()] == ["Other", "Terse"]
-        kept = presets.get("Terse")
-        assert kept is not None
-        assert kept.settings.system_prompt == "Be brief."
-        presets.delete("Other")
-        assert [preset.name for preset in store.load_presets()] == ["Terse"]
-
-    asyncio.run(steps())
-
-
-def test_a_file_without_presets_is_refused_in_words(qapp: QApplication, tmp_path: Path) -> None:
-    async def steps() -> None:
-        presets = PresetList(MemoryConversationStore())
-        said: list[str] = []
-        presets.refused.connect(said.append)
-        (tmp_path / "p.json").write_text(conversations_json([]))
-        for name in ("p.json", "missing.json"):
-            presets.import_from(tmp_path / name)
-            await presets.finish()
-        presets.export_to(tmp_path)
-        await presets.finish()
-        assert [line.split(":")[0] for line in said] == [
-            "p.json is not a file of presets",
-            "missing.json could not be read",
-            f"{tmp_path.name} could not be written",
-        ]
-
-    asyncio.run(steps())
+    presets.export_to(tmp_path)
+    await presets.finish()
+    assert [line.split(":")[0] for line in said] == [
+        "p.json is not a file of presets",
+        "missing.json could not be read",
+        f"{tmp_path.name} could not be written",
+    ]

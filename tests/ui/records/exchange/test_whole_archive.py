@@ -1,6 +1,5 @@
 """Everything of one computer as one archive: on another one, all of it is as it was."""
 
-import asyncio
 import os
 import zipfile
 from pathlib import Path
@@ -125,185 +124,166 @@ def facts(one: Conversation) -> dict[str, object]:
     return {**{name: getattr(one, name) for name in names}, "said": said}
 
 
-def test_everything_comes_back_equal_from_one_archive(qapp: QApplication, tmp_path: Path) -> None:
-    async def steps() -> None:
-        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
-        await here.export(tmp_path / "all.zip")
-        assert here.said == ["Exported 3 conversations to all.zip."]
-        parts = zipfile.ZipFile(tmp_path / "all.zip").infolist()
-        assert min(one.date_time[0] for one in parts) > 2000, "each part has a date"
-        await there.take(tmp_path / "all.zip")
-        assert [facts(one) for one in there.every()] == [facts(one) for one in here.every()]
-        assert there.conversations.folders.all() == here.conversations.folders.all()
-        assert there.presets.all() == here.presets.all()
-        for before, after in zip(here.every(), there.every(), strict=True):
-            assert there.content(after) == here.content(before)
-            assert None not in there.content(after)
-            for message in after.tree:
-                if message.run is not None:
-                    trace = await there.traces.find(message.run.id)
-                    assert trace is not None
-                    assert trace.residue == message.text
-        owners = {one.conversation_id for one in there.kept.kept().result(60)}
-        assert owners == {one.id for one in there.every()}, "they go with their conversations"
-        order = [
-            [each.kept.content(one.run_id).result(60) for one in each.kept.kept().result(60)]
-            for each in (here, there)
-        ]
-        assert order[0] == order[1], "the oldest go first on both"
-        assert there.said == [
-            "Imported 3 conversations from Fullstop. "
-            "The recorded tokens of 6 answers were imported too."
-        ]
-        here.kept.close()
-        there.kept.close()
-
-    asyncio.run(steps())
-
-
-def test_damaged_traces_of_an_archive_are_left_out_in_words(
+async def test_everything_comes_back_equal_from_one_archive(
     qapp: QApplication, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
-        await here.export(tmp_path / "all.zip")
-        with (
-            zipfile.ZipFile(tmp_path / "all.zip") as whole,
-            zipfile.ZipFile(tmp_path / "worse.zip", "w") as worse,
-        ):
-            names = [one for one in whole.namelist() if one.startswith("traces/")]
-            for name in whole.namelist():
-                worse.writestr(name, b"damaged" if name in names[:2] else whole.read(name))
-        # Bytes within the file that have changed since it was written.
-        content = (tmp_path / "worse.zip").read_bytes()
-        part = here.kept.content(Path(names[2]).stem).result(60)
-        assert part is not None
-        (tmp_path / "worse.zip").write_bytes(content.replace(part, b"?" * len(part), 1))
-        await there.take(tmp_path / "worse.zip")
-        assert len(there.every()) == 3
-        assert len(there.kept.kept().result(60)) == 3
-        assert there.said == [
-            "Imported 3 conversations from Fullstop. "
-            "The recorded tokens of 3 answers were imported too. "
-            "Those of 3 answers are damaged and left out."
-        ]
-        here.kept.close()
-        there.kept.close()
+    here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+    await here.export(tmp_path / "all.zip")
+    assert here.said == ["Exported 3 conversations to all.zip."]
+    parts = zipfile.ZipFile(tmp_path / "all.zip").infolist()
+    assert min(one.date_time[0] for one in parts) > 2000, "each part has a date"
+    await there.take(tmp_path / "all.zip")
+    assert [facts(one) for one in there.every()] == [facts(one) for one in here.every()]
+    assert there.conversations.folders.all() == here.conversations.folders.all()
+    assert there.presets.all() == here.presets.all()
+    for before, after in zip(here.every(), there.every(), strict=True):
+        assert there.content(after) == here.content(before)
+        assert None not in there.content(after)
+        for message in after.tree:
+            if message.run is not None:
+                trace = await there.traces.find(message.run.id)
+                assert trace is not None
+                assert trace.residue == message.text
+    owners = {one.conversation_id for one in there.kept.kept().result(60)}
+    assert owners == {one.id for one in there.every()}, "they go with their conversations"
+    order = [
+        [each.kept.content(one.run_id).result(60) for one in each.kept.kept().result(60)]
+        for each in (here, there)
+    ]
+    assert order[0] == order[1], "the oldest go first on both"
+    assert there.said == [
+        "Imported 3 conversations from Fullstop. "
+        "The recorded tokens of 6 answers were imported too."
+    ]
+    here.kept.close()
+    there.kept.close()
 
-    asyncio.run(steps())
 
-
-def test_traces_stay_out_where_there_is_no_room_or_they_are_not_wanted(
+async def test_damaged_traces_of_an_archive_are_left_out_in_words(
     qapp: QApplication, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b", 0)
-        for name in ("all.zip", "all.json"):
-            await here.export(tmp_path / name)
-        assert (
-            zipfile.ZipFile(tmp_path / "all.zip").read("conversations.json")
-            == (tmp_path / "all.json").read_bytes()
-        )
-        await there.take(tmp_path / "all.zip")
-        assert there.said == [
-            "Imported 3 conversations from Fullstop. Preferences ▸ Storage leaves no room for "
-            "the recorded tokens of 6 answers."
-        ]
-        plain = Computer(tmp_path / "c")
-        await plain.take(tmp_path / "all.json")
-        assert [facts(one) for one in plain.every()] == [facts(one) for one in here.every()]
-        assert plain.kept.kept().result(60) == []
-        assert plain.said == ["Imported 3 conversations from Fullstop."]
-        for one in (here, there, plain):
-            one.kept.close()
+    here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+    await here.export(tmp_path / "all.zip")
+    with (
+        zipfile.ZipFile(tmp_path / "all.zip") as whole,
+        zipfile.ZipFile(tmp_path / "worse.zip", "w") as worse,
+    ):
+        names = [one for one in whole.namelist() if one.startswith("traces/")]
+        for name in whole.namelist():
+            worse.writestr(name, b"damaged" if name in names[:2] else whole.read(name))
+    # Bytes within the file that have changed since it was written.
+    content = (tmp_path / "worse.zip").read_bytes()
+    part = here.kept.content(Path(names[2]).stem).result(60)
+    assert part is not None
+    (tmp_path / "worse.zip").write_bytes(content.replace(part, b"?" * len(part), 1))
+    await there.take(tmp_path / "worse.zip")
+    assert len(there.every()) == 3
+    assert len(there.kept.kept().result(60)) == 3
+    assert there.said == [
+        "Imported 3 conversations from Fullstop. "
+        "The recorded tokens of 3 answers were imported too. "
+        "Those of 3 answers are damaged and left out."
+    ]
+    here.kept.close()
+    there.kept.close()
 
-    asyncio.run(steps())
 
-
-def test_an_imported_copy_gets_the_trace_of_its_deleted_original(
+async def test_traces_stay_out_where_there_is_no_room_or_they_are_not_wanted(
     qapp: QApplication, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        here = filled(tmp_path / "a")
-        await here.export(tmp_path / "all.zip")
-        deleted = here.every()
-        before = [here.content(one) for one in deleted]
-        here.conversations.delete(*deleted)
-        await here.take(tmp_path / "all.zip")
-        # As the next start does.
-        here.kept.keep_only(frozenset(one.id for one in here.every()))
-        assert [here.content(one) for one in here.every()] == before
-        assert len(here.kept.kept().result(60)) == 6
-        here.kept.close()
+    here, there = filled(tmp_path / "a"), Computer(tmp_path / "b", 0)
+    for name in ("all.zip", "all.json"):
+        await here.export(tmp_path / name)
+    assert (
+        zipfile.ZipFile(tmp_path / "all.zip").read("conversations.json")
+        == (tmp_path / "all.json").read_bytes()
+    )
+    await there.take(tmp_path / "all.zip")
+    assert there.said == [
+        "Imported 3 conversations from Fullstop. Preferences ▸ Storage leaves no room for "
+        "the recorded tokens of 6 answers."
+    ]
+    plain = Computer(tmp_path / "c")
+    await plain.take(tmp_path / "all.json")
+    assert [facts(one) for one in plain.every()] == [facts(one) for one in here.every()]
+    assert plain.kept.kept().result(60) == []
+    assert plain.said == ["Imported 3 conversations from Fullstop."]
+    for one in (here, there, plain):
+        one.kept.close()
 
-    asyncio.run(steps())
 
-
-def test_a_cancelled_import_says_how_much_came_and_keeps_it(
+async def test_an_imported_copy_gets_the_trace_of_its_deleted_original(
     qapp: QApplication, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
-        await here.export(tmp_path / "all.zip")
-        there.files.imports.added.connect(lambda _: there.files.transfers.cancel())
-        await there.take(tmp_path / "all.zip")
-        assert there.said == ["Cancelled after 1 of 3 conversations from Fullstop; these stay."]
-        assert len(there.every()) == 1
-        here.kept.close()
-        there.kept.close()
+    here = filled(tmp_path / "a")
+    await here.export(tmp_path / "all.zip")
+    deleted = here.every()
+    before = [here.content(one) for one in deleted]
+    here.conversations.delete(*deleted)
+    await here.take(tmp_path / "all.zip")
+    # As the next start does.
+    here.kept.keep_only(frozenset(one.id for one in here.every()))
+    assert [here.content(one) for one in here.every()] == before
+    assert len(here.kept.kept().result(60)) == 6
+    here.kept.close()
 
-    asyncio.run(steps())
+
+async def test_a_cancelled_import_says_how_much_came_and_keeps_it(
+    qapp: QApplication, tmp_path: Path
+) -> None:
+    here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+    await here.export(tmp_path / "all.zip")
+    there.files.imports.added.connect(lambda _: there.files.transfers.cancel())
+    await there.take(tmp_path / "all.zip")
+    assert there.said == ["Cancelled after 1 of 3 conversations from Fullstop; these stay."]
+    assert len(there.every()) == 1
+    here.kept.close()
+    there.kept.close()
 
 
 @pytest.mark.parametrize("chosen", ["", "conversations.json"])
-def test_the_traces_of_an_unpacked_archive_come_with_its_folder_and_with_its_file(
+async def test_the_traces_of_an_unpacked_archive_come_with_its_folder_and_with_its_file(
     chosen: str, qapp: QApplication, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
-        await here.export(tmp_path / "all.zip")
-        unpacked = tmp_path / "all"
-        zipfile.ZipFile(tmp_path / "all.zip").extractall(unpacked)
-        traces = sorted((unpacked / "traces").iterdir())
-        for age, path in enumerate(traces):
-            os.utime(path, (1e9 - age, 1e9 - age))
-        traces[0].write_bytes(b"damaged")
-        await there.take(unpacked / chosen)
-        assert there.said == [
-            "Imported 3 conversations from Fullstop. The recorded tokens of 5 answers were "
-            "imported too. Those of 1 answer are damaged and left out."
-        ]
-        before = [here.kept.content(path.stem).result(60) for path in traces[:0:-1]]
-        kept = [there.kept.content(one.run_id).result(60) for one in there.kept.kept().result(60)]
-        assert kept == before, "the oldest go first"
-        here.kept.close()
-        there.kept.close()
-
-    asyncio.run(steps())
+    here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+    await here.export(tmp_path / "all.zip")
+    unpacked = tmp_path / "all"
+    zipfile.ZipFile(tmp_path / "all.zip").extractall(unpacked)
+    traces = sorted((unpacked / "traces").iterdir())
+    for age, path in enumerate(traces):
+        os.utime(path, (1e9 - age, 1e9 - age))
+    traces[0].write_bytes(b"damaged")
+    await there.take(unpacked / chosen)
+    assert there.said == [
+        "Imported 3 conversations from Fullstop. The recorded tokens of 5 answers were "
+        "imported too. Those of 1 answer are damaged and left out."
+    ]
+    before = [here.kept.content(path.stem).result(60) for path in traces[:0:-1]]
+    kept = [there.kept.content(one.run_id).result(60) for one in there.kept.kept().result(60)]
+    assert kept == before, "the oldest go first"
+    here.kept.close()
+    there.kept.close()
 
 
-def test_copies_keep_their_traces_when_the_original_is_deleted(
+async def test_copies_keep_their_traces_when_the_original_is_deleted(
     qapp: QApplication, tmp_path: Path
 ) -> None:
-    async def steps() -> None:
-        here = filled(tmp_path / "a")
-        originals = here.every()
-        before = [here.content(one) for one in originals]
-        ages = {one.written_at for one in here.kept.kept().result(60)}
-        here.files.duplicate(originals[0])
-        await here.files.finish()
-        await here.export(tmp_path / "all.json")
-        await here.take(tmp_path / "all.json", again=True)
-        copies = [one for one in here.every() if one not in originals]
-        assert len(copies) == 1 + 4
-        copied_ages = {one.written_at for one in here.kept.kept().result(60)}
-        assert copied_ages == ages, "copies are as old as what they were copied from"
-        here.conversations.delete(*originals)
-        # As the next start does.
-        here.kept.keep_only(frozenset(one.id for one in here.every()))
-        first, *others = (here.content(one) for one in copies)
-        assert first == before[0]
-        assert sorted(others, key=str) == sorted([*before, before[0]], key=str)
-        here.kept.close()
-
-    asyncio.run(steps())
+    here = filled(tmp_path / "a")
+    originals = here.every()
+    before = [here.content(one) for one in originals]
+    ages = {one.written_at for one in here.kept.kept().result(60)}
+    here.files.duplicate(originals[0])
+    await here.files.finish()
+    await here.export(tmp_path / "all.json")
+    await here.take(tmp_path / "all.json", again=True)
+    copies = [one for one in here.every() if one not in originals]
+    assert len(copies) == 1 + 4
+    copied_ages = {one.written_at for one in here.kept.kept().result(60)}
+    assert copied_ages == ages, "copies are as old as what they were copied from"
+    here.conversations.delete(*originals)
+    # As the next start does.
+    here.kept.keep_only(frozenset(one.id for one in here.every()))
+    first, *others = (here.content(one) for one in copies)
+    assert first == before[0]
+    assert sorted(others, key=str) == sorted([*before, before[0]], key=str)
+    here.kept.close()

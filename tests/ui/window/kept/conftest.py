@@ -1,16 +1,16 @@
 """The window on a real store and the real engine, over several starts of the program."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
-from tests.support.shown import Use, main_window, shown
-from tests.ui.driving import Enter, Living, RunOnLoop
+from tests.support.shown import main_window, shown
+from tests.ui.driving import Enter, Living
+from tests.ui.window.kept.driving_kept import Start
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 
@@ -32,14 +32,6 @@ def window(enter: Enter, engine: Engine, theme: Theme, tmp_path: Path) -> Living
 
 
 @pytest.fixture
-def use(run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path) -> Use:
-    """Show a window on the same file each time it is called."""
-
-    def use_window(steps: Callable[[MainWindow], Coroutine[Any, Any, None]]) -> None:
-        async def whole() -> None:
-            async with started(engine, theme, tmp_path) as window:
-                await steps(window)
-
-        run(whole())
-
-    return use_window
+def start(engine: Engine, theme: Theme, tmp_path: Path) -> Start:
+    """Start the program on the same conversations each time it is called."""
+    return lambda: started(engine, theme, tmp_path)

@@ -1,5 +1,7 @@
 """What tests of kept conversations do with the window and find in it."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from PySide6.QtGui import QAction
@@ -13,6 +15,7 @@ from tests.ui.driving import eventually
 from ui.chat.messages.answer_view import AnswerView
 from ui.window.main_window import MainWindow
 
+Start = Callable[[], AbstractAsyncContextManager[MainWindow]]
 COUNT = "Count from 1 to 10, one number per line"
 
 

@@ -11,9 +11,17 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
-from tests.support.shown import Use
 from tests.ui.driving import eventually
-from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, limit, press, views
+from tests.ui.window.kept.driving_kept import (
+    COUNT,
+    Start,
+    action,
+    answered,
+    ask,
+    limit,
+    press,
+    views,
+)
 from ui.records.conversations import StopEntry
 from ui.window.main_window import MainWindow
 
@@ -67,13 +75,12 @@ async def test_a_question_is_edited_in_its_place_with_the_keyboard(
     assert window.workspace.current.conversation.tree.versions(shown[0])[0] is question
 
 
-def test_a_preset_brings_settings_and_stops_and_can_be_undone(use: Use) -> None:
-    async def first(window: MainWindow) -> None:
+async def test_a_preset_brings_settings_and_stops_and_can_be_undone(start: Start) -> None:
+    async with start() as window:
         limit(window, 9)
         window.workspace.current.stops.add("END")
         window.chat.settings.presets.save_wanted.emit("Short")
-
-    async def second(window: MainWindow) -> None:
+    async with start() as window:
         window.workspace.new_conversation()
         limit(window, None)
         window.workspace.current.stops.remove([0])
@@ -89,9 +96,6 @@ def test_a_preset_brings_settings_and_stops_and_can_be_undone(use: Use) -> None:
         assert conversation.stops == [StopEntry.of("END")]
         window.workspace.current.stops.undo_stack.undo()
         assert conversation.stops == []
-
-    use(first)
-    use(second)
 
 
 async def test_sampling_is_set_in_the_card_and_reaches_the_request(window: MainWindow) -> None:

@@ -8,9 +8,8 @@ from pytestqt.qtbot import QtBot
 from app.store.conversation_store import open_store
 from engine import StopRules
 from tests.support.answers.said import sentence_of_stop
-from tests.support.shown import Use
-from tests.ui.driving import RunOnLoop, eventually
-from tests.ui.window.kept.driving_kept import COUNT, action, answered, ask, press, views
+from tests.ui.driving import eventually
+from tests.ui.window.kept.driving_kept import COUNT, Start, action, answered, ask, press, views
 from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.session.conversation_session import ConversationSession
 from ui.records.attachments import Attachment, PageRange
@@ -21,13 +20,14 @@ from ui.records.runs import Run, RunState
 from ui.window.main_window import MainWindow
 
 
-def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart(use: Use) -> None:
-    async def first(window: MainWindow) -> None:
+async def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart(
+    start: Start,
+) -> None:
+    async with start() as window:
         window.workspace.current.stops.add("6")
         await ask(window, COUNT)
         window.chat.composer.set_text("to be asked la")
-
-    async def second(window: MainWindow) -> None:
+    async with start() as window:
         (view,) = views(window)
         assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
         assert window.chat.composer.text == "to be asked la"
@@ -39,26 +39,19 @@ def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart(use: 
         await ask(window, "What is a stop sequence?")
         assert len(views(window)) == 2
 
-    use(first)
-    use(second)
 
-
-def test_an_older_conversation_is_loaded_when_it_is_chosen(use: Use) -> None:
-    async def first(window: MainWindow) -> None:
+async def test_an_older_conversation_is_loaded_when_it_is_chosen(start: Start) -> None:
+    async with start() as window:
         await ask(window, COUNT)
         window.workspace.new_conversation()
         await ask(window, "What is a stop sequence?")
-
-    async def second(window: MainWindow) -> None:
+    async with start() as window:
         conversations = window.workspace.conversations
         assert not conversations.at(1).is_loaded
         window.sidebar.list.setCurrentIndex(window.sidebar.rows.index(1))
         await eventually(lambda: window.workspace.current.conversation is conversations.at(1))
         await eventually(lambda: bool(views(window)))
         assert views(window)[0].run.text.startswith("1\n2")
-
-    use(first)
-    use(second)
 
 
 async def test_a_search_opens_the_conversation_at_the_message_in_its_hidden_version(
@@ -97,39 +90,31 @@ async def test_a_search_without_a_result_says_so(window: MainWindow, qtbot: QtBo
     await eventually(lambda: "for “xyzzy”" in window.sidebar.results.count.text())
 
 
-def test_versions_are_there_after_a_restart_and_so_is_the_choice(use: Use) -> None:
-    async def first(window: MainWindow) -> None:
+async def test_versions_are_there_after_a_restart_and_so_is_the_choice(start: Start) -> None:
+    async with start() as window:
         await ask(window, COUNT)
         question = window.workspace.current.conversation.messages[0]
         window.workspace.ask(ConversationSession.edit, question, "What is a stop sequence?")
         await answered(window)
         action(window, "Earlier Version").trigger()
         assert window.workspace.current.conversation.messages[0].text == COUNT
-
-    async def second(window: MainWindow) -> None:
+    async with start() as window:
         shown = window.workspace.current.conversation.messages
         assert shown[0].text == COUNT
         assert len(window.workspace.current.conversation.tree.versions(shown[0])) == 2
 
-    use(first)
-    use(second)
 
-
-def test_an_interrupted_answer_says_so_and_can_be_continued(
-    use: Use, run: RunOnLoop, tmp_path: Path
+async def test_an_interrupted_answer_says_so_and_can_be_continued(
+    start: Start, tmp_path: Path
 ) -> None:
-    async def cut_off() -> None:
-        store = await open_store(tmp_path / "conversations.db")
-        conversation = Conversation("Cut off", [ConversationMessage("user", COUNT)])
-        streaming = Run(
-            rules=StopRules.of("6"), state=RunState.STREAMING, text="1\n2\n", model_id="m"
-        )
-        conversation.add(ConversationMessage("assistant", run=streaming))
-        store.save(conversation)
-        store.save_messages(conversation, list(conversation.tree))
-        await store.close()
-
-    async def steps(window: MainWindow) -> None:
+    store = await open_store(tmp_path / "conversations.db")
+    conversation = Conversation("Cut off", [ConversationMessage("user", COUNT)])
+    streaming = Run(rules=StopRules.of("6"), state=RunState.STREAMING, text="1\n2\n", model_id="m")
+    conversation.add(ConversationMessage("assistant", run=streaming))
+    store.save(conversation)
+    store.save_messages(conversation, list(conversation.tree))
+    await store.close()
+    async with start() as window:
         (view,) = views(window)
         (line,) = view.findChildren(ReasonLine)
         assert line.text() == "m · Interrupted"
@@ -142,25 +127,21 @@ def test_an_interrupted_answer_says_so_and_can_be_continued(
         await answered(window)
         assert views(window)[0].run.text.startswith("1\n2\n3\n")
 
-    run(cut_off())
-    use(steps)
 
-
-def test_files_that_wait_to_be_sent_are_there_after_a_restart_with_all_their_pages(
-    use: Use, tmp_path: Path
+async def test_files_that_wait_to_be_sent_are_there_after_a_restart_with_all_their_pages(
+    start: Start, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("one\ntwo\n")
     pages = ("first", "second", "third")
     report = Attachment("r.pdf", "", PageRange(1, 3, 3), pages, "One page has no text.")
 
-    async def attach(window: MainWindow) -> None:
+    async with start() as window:
         row = window.chat.composer.attachments
         row.attach([notes])
         await eventually(lambda: bool(row.files) and not row.is_reading)
         row.show_files((*row.files, report.with_pages(2, 3)), row._owner)
-
-    async def attached(window: MainWindow) -> None:
+    async with start() as window:
         row = window.chat.composer.attachments
         text, kept = row.files
         assert text == Attachment("notes.txt", "one\ntwo\n")
@@ -171,10 +152,5 @@ def test_files_that_wait_to_be_sent_are_there_after_a_restart_with_all_their_pag
         )
         assert copy.attachments == row.files, "an export carries them too"
         row.clear()
-
-    async def removed(window: MainWindow) -> None:
+    async with start() as window:
         assert window.chat.composer.attachments.files == ()
-
-    use(attach)
-    use(attached)
-    use(removed)

@@ -16,44 +16,37 @@ from PySide6.QtWidgets import (
 from app.store import conversation_store
 from app.store.conversation_store import open_store
 from engine.scheduling.service import Engine
-from tests.support.shown import Use, main_window, shown
+from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
-from tests.ui.window.kept.driving_kept import COUNT, ask, button, press
+from tests.ui.window.kept.driving_kept import COUNT, Start, ask, button, press
 from ui.kit.theme import Theme
 from ui.records.exchange.archive import conversations_from_json
-from ui.window.main_window import MainWindow
 
 
-def test_a_damaged_file_is_reported_above_the_chat(use: Use, tmp_path: Path) -> None:
+async def test_a_damaged_file_is_reported_above_the_chat(start: Start, tmp_path: Path) -> None:
     (tmp_path / "conversations.db").write_bytes(b"no database at all " * 400)
 
-    async def steps(window: MainWindow) -> None:
+    async with start() as window:
         bar = window.chat.problem
         assert bar.isVisible()
         assert bar.sentence.text() == "Your earlier conversations could not be read."
         assert "set-aside" in bar.detail.text()
         press(bar, "Dismiss this message")
         assert not bar.isVisible()
-
-    async def later(window: MainWindow) -> None:
+    async with start() as window:
         assert not window.chat.problem.isVisible()
 
-    use(steps)
-    use(later)
 
-
-def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_button(
-    use: Use, tmp_path: Path
+async def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_button(
+    start: Start, tmp_path: Path
 ) -> None:
-    async def first(window: MainWindow) -> None:
+    async with start() as window:
         await ask(window, COUNT)
-
-    use(first)
     with closing(sqlite3.connect(tmp_path / "conversations.db", isolation_level=None)) as broken:
         broken.execute("PRAGMA writable_schema = ON")
         broken.execute("UPDATE sqlite_master SET sql = 'x' WHERE name = 'presets'")
 
-    async def steps(window: MainWindow) -> None:
+    async with start() as window:
         bar = window.chat.problem
         assert bar.isVisible()
         rows = window.workspace.conversations.rowCount()
@@ -67,13 +60,9 @@ def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_button(
         assert window.workspace.conversations.rowCount() == rows + 1
         hits = await window.workspace.store.search("Count from")
         assert sorted(hit.role for hit in hits) == ["title", "user"]
-
-    async def later(window: MainWindow) -> None:
+    async with start() as window:
         assert not window.chat.problem.isVisible()
         assert len(await window.workspace.store.search("Count from")) == 2
-
-    use(steps)
-    use(later)
 
 
 async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
