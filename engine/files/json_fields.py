@@ -5,6 +5,7 @@ import json
 import json.decoder
 import json.scanner
 import math
+import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
@@ -38,6 +39,7 @@ class _Patient(json.JSONDecoder):
 _T = TypeVar("_T")
 # Databases, windows and other programs' numbers have 64 bits.
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
+_HALF = re.compile("[\ud800-\udfff]")  # of a character beyond U+FFFF
 _NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -106,7 +108,7 @@ class Fields:
         return self._values.get(name)
 
     def _must_be_whole(self, name: str, text: str) -> None:
-        if any("\ud800" <= char <= "\udfff" for char in text):
+        if _HALF.search(text):
             raise self.wrong(name, "contains half of a character (a surrogate)")
 
     def choice(self, name: str, kind: type[_T]) -> _T:

@@ -1,6 +1,7 @@
 """Pages of text and tables in the inspector, with one left edge. Main thread."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from PySide6.QtCore import (
     QAbstractItemModel,
@@ -19,6 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
+    QMenu,
     QPlainTextEdit,
     QStyle,
     QStyledItemDelegate,
@@ -30,7 +32,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.inspector.shown_run import ShownRun
-from ui.kit.menus import copy_text
+from ui.kit.menus import copy_text, empty_menu
 from ui.kit.rows import FittedColumns, Index
 from ui.kit.theme import fixed_font
 
@@ -160,6 +162,11 @@ class RowsView(QTableView):
         head = self.horizontalHeader()
         head.setHighlightSections(False)
         head.setStretchLastSection(True)
+        # Also here: the heads take no focus.
+        menu = QMenu("Columns", self)
+        menu.aboutToShow.connect(partial(self._fill, menu))
+        self.addAction(menu.menuAction())
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self._fit()
 
     def changeEvent(self, event: QEvent) -> None:
@@ -183,12 +190,15 @@ class RowsView(QTableView):
         """Return the chosen rows, in order."""
         return sorted(index.row() for index in self.selectionModel().selectedRows())
 
+    def _fill(self, menu: QMenu) -> None:
+        empty_menu(menu)
+        self._columns.fill(menu)
+
     def add_copy(self, words: str, text: Callable[[list[int]], str]) -> QAction:
         """Offer to copy rows as text, by the keyboard and from the context menu."""
         action = QAction(words, self)
         action.setShortcut(QKeySequence.StandardKey.Copy)
         action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         action.triggered.connect(lambda: copy_text(text(self.chosen_rows())))
-        self.addAction(action)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self.insertAction(self.actions()[0], action)
         return action

@@ -1,12 +1,14 @@
 """Rows of lists and tables: what models and delegates name in every room. Main thread."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from PySide6.QtCore import (
     QEvent,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
+    QPoint,
     QRect,
     QSize,
     Qt,
@@ -15,11 +17,13 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QHeaderView,
     QListWidget,
+    QMenu,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
 )
 
+from ui.kit.menus import add_entry, literal, passing_menu
 from ui.kit.theme import current_theme
 
 Index = QModelIndex | QPersistentModelIndex
@@ -96,7 +100,11 @@ def _texts(index: Index) -> tuple[str, str]:
 
 
 class FittedColumns(QObject):
-    """Fits the columns of a table into its room, until a person chooses the width of one.
+    """Fits the columns of a table into its room, and offers to choose them at their heads.
+
+    Those that a person chose are shown whether they fit or not, here and after the next start; the
+    theme keeps them by the table's accessible name. Their widths are fitted until a person chooses
+    one of them.
 
     Args:
         view: The table. The one column that has no width of its own takes what is left.
@@ -115,7 +123,10 @@ class FittedColumns(QObject):
         super().__init__(view)
         self._view, self._widths, self._spare = view, widths, spare
         self._is_fitting = self._is_chosen = False  # a person chose the width of a column
-        view.horizontalHeader().sectionResized.connect(self._note_width)
+        head = view.horizontalHeader()
+        head.sectionResized.connect(self._note_width)
+        head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        head.customContextMenuRequested.connect(self._offer)
         view.viewport().installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
@@ -126,14 +137,29 @@ class FittedColumns(QObject):
             self.fit()
         return False
 
+    def fill(self, menu: QMenu) -> None:
+        """Add an entry for each column, which shows or hides it, and one for the usual columns."""
+        shown = self._shown()
+        for column in range(self._view.horizontalHeader().count()):
+            choose = partial(self._choose, [one for one in shown if one != column])
+            if column not in shown:
+                choose = partial(self._choose, [*shown, column])
+            entry = add_entry(menu, literal(self._name(column)), choose, is_checked=column in shown)
+            entry.setEnabled(shown != [column])
+        menu.addSeparator()
+        usual = add_entry(menu, "Usual Columns", partial(self._choose, []))
+        usual.setEnabled(bool(self._chosen()))
+
     def fit(self) -> None:
         """Fit the columns, also if a person chose their widths: the letters have changed."""
         self._is_fitting = True
         view, head, given = self._view, self._view.horizontalHeader(), self._widths()
+        for column in range(head.count()):  # Qt measures no name of a column that is left out
+            view.setColumnHidden(column, False)
         names = {column: head.sectionSizeHint(column) for column in range(head.count())}
         least = {column: max(name, given.get(column, (0, 0))[0]) for column, name in names.items()}
-        room, shown = view.viewport().width(), list(names)
-        for column in self._spare:
+        room, shown = view.viewport().width(), self._chosen() or list(names)
+        for column in () if self._chosen() else self._spare:
             if sum(least[one] for one in shown) > room:
                 shown.remove(column)
         for column in names:
@@ -159,3 +185,27 @@ class FittedColumns(QObject):
         # A column that is left out, or comes back, is told late: nobody chose that.
         is_by_person = before > 0 and now > 0 and not self._is_fitting
         self._is_chosen = self._is_chosen or (is_by_person and not self._is_rest(column))
+
+    def _name(self, column: int) -> str:
+        return str(self._view.model().headerData(column, Qt.Orientation.Horizontal))
+
+    def _shown(self) -> list[int]:
+        columns = range(self._view.horizontalHeader().count())
+        return [column for column in columns if not self._view.isColumnHidden(column)]
+
+    def _chosen(self) -> list[int]:
+        """Return the columns that a person chose; none while the room decides."""
+        names = current_theme().columns_of(self._view.accessibleName())
+        columns = range(self._view.horizontalHeader().count())
+        return [column for column in columns if self._name(column) in names]
+
+    def _choose(self, columns: Sequence[int]) -> None:
+        names = [self._name(column) for column in columns]
+        current_theme().choose_columns(self._view.accessibleName(), names)
+        self._is_chosen = False
+        self.fit()
+
+    def _offer(self, place: QPoint) -> None:
+        menu = passing_menu(self._view, "Columns")
+        self.fill(menu)
+        menu.popup(self._view.horizontalHeader().mapToGlobal(place))

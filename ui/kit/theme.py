@@ -1,6 +1,6 @@
 """The theme: colors and fonts, as the system has them or as a person chose. Main thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -66,11 +66,13 @@ class Theme(QObject):
         changing: Colors or sizes are about to change.
         changed: They changed; repaint.
         code_look_chosen: A person chose how code is shown; carries the ``CodeLook``.
+        columns_chosen: A person chose the columns of a table; carries ``columns``.
     """
 
     changing = Signal()
     changed = Signal()
     code_look_chosen = Signal(object)
+    columns_chosen = Signal(object)
     current: "ClassVar[Theme | None]" = None
 
     def __init__(self, app: QApplication, mode: ThemeMode = "system") -> None:
@@ -82,6 +84,8 @@ class Theme(QObject):
         self._usual_points = app.font().pointSizeF()
         self._text_percent = 100
         self.code_look = CodeLook()
+        # Tables, each with the name of a column that a person chose to see in it.
+        self.columns: tuple[tuple[str, str], ...] = ()
         self.colors: Colors = LIGHT
         # While this holds, no layout may be forced: with columns that move, Qt deletes the lines
         # between them, which it may be about to style.
@@ -152,6 +156,21 @@ class Theme(QObject):
         """Show code as a person wants it, and tell who remembers that."""
         self.set_code_look(look)
         self.code_look_chosen.emit(look)
+
+    def columns_of(self, table: str) -> list[str]:
+        """Return the columns that a person chose for a table; none while nobody chose any."""
+        return [column for name, column in self.columns if name == table]
+
+    def choose_columns(self, table: str, columns: Iterable[str]) -> None:
+        """Show these columns in a table from now on, and tell who remembers that.
+
+        Args:
+            table: The name of the table.
+            columns: The names of the columns; none for the usual ones.
+        """
+        others = [pair for pair in self.columns if pair[0] != table]
+        self.columns = (*others, *((table, column) for column in columns))
+        self.columns_chosen.emit(self.columns)
 
     def open_size(self, widget: QWidget, width: int, height: int) -> None:
         """Set the initial size of a window: it grows with the text, and fits the screen.

@@ -442,6 +442,10 @@ class Preferences:
             "title": "By Title",
         },
     )
+    columns: tuple[tuple[str, str], ...] = declare(
+        (),
+        help="table, and a column that is shown in it; the room decides where no column is chosen",
+    )
     server: ServerPreferences = field(default_factory=ServerPreferences)
     stays_in_tray: bool = declare(
         True,

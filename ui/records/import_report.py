@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from engine import counted
 from engine.files.json_fields import Fields, parsed_json
 from ui.records.conversations import Conversation
-from ui.records.exchange.contents import fields_named, left_out_parts
-from ui.records.exchange.fields_left import FIELD, MARK
+from ui.records.exchange.contents import left_out_parts
+from ui.records.exchange.fields_left import MARK
 
 # A report is shown whole.
 _MOST_DAMAGED, _MOST_UNREAD = 200, 200
@@ -40,8 +40,13 @@ class ReportedConversation:
 
     @property
     def left_out_words(self) -> str:
-        """What did not come in, in words; empty for nothing."""
-        return left_out_words(self.left_out)
+        """What did not come in, with the fields of the file that have it; empty for nothing."""
+        return ", ".join(left_out_parts(self.left_out, with_fields=True))
+
+    @property
+    def missed_words(self) -> str:
+        """What of it a person could miss, in words alone; empty for nothing."""
+        return ", ".join(left_out_parts(self.left_out))
 
     @property
     def is_less(self) -> bool:
@@ -83,13 +88,16 @@ class ImportReport:
             return f"{said} Everything came in that matters here."
         return f"{said} Something of {counted(less, 'conversation')} did not come in."
 
-    @property
-    def rest(self) -> list[str]:
-        """What of the file came in nowhere, in lines."""
+    def rest(self, *, with_fields: bool = False) -> list[str]:
+        """Return what of the file came in nowhere, in lines.
+
+        Args:
+            with_fields: Whether to name the fields of the file, which mean nothing to most people.
+        """
         lines = [f"Damaged: {words}" for words in self.damaged]
         lines += [f"Not read: {name}" for name in self.unread]
-        if words := left_out_words(self.left_out):
-            lines.append(f"Not kept: {words}")
+        if parts := left_out_parts(self.left_out, with_fields=with_fields):
+            lines.append(f"Not kept: {', '.join(parts)}")
         return lines
 
     def of(self, conversation_id: str) -> ReportedConversation | None:
@@ -99,23 +107,12 @@ class ImportReport:
 
     def text(self) -> str:
         """Return the whole report as plain text."""
-        lines = [self.sentence, *self.rest]
+        lines = [self.sentence, *self.rest(with_fields=True)]
         for told in self.conversations:
             lines += ["", told.title, f"  Kept: {told.kept_words}"]
             if told.left_out_words:
                 lines.append(f"  Not kept: {told.left_out_words}")
         return "\n".join(lines) + "\n"
-
-
-def left_out_words(left_out: Mapping[str, int]) -> str:
-    """Return what did not come in, with the names of all fields; empty for nothing."""
-    kinds = {kind: count for kind, count in left_out.items() if ": " not in kind}
-    parts = left_out_parts(kinds)
-    if fields := fields_named(left_out, FIELD):
-        parts.append(f"other details ({', '.join(fields)})")
-    if marks := fields_named(left_out, MARK):
-        parts.append(f"marks that only that program needs ({', '.join(marks)})")
-    return ", ".join(parts)
 
 
 def reported(conversation: Conversation, left_out: Mapping[str, int]) -> ReportedConversation:

@@ -347,7 +347,7 @@ class RequestView(QTableView):
         super().__init__()
         self.setProperty("kind", "rows")
         self.setModel(model)
-        self._columns = FittedColumns(self, _widths, _SPARE)
+        self.columns = FittedColumns(self, _widths, _SPARE)
         rescale(self, 0.95)
         self.setAccessibleName("Requests")
         tones = _ToneDelegate(self)
@@ -380,7 +380,7 @@ class RequestView(QTableView):
 
     def _fit(self) -> None:
         self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 10)
-        self._columns.fit()
+        self.columns.fit()
 
     def _look(self) -> None:
         bar = self.verticalScrollBar()

@@ -499,6 +499,8 @@ class ServerWindow(OwnWindow):
         add_entry(menu, "Copy as curl", lambda: copy_text(as_curl(entry, url)))
         body = add_entry(menu, "Copy Request Body", lambda: copy_text(entry.asked.text))
         body.setEnabled(bool(entry.asked.text))
+        menu.addSeparator()
+        self.log.view.columns.fill(menu.addMenu("Columns"))
         menu.popup(place)
 
     def _show_entry(self, entry: RequestEntry) -> None:

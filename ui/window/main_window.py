@@ -255,6 +255,7 @@ class AppliedPreferences(QObject):
         self._columns = columns
         preferences.changed.connect(self._apply)
         self._theme.code_look_chosen.connect(self._remember)
+        self._theme.columns_chosen.connect(lambda chosen: preferences.change(columns=chosen))
         workspace.answering.changed.connect(self._begin_as_the_model_wants)
         self._apply()
 
@@ -264,6 +265,7 @@ class AppliedPreferences(QObject):
             theme.set_mode(now.theme)
         theme.set_high_contrast(now.has_high_contrast)
         theme.set_code_look(CodeLook(now.code_wraps, now.code_has_numbers))
+        theme.columns = now.columns
         if now.text_percent != theme.text_percent:
             theme.set_text_size(now.text_percent)
             width = theme.gap(WIDTH_PX)

@@ -127,7 +127,8 @@ def chatgpt() -> Values:
                         "height": 4,
                     },
                     {"id": "file_doc00001", "name": w("paper") + ".pdf", "size": 9},
-                ]
+                ],
+                "targeted_reply": w("replied-to"),
             },
         ),
         node(
@@ -220,19 +221,33 @@ def chatgpt() -> Values:
             },
         ),
         node(
-            "a1",
+            "seen",
             "quote",
+            "tool",
+            {
+                "content_type": "computer_output",
+                "computer_id": w("computer"),
+                "screenshot": {"asset_pointer": "file-service://file-plot0001", "width": 5},
+                "state": {"url": w("state"), "title": w("state-title")},
+            },
+        ),
+        node(
+            "a1",
+            "seen",
             "assistant",
             text(f"{w('answer')} {mark}"),
             metadata={
                 "model_slug": w("model"),
                 "finish_details": {"type": "stop", "stop_tokens": [200002]},
                 "content_references": references,
+                "citations": [{"metadata": {"title": w("cited"), "url": w("cited-url")}}] * 3,
+                "search_queries": [{"type": "search", "q": w("term")}],
+                "image_results": [{"url": w("found-picture")}],
             },
         ),
         node(
             "a2",
-            "quote",
+            "seen",
             "assistant",
             text(w("other-version")),
             metadata={
@@ -311,6 +326,7 @@ def claude() -> Values:
         "metadata": {"site_name": w("site")},
     }
     picture = {"type": "image", "file_uuid": "pic-uuid-0001"}
+    made = {"type": "local_resource", "file_path": w("path"), "name": w("made"), "uuid": w("uuid")}
     return {
         "uuid": w("uuid"),
         "name": w("name"),
@@ -328,6 +344,7 @@ def claude() -> Values:
                 "00000000-0000-4000-8000-000000000000",
                 "human",
                 block("text", text=w("question"), citations=[]),
+                block("voice_note", title=w("spoken-title"), text=w("spoken")),
                 attachments=[
                     {
                         "id": w("id"),
@@ -359,7 +376,8 @@ def claude() -> Values:
                     tool_use_id="t1",
                     name="look_up",
                     is_error=False,
-                    content=[knowledge, picture],
+                    content=[knowledge, picture, made],
+                    structured_content={"threads": [w("again")]},
                 ),
                 artifact("t2", command="create", content=f"old {w('content')}"),
                 block(
@@ -411,6 +429,7 @@ def lm_studio() -> Values:
         "predictionConfig": {"fields": [stops]},
         "stats": {
             "stopReason": "stopStringFound",
+            "stopString": w("stop-string"),
             "tokensPerSecond": 30.0,
             "numGpuLayers": -1,
             "timeToFirstTokenSec": 0.25,
@@ -515,6 +534,14 @@ def lm_studio() -> Values:
                                     "title": w("thought-title"),
                                 },
                             ),
+                            {
+                                "type": "citationBlock",
+                                "stepIdentifier": "1720000001000-0.6",
+                                "citedText": w("passage"),
+                                "fileName": w("cited-file"),
+                                "fileIdentifier": w("cited-id"),
+                                "pageNumber": [2, 3],
+                            },
                             step(call),
                             step(result),
                             {
@@ -584,7 +611,9 @@ def jan() -> tuple[Values, list[Values]]:
                 "type": "image_url",
                 "image_url": {"url": "data:image/png;base64,AAAA", "detail": "auto"},
             },
+            {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}},
             attachments=[{"file_id": w("file-id"), "name": w("file") + ".pdf", "tools": []}],
+            metadata={"inline_file_contents": [{"name": w("notes"), "content": w("inside")}]},
         ),
         message(
             "a",
@@ -612,6 +641,7 @@ def jan() -> tuple[Values, list[Values]]:
                             },
                         },
                         "response": {"content": [{"type": "text", "text": w("returned")}]},
+                        "state": w("state"),
                     }
                 ],
             },

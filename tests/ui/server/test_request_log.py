@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
@@ -414,3 +416,62 @@ def test_the_columns_of_the_requests_fit_their_window_and_the_least_needed_are_l
     assert {column for column in RequestColumn if view.isColumnHidden(column)} == left_out
     panel.resize(4_000, 500)
     assert not any(view.isColumnHidden(column) for column in RequestColumn)
+
+
+def column_entries(panel: RequestLogPanel) -> dict[str, QAction]:
+    """Return the entries of the menu at the heads of the columns, by their words."""
+    head = panel.view.horizontalHeader()
+    head.customContextMenuRequested.emit(head.rect().center())
+    menu = panel.view.findChildren(QMenu)[-1]
+    menu.close()
+    return {action.text(): action for action in menu.actions() if action.text()}
+
+
+def shown_columns(panel: RequestLogPanel) -> list[RequestColumn]:
+    return [column for column in RequestColumn if not panel.view.isColumnHidden(column)]
+
+
+def test_a_menu_at_the_heads_chooses_the_columns_and_other_tables_keep_theirs(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    chosen: list[object] = []
+    theme.columns_chosen.connect(chosen.append)
+    theme.choose_columns("Runs", ["When"])
+    panel = RequestLogPanel(RequestLog())
+    qtbot.addWidget(panel)
+    panel.resize(640, 400)  # not all of them fit
+    panel.show()
+    before = shown_columns(panel)
+    entries = column_entries(panel)
+    assert len(entries) == len(RequestColumn) + 1
+    assert RequestColumn.STREAM not in before
+    assert not entries["Stream"].isChecked()
+    entries["Stream"].trigger()
+    column_entries(panel)["Client"].trigger()
+    wanted = [*before, RequestColumn.STREAM]
+    wanted = sorted(set(wanted) - {RequestColumn.CLIENT})
+    assert shown_columns(panel) == wanted
+    panel.resize(2_000, 400)
+    panel.resize(640, 400)
+    assert shown_columns(panel) == wanted, "they are the person's choice, in any room"
+    assert chosen[-1] == theme.columns
+    assert ("Runs", "When") in theme.columns
+    later = RequestLogPanel(RequestLog())
+    qtbot.addWidget(later)
+    later.resize(640, 400)
+    later.show()
+    assert shown_columns(later) == wanted
+    column_entries(later)["Usual Columns"].trigger()
+    assert shown_columns(later) == before
+    assert theme.columns == (("Runs", "When"),)
+
+
+def test_the_last_column_stays(theme: Theme, qtbot: QtBot) -> None:
+    theme.choose_columns("Requests", ["Stopped by"])
+    panel = RequestLogPanel(RequestLog())
+    qtbot.addWidget(panel)
+    panel.show()
+    assert shown_columns(panel) == [RequestColumn.STOP]
+    entries = column_entries(panel)
+    assert not entries["Stopped by"].isEnabled()
+    assert entries["Time"].isEnabled()

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine import counted
 from ui.chat.columns.sidebar_rows import when_words
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.labels import label, plain_tool_tip
@@ -24,22 +23,11 @@ from ui.kit.menus import copy_from
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
-from ui.records.exchange.contents import left_out_parts
-from ui.records.exchange.fields_left import MARK
 from ui.records.import_report import ImportReport, ReportedConversation
 
 _WIDTH_PX, _HEIGHT_PX = 620, 520
 _GAP_PX = 7
 _WRAPPED = int(Qt.TextFlag.TextWordWrap)
-
-
-def shown_left_out(told: ReportedConversation) -> str:
-    """Return what did not come in; fields are counted, and named only in the tool tip."""
-    missed = {kind: n for kind, n in told.left_out.items() if not kind.startswith(f"{MARK}: ")}
-    words = left_out_parts(missed)
-    if marks := len(told.left_out) - len(missed):
-        words.append(f"{counted(marks, 'mark')} that only that program needs")
-    return ", ".join(words)
 
 
 class ReportRows(QAbstractListModel):
@@ -71,7 +59,7 @@ class ReportRows(QAbstractListModel):
         if role not in (DISPLAY, int(Qt.ItemDataRole.AccessibleTextRole)):
             return None
         lines = [told.title, f"Kept: {told.kept_words}"]
-        if words := shown_left_out(told):
+        if words := told.missed_words:
             lines.append(f"Not kept: {words}")
         return "\n".join(lines)
 
@@ -197,8 +185,10 @@ class ImportReportDialog(QDialog):
     def _refresh(self) -> None:
         report = self.report
         self.words.setText(report.sentence)
-        self.rest.setText("\n".join(report.rest))
-        self.rest.setVisible(bool(report.rest))
+        rest = report.rest()
+        self.rest.setText("\n".join(rest))
+        self.rest.setVisible(bool(rest))
+        self.rest.setToolTip(plain_tool_tip("\n".join(report.rest(with_fields=True))))
         told = report.conversations
         if self.only_less.isChecked():
             told = tuple(one for one in told if one.is_less)

@@ -211,26 +211,29 @@ class SidebarRows(QAbstractListModel):
     def _stepwise(self, wanted: list[Row]) -> bool:
         """Change the rows one by one, so that views keep their place; False for many changes."""
         kept, listed = set(map(_key, wanted)), set(map(_key, self._rows))
-        if len(kept ^ listed) > _MOST_STEPS:
+        if len(listed - kept) > _MOST_STEPS:
             return False
         for place in range(len(self._rows) - 1, -1, -1):
             if _key(self._rows[place]) not in kept:
                 self.beginRemoveRows(QModelIndex(), place, place)
                 del self._rows[place]
                 self.endRemoveRows()
-        steps = 0
-        for place, row in enumerate(wanted):
-            if place < len(self._rows) and _key(self._rows[place]) == _key(row):
-                continue
-            steps += 1
-            if steps > _MOST_STEPS:
-                return False
-            if _key(row) in listed:
-                self._move(_key(row), place)
-            else:
-                self.beginInsertRows(QModelIndex(), place, place)
-                self._rows.insert(place, row)
-                self.endInsertRows()
+        place = steps = 0
+        while place < len(wanted):
+            key, end = _key(wanted[place]), place + 1
+            if place >= len(self._rows) or _key(self._rows[place]) != key:
+                steps += 1
+                if steps > _MOST_STEPS:
+                    return False
+                if key in listed:
+                    self._move(key, place)
+                else:  # with the new rows behind it: a view lays out all rows for each step
+                    while end < len(wanted) and _key(wanted[end]) not in listed:
+                        end += 1
+                    self.beginInsertRows(QModelIndex(), place, end - 1)
+                    self._rows[place:place] = wanted[place:end]
+                    self.endInsertRows()
+            place = end
         if self._rows != wanted:  # the name or count of a folder has changed
             self._rows = wanted
         if wanted:
@@ -275,8 +278,9 @@ class ConversationDelegate(QStyledItemDelegate):
         current_theme().changed.connect(self._repaint)
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        line = self._view.fontMetrics().lineSpacing()
-        if index.data(SidebarRows.folder_role) is not None:
+        # A view asks for all rows at once: roles would take most of the time.
+        line, model = self._view.fontMetrics().lineSpacing(), index.model()
+        if isinstance(model, SidebarRows) and isinstance(model.at(index.row()), FolderHead):
             return QSize(120, line + 16)
         return QSize(120, round(line * _HEIGHT_LINES) + 22)
 

@@ -248,6 +248,9 @@ async def take_traces(
 
 # How many messages the store gets at a time; the window is responsive in between.
 _STEP_MESSAGES = 50
+# So many imported conversations are listed at once, of many more of them: one by one, each would
+# lay out the whole list again. Until then they are in memory.
+_LEAST_LISTED, _MOST_LISTED, _LISTED_SHARE = 32, 256, 8
 # A file may always have this many bytes, and more if there is enough memory.
 _LEAST_LIMIT_BYTES = 128 << 20
 _MEMORY_SHARE = 32
@@ -317,12 +320,22 @@ class ConversationImports(QObject):
     async def take_in(self, conversation: Conversation) -> None:
         """Add a conversation to the list and save its messages in steps."""
         self._conversations.add(conversation)
+        await self._save(conversation)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _list(self, arrived: list[Conversation]) -> None:
+        """Add saved conversations to the list."""
+        self._conversations.add(*arrived)
+        arrived.clear()
+        self.grown.emit()
+
+    async def _save(self, conversation: Conversation) -> None:
+        self._store.save(conversation)
         messages = iter(list(conversation.tree))
         while step := _next(messages):
             self._store.save_messages(conversation, step)
             await asyncio.sleep(0)
-
-    # -- inside ----------------------------------------------------------------------------
 
     async def _look(self, path: Path, transfer: Transfer) -> None:
         found = await self._read(path, transfer)
@@ -392,6 +405,7 @@ class ConversationImports(QObject):
         found = preview.found
         target = self._take_folders(found, listed, folder)
         told: list[ReportedConversation] = []
+        arrived: list[Conversation] = []
         wanted: defaultdict[str, list[Owner]] = defaultdict(list)
         left_out = Counter[str]()
         reader = ExportReader(preview.path, _most_bytes(), self._store.pictures_folder)
@@ -411,14 +425,16 @@ class ConversationImports(QObject):
                         conversation.placement = replace(place, folder_id=target)
                     await self._take_one(conversation, found, wanted)
                     told.append(reported(conversation, left_of_it))
+                    arrived.append(conversation)
                     if len(told) == 1:
+                        self._list(arrived)
                         self.added.emit(conversation)
-                    elif len(told) % 32 == 1:
-                        self.grown.emit()
+                    elif len(arrived) >= _listed_at_once(len(told)):
+                        self._list(arrived)
         finally:
+            self._list(arrived)
             reader.close()
         self._presets.take_new(found.presets)
-        self.grown.emit()
         traces = await take_traces(found.traces, wanted, self._traces, transfer)
         chosen = FoundConversations(found.program, left_out=left_out, unread=found.unread)
         transfer.outcome = _outcome(chosen, len(told), len(listed), traces, transfer.is_cancelled)
@@ -439,8 +455,8 @@ class ConversationImports(QObject):
         found: FoundConversations,
         wanted: defaultdict[str, list[Owner]],
     ) -> None:
-        """Import one conversation, and note which traces belong to it."""
-        await self.take_in(conversation)
+        """Save one conversation, and note which traces belong to it."""
+        await self._save(conversation)
         answers = runs_of(conversation.tree)
         for run in answers:
             if run.copied_from:
@@ -466,6 +482,10 @@ class ConversationImports(QObject):
         target = same or ConversationFolder(name)
         folders.keep(target)
         return target.id
+
+
+def _listed_at_once(count: int) -> int:
+    return min(max(_LEAST_LISTED, count // _LISTED_SHARE), _MOST_LISTED)
 
 
 def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:

@@ -316,10 +316,16 @@ class ConversationList(QAbstractListModel):
         self.add(conversation)
         self._store.save_messages(conversation, list(conversation.tree))
 
-    def add(self, conversation: Conversation) -> None:
-        """Add a new conversation to the list; the caller saves its messages."""
-        self._insert(conversation)
-        self._store.save(conversation)
+    def add(self, *conversations: Conversation) -> None:
+        """Add new conversations to the list; the caller saves their messages."""
+        if len(conversations) == 1:
+            self._insert(*conversations)
+        elif conversations:
+            self.beginResetModel()
+            self._items = sorted([*self._items, *conversations], key=self._key)
+            self.endResetModel()
+        for conversation in conversations:
+            self._store.save(conversation)
 
     def setData(self, index: Index, value: Any, role: int = int(Qt.ItemDataRole.EditRole)) -> bool:
         """Rename a conversation; an empty title is ignored."""

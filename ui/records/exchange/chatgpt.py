@@ -61,9 +61,13 @@ CHATGPT_FIELDS = shape_of("""
     mapping.*.message.content: content_type parts text language~ result summary title url domain~
     mapping.*.message.content: user_profile user_instructions response_format_name~ name~
     mapping.*.message.content: thoughts model_set_context content tether_id~ source_analysis_msg_id~
+    mapping.*.message.content: assets! screenshot! snippet output_str computer_id~ state~ ref_id~
+    mapping.*.message.content: metadata~ pub_timestamp~ is_ephemeral~
     mapping.*.message.content.thoughts: content summary chunks~ finished~
     mapping.*.message.content.parts: content_type asset_pointer text size_bytes~ width~ height~
-    mapping.*.message.content.parts: fovea~ metadata~ format~ direction~ decoding_id~
+    mapping.*.message.content.parts: fovea~ format~ direction~ decoding_id~
+    mapping.*.message.content.parts.metadata: *~
+    mapping.*.message.content.parts.metadata.dalle: prompt=picture_prompt *~
     mapping.*.message.content.parts: audio_asset_pointer! video_container_asset_pointer!
     mapping.*.message.content.parts: tool_audio_direction~
     mapping.*.message.content.parts: frames_asset_pointers! audio_start_timestamp~ expiry_datetime~
@@ -75,13 +79,19 @@ CHATGPT_FIELDS = shape_of("""
     mapping.*.message.metadata: voice_mode_message~
     mapping.*.message.metadata: model_adjustments~ serialization_metadata~ requested_model_slug~
     mapping.*.message.metadata: resolved_model_slug~ gizmo_id~ pad~ can_save~ command~
-    mapping.*.message.metadata: reasoning_status~ selected_sources~ selected_github_repos~
+    mapping.*.message.metadata: reasoning_status~ selected_sources~ selected_github_repos~ status~
+    mapping.*.message.metadata: is_complete~ finished_duration_sec~ targeted_reply
+    mapping.*.message.metadata: citations=source _cite_metadata=source search_queries=search_term
+    mapping.*.message.metadata: search_result_groups=search_result image_results=search_picture
+    mapping.*.message.metadata: ada_visualizations=table_view invoked_plugin=plugin
     mapping.*.message.metadata.user_context_message_data: about_user_message about_model_message
     mapping.*.message.metadata.finish_details: type stop_tokens~ stop~
     mapping.*.message.metadata.attachments: id~ name size~ mime_type~ mimeType~ width~ height~
     mapping.*.message.metadata.attachments: file_token_size~ fileTokenSize~ source~
     mapping.*.message.metadata.content_references: matched_text alt start_idx~ end_idx~ type~
     mapping.*.message.metadata.content_references: prompt_text~ safe_urls~ refs~ status~ style~
+    mapping.*.message.metadata.content_references: items=source sources=source images=search_picture
+    mapping.*.message.metadata.content_references: fallback_items=source title~ url=source snippet~
     mapping.*.message.metadata.canvas: textdoc_id~ textdoc_type~ version~ title~ from_version~
     mapping.*.message.metadata.aggregate_result: status messages! run_id~ start_time~ update_time~
     mapping.*.message.metadata.aggregate_result: code~ end_time~ timeout_triggered~
@@ -312,6 +322,8 @@ class _Tree:
         when, model = seconds(message.raw("create_time")), text_in(details, "model_slug")
         if role == "user":
             files += _other_files(details, files, self._found)
+            if replied := text_in(details, "targeted_reply").strip():
+                text = "\n".join([*(f"> {line}" for line in replied.splitlines()), "", text])
             return Said("user", text, when, files=tuple(files)) if text.strip() or files else None
         made = Said("assistant", text, when, model, reason=_reason(details))
         if kind == "thoughts":
@@ -366,8 +378,13 @@ def _returned(content: Fields, kind: str, details: Fields, found: FoundConversat
     files: list[Attachment] = []
     text = _text(content, files, _names(details), found)
     # A page that was read has more than its text.
-    values = (content.raw(name) for name in ("title", "url", "result", "summary"))
+    names = ("title", "url", "result", "summary", "snippet", "output_str")
+    values = (content.raw(name) for name in names)
     beside = [value for value in values if isinstance(value, str) and value]
+    seen = content.raw("assets")
+    for one in [*(seen if isinstance(seen, list) else []), content.raw("screenshot")]:
+        if isinstance(one, dict) and "asset_pointer" in one:
+            files.append(_picture(one["asset_pointer"], {}, found))
     text = "\n\n".join(filter(None, [*beside, text]))
     outcome = details.raw("aggregate_result")
     status = outcome.get("status") if isinstance(outcome, dict) else None

@@ -43,7 +43,7 @@ CLAUDE = "Claude"
 # What becomes of each field.
 CLAUDE_FIELDS = shape_of("""
     : uuid name created_at updated_at is_starred model project_uuid chat_messages
-    : current_leaf_message_uuid account~ platform~ is_temporary~ settings~
+    : current_leaf_message_uuid account~ platform~ is_temporary~ settings~ summary=abstract
     project: uuid name
     chat_messages: uuid text sender created_at updated_at~ parent_message_uuid stop_reason index~
     chat_messages: stop_sequence input_mode~ truncated~ files_v2~ sync_sources~
@@ -53,8 +53,12 @@ CLAUDE_FIELDS = shape_of("""
     chat_messages.content: stop_timestamp~ flags~ message~ integration_name~ integration_icon_url~
     chat_messages.content: icon_name~ context~ approval_options~ approval_key~ cut_off~ signature~
     chat_messages.content: display_content~ alternative_display_type~ remaining~ tool_identifier~
+    chat_messages.content: structured_content~ citations_grouping_mode~ is_mcp_app~ meta~ truncated~
+    chat_messages.content: mcp_server_url~ title
     chat_messages.content.content: type text title url file_uuid uuid~ is_missing~ is_citable~
     chat_messages.content.content: metadata~ prompt_context_metadata~ media_type data file_name
+    chat_messages.content.content: name file_path~ mime_type~ uri~ doc_uuid~ start~ end~ extras~
+    chat_messages.content.content: ingestion_date~
     chat_messages.content.content.source: type media_type data
     chat_messages.content.citations.details: url type~
     chat_messages.content.citations: title uuid~ start_index~ end_index~ origin_tool_name~
@@ -231,7 +235,10 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
             is_error = block.raw("is_error") is True
             returned = _result_text(block, pictures, found)
             results.append(result_of(call, returned, is_error=is_error))
-        elif kind != "token_budget":  # a mark without content
+        elif kind == "voice_note":
+            said_aloud = (text_in(block, name) for name in ("title", "text"))
+            texts.append("\n\n".join(filter(None, said_aloud)))
+        elif kind not in ("token_budget", "flag"):  # marks without content
             found.left_out["unknown part" if kind != "tool_result" else "tool message"] += 1
     said = "\n\n".join(text for text in texts if text.strip())
     if not said and isinstance(plain := message.raw("text"), str):
@@ -282,6 +289,10 @@ def _result_text(block: Fields, pictures: list[Attachment], found: FoundConversa
         elif isinstance(part.raw("text"), str) or isinstance(part.raw("title"), str):
             said = (part.raw(name) for name in ("title", "url", "text"))
             texts.append("\n".join(whole(one) for one in said if isinstance(one, str) and one))
+        elif kind == "local_resource":
+            name = file_name(text_in(part, "name") or text_in(part, "file_path") or "file")
+            texts.append(f"({name}: the file is not in the export)")
+            found.left_out["created file"] += 1
         else:
             found.left_out["unknown part"] += 1
     return "\n\n".join(texts)

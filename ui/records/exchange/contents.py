@@ -17,7 +17,7 @@ import time
 import zipfile
 import zlib
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -29,6 +29,7 @@ from engine.files.safe_files import read_bounded
 from ui.records.attachments import picture_kind, sound_kind
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
+from ui.records.exchange.fields_left import FIELD, MARK
 
 # Recorded tokens of answers, in our archive as a ZIP file or unpacked to a folder.
 
@@ -262,9 +263,16 @@ class ArchivedPictures:
     def file_from(self, address: str) -> str:
         """Return the name of the copy of a picture that is in a ``data:`` address, as above."""
         match = _DATA.match(address)
-        if match is None or self._folder is None or not self.is_wanted:
+        return "" if match is None else self._from_base64(address, match.end())
+
+    def sound_from(self, data: str) -> str:
+        """Return the name of the copy of a recording that is given in base64, as above."""
+        return self._from_base64(data, 0, is_sound=True)
+
+    def _from_base64(self, text: str, begin: int, *, is_sound: bool = False) -> str:
+        if self._folder is None or not self.is_wanted:
             return ""
-        return self._copy(_decoded(address, match.end()))
+        return self._copy(_decoded(text, begin), is_sound=is_sound)
 
     def is_here(self, name: str) -> bool:
         """Return whether a copy of this name is in the folder already."""
@@ -335,6 +343,7 @@ def _decoded(address: str, begin: int) -> Iterator[bytes]:
 
 _T = TypeVar("_T")
 _MOST_NAMED = 5
+_UNNAMED = {FIELD: "other detail", MARK: "mark that only that program needs"}
 # A file may have a million damaged parts, or names as long as a page.
 _MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
 
@@ -428,19 +437,28 @@ def is_from_elsewhere(origin: str) -> bool:
     return bool(origin) and not origin.startswith(origin_of("Fullstop", ""))
 
 
-def left_out_parts(left_out: Mapping[str, int]) -> list[str]:
-    """Return what has no place here, each kind with its number; fields only by their number."""
-    kinds = {kind: count for kind, count in left_out.items() if ": " not in kind}
-    named = sum(kind.startswith("field: ") for kind in left_out)
-    parts = [counted(count, kind) for kind, count in sorted(kinds.items())]
-    return [*parts, counted(named, "kind") + " of other details"] if named else parts
+def left_out_parts(left_out: Mapping[str, int], *, with_fields: bool = False) -> list[str]:
+    """Return what has no place here, each kind with its number, those that a person misses first.
 
-
-def fields_named(left_out: Mapping[str, int], kind: str) -> list[str]:
-    """Return the names of the fields of a kind that are left out."""
-    return sorted(
-        name.removeprefix(f"{kind}: ") for name in left_out if name.startswith(f"{kind}: ")
-    )
+    Args:
+        left_out: The kinds, each with the field of the file that has it, if that is known.
+        with_fields: Whether to name these fields, and to add the marks of the other program.
+    """
+    counts, fields = Counter[str](), defaultdict[str, list[str]](list)
+    for key, count in left_out.items():
+        kind, _, name = key.partition(": ")
+        counts[kind] += count
+        fields[kind] += [name] if name else []
+    parts = []
+    for kind in sorted(counts, key=lambda one: (one in _UNNAMED, one)):
+        words = counted(counts[kind], kind)
+        if kind in _UNNAMED:  # counted by their names: what they are is not known
+            words = counted(len(fields[kind]), _UNNAMED[kind])
+        if with_fields and fields[kind]:
+            words += f" ({', '.join(sorted(fields[kind]))})"
+        if with_fields or kind != MARK:
+            parts.append(words)
+    return parts
 
 
 def origin_of(program: str, name: str) -> str:

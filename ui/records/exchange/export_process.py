@@ -526,8 +526,9 @@ def _each(
 
 _MOST_MEMORY_BYTES = 150 << 20
 _CPU_S = 120.0
-# An answer takes its time on a busy computer, however small it is.
-_MOST_BATCH_CHARS, _MESSAGE_CHARS = 1 << 18, 500
+# An answer takes its time on a busy computer, however small it is; a longer one than this is more
+# JSON than the standard parser may read at once.
+_MOST_BATCH_CHARS, _MESSAGE_CHARS = 1 << 17, 500
 # Functions that call each other write nested objects.
 _RECURSION = 3000
 

@@ -2,11 +2,11 @@
 
 What becomes of each field is declared for each program, in lines such as::
 
-    mapping.*.message: id~ create_time content!
+    mapping.*.message: id~ create_time content! citations=source
 
 The field is kept; with ``~`` it is a mark that only the other program needs, such as an id; with
-``!`` it is kept with all that is inside. Any other field that has a value is named. Pure; any
-thread.
+``!`` it is kept with all that is inside; with ``=`` it is not kept, and a person would call it so.
+Any other field that has a value is named. Pure; any thread.
 """
 
 from collections import Counter
@@ -32,9 +32,11 @@ def shape_of(declared: str) -> Shape:
             if not isinstance(inside, dict):
                 raise ValueError(f"{place} is declared as a whole")
         for name in names.split():
-            bare = name.rstrip("!~")
+            bare, _, noun = name.partition("=")
+            mark = noun.replace("_", " ") if noun else name[-1]
+            bare = bare.rstrip("!~")
             if name != bare:
-                inside[bare] = name[-1]
+                inside[bare] = mark
             else:
                 inside.setdefault(bare, {})
     return shape
@@ -50,9 +52,7 @@ def note_fields(values: Any, shape: Shape, left_out: Counter[str]) -> None:
         left_out[f"{FIELD}: others"] += more
 
 
-def _note(values: Any, shape: Shape | str, place: str, names: Counter[str]) -> None:
-    if shape == "!":
-        return
+def _note(values: Any, shape: Shape, place: str, names: Counter[str]) -> None:
     if isinstance(values, list):
         for value in values:
             if isinstance(value, dict | list):
@@ -61,12 +61,14 @@ def _note(values: Any, shape: Shape | str, place: str, names: Counter[str]) -> N
     if not isinstance(values, dict):
         return
     for name, value in values.items():
-        known = None if isinstance(shape, str) else shape.get(name, shape.get(_ANY))
         if value is None or value in ("", [], {}):
             continue
-        if known is None or isinstance(shape, str) or known == "~":
-            kind = MARK if known == "~" or shape == "~" else FIELD
-            names[f"{kind}: {f'{place}.{name}'.lstrip('.')[:_MOST_NAME_CHARS]}"] += 1
-        else:
-            inner = place if _ANY in shape and name not in shape else f"{place}.{name}"
-            _note(value, known, inner, names)
+        known = shape.get(name, shape.get(_ANY))
+        if isinstance(known, Mapping):
+            if isinstance(value, dict | list):
+                inner = place if _ANY in shape and name not in shape else f"{place}.{name}"
+                _note(value, known, inner, names)
+        elif known != "!":
+            kind = FIELD if known is None else MARK if known == "~" else known
+            count = len(value) if isinstance(value, list) else 1
+            names[f"{kind}: {f'{place}.{name}'.lstrip('.')[:_MOST_NAME_CHARS]}"] += count

@@ -1,17 +1,20 @@
 """Reads Jan's threads: a folder for each, with ``thread.json`` and ``messages.jsonl``.
 
-https://jan.ai/docs/desktop/data-folder describes the folder. Pure; any thread.
+https://jan.ai/docs/desktop/data-folder describes the folder. Where messages name the one before
+them, edits and retries become our versions. Pure; any thread.
 """
 
 import json
-from collections.abc import Iterable
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine import StopKind, ToolCall
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import MAX_ITEM_BYTES, json_value
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, kept_as
 from ui.records.conversations import (
     ChosenModel,
     Conversation,
@@ -40,7 +43,7 @@ from ui.records.exchange.other_programs import (
     whole,
     with_files,
 )
-from ui.records.messages import chained
+from ui.records.messages import ConversationMessage, chained
 from ui.records.tools import CallResult
 
 JAN = "Jan"
@@ -61,14 +64,20 @@ _MESSAGE_FIELDS = shape_of("""
     content: type tool_call_id~ tool_name input! output!
     content.text: value annotations~
     content.image_url: url detail~
+    content.input_audio: data format
     attachments: name file_id~ tools~
-    metadata: modelId model_id model assistant~ tokenSpeed~ usage~ selectedModel~
-    metadata.tool_calls: response!
+    metadata: modelId model_id model assistant~ tokenSpeed~ usage~ selectedModel~ stopped
+    metadata: parentId activeChildId
+    metadata.inline_file_contents: name content
+    metadata.tool_calls: response! state~
     metadata.tool_calls.tool: id~ type~
     metadata.tool_calls.tool.function: name arguments!
 """)
 THREAD, MESSAGES = "thread.json", "messages.jsonl"
 _SAMPLING = ("temperature", "top_p")
+# A question names the files that were read for it, though not what they hold.
+_FILES = re.compile(r"\s*\[ATTACHED_FILES\]\n(.*?)\n\[/ATTACHED_FILES\]", re.DOTALL)
+_FILE_NAME = re.compile(r"\bname: ([^,\n]+)")
 # What Jan notes of an answer that is complete says nothing of its end.
 _ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 
@@ -92,6 +101,7 @@ def read_jan(
     for assistant in part.items("assistants")[:1]:
         _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", found)
     said: list[Said] = []
+    links: list[_Link] = []
     size = 0
     for number, line in enumerate(lines, 1):
         try:
@@ -110,14 +120,97 @@ def read_jan(
             if size > MAX_ITEM_BYTES or len(said) == MOST_MESSAGES:
                 raise DamagedFile(TOO_LARGE)
             said.append(one)
+            links.append(_link(Fields(message)))
+    order = list(range(len(said)))
     # Some versions write the newest message first.
     if all(message.when for message in said):
-        said.sort(key=lambda one: one.when)
-    fill(conversation, chained(message.message(None) for message in said))
+        order.sort(key=lambda n: said[n].when)
+    _fill(conversation, [said[n] for n in order], [links[n] for n in order])
     if said:
         found.conversations.append(conversation)
     else:
         found.left_out["empty conversation"] += 1
+
+
+class _Link(NamedTuple):
+    """A message's place among the others.
+
+    Attributes:
+        own: Its id.
+        above: The id of the message that it follows; empty for a first one, None if it is not said.
+        below: The id of the version that is shown of those that follow it.
+    """
+
+    own: str
+    above: str | None
+    below: str
+
+
+def _link(message: Fields) -> _Link:
+    details = message.inner("metadata") if message.has("metadata") else Fields({})
+    is_said = "parentId" in (message.raw("metadata") or {})
+    above = text_in(details, "parentId") if is_said else None
+    return _Link(text_in(message, "id"), above, text_in(details, "activeChildId"))
+
+
+def _fill(conversation: Conversation, said: Sequence[Said], links: Sequence[_Link]) -> None:
+    """Give a conversation its messages: in a row, or as versions where they say what they follow.
+
+    Args:
+        conversation: The conversation.
+        said: What was said, the oldest first.
+        links: The place of each.
+    """
+    if all(link.above is None for link in links):
+        fill(conversation, chained(one.message(None) for one in said))
+        return
+    following: defaultdict[int | None, list[int]] = defaultdict(list)
+    for number, above in enumerate(_parents(said, links)):
+        following[above].append(number)
+    made: dict[int, ConversationMessage] = {}
+    for start in (None, *range(len(said))):  # from others only messages that lead in a circle
+        waiting: deque[tuple[int, ConversationMessage | None]]
+        waiting = deque((n, None) for n in (following[None] if start is None else [start]))
+        while waiting:
+            number, parent = waiting.popleft()
+            if number not in made:
+                made[number] = said[number].message(parent)
+                waiting += [(below, made[number]) for below in following[number]]
+    fill(conversation, made.values())
+    last, below = None, following[None]
+    while below:
+        wanted = "" if last is None else links[last].below
+        last = next((n for n in below if wanted and links[n].own == wanted), below[-1])
+        below = following[last]
+    if last is not None:
+        conversation.tree.show(made[last])
+
+
+def _parents(said: Sequence[Said], links: Sequence[_Link]) -> list[int | None]:
+    """Return the number of the message that each follows; None for a first one.
+
+    Some versions lost what an answer follows: it is the question before it, and what seems to
+    follow that question as well follows the answer.
+    """
+    number_of = {link.own: number for number, link in enumerate(links) if link.own}
+    parents: list[int | None] = []
+    answered: dict[int | None, int] = {}  # the answers that were put back, by their questions
+    asked: int | None = None
+    for number, (one, link) in enumerate(zip(said, links, strict=True)):
+        before = number - 1 if number else None
+        parent = number_of.get(link.above) if link.above else None
+        parent = None if parent == number else parent
+        if one.role == "assistant":
+            if parent is None:
+                parent = before if asked is None else asked
+                answered[parent] = number
+        elif parent is not None:
+            parent = answered.pop(parent, parent)
+        elif link.above != "":
+            parent = before
+        asked = number if one.role == "user" else asked
+        parents.append(parent)
+    return parents
 
 
 def _settings(
@@ -170,6 +263,8 @@ def _said(message: Fields, before: list[Said], found: FoundConversations) -> Sai
         kind = text_in(item, "type")
         if kind.startswith("image"):
             files.append(picture(f"picture {len(files) + 1}", found, _kept(item, found)))
+        elif kind == "input_audio":
+            files.append(_sound(item.inner(kind), found))
         elif kind == "tool_call":
             own = text_in(item, "tool_call_id") or f"call_{len(calls)}"
             call = call_of(own, text_in(item, "tool_name"), item.raw("input") or {})
@@ -183,20 +278,32 @@ def _said(message: Fields, before: list[Said], found: FoundConversations) -> Sai
             found.left_out["unknown part"] += 1
     text = "\n\n".join(filter(None, texts))
     when = seconds(message.raw("created_at") or message.raw("created"))
-    for item in message.items("attachments"):
-        found.left_out["attached file"] += 1
-        called = text_in(item, "name") or text_in(item, "file_id") or "file"
-        files.append(Attachment(file_name(called), "(the file is not kept here)"))
+    details = message.inner("metadata") if message.has("metadata") else Fields({})
+    for item in details.items("inline_file_contents"):
+        name = file_name(text_in(item, "name") or "file")
+        files.append(Attachment(name, text_in(item, "content")))
+    named = [
+        text_in(item, "name") or text_in(item, "file_id") or "file"
+        for item in message.items("attachments")
+    ]
+    if role == "user" and (listed := _FILES.search(text)) is not None:
+        named += _FILE_NAME.findall(listed[1])
+        text = text[: listed.start()] + text[listed.end() :]
+    known = {file.name for file in files}
+    for called in dict.fromkeys(map(file_name, named)):
+        if called not in known:
+            found.left_out["attached file"] += 1
+            files.append(Attachment(called, "(the file is not kept here)"))
     if role == "user":
         made = Said("user", text, when, files=tuple(files))
         return None if made.is_empty else made
     text, thought = thought_apart(text)
-    details = message.inner("metadata") if message.has("metadata") else Fields({})
     more_calls, more_results = _calls(details, files, found)
     calls += more_calls
     results += more_results
     text, pictures = with_files(text, files)
     end = _ENDS.get(text_in(message, "status"))
+    end = StopKind.CANCELLED if end is None and details.raw("stopped") is True else end
     made = Said(
         "assistant", text, when, thinking="\n\n".join(filter(None, [*thoughts, thought])),
         calls=tuple(calls), results=tuple(results), pictures=pictures, model=_model(details),
@@ -239,6 +346,16 @@ def _kept(item: Fields, found: FoundConversations) -> str:
     holder = item.raw("image_url")
     address = holder.get("url") if isinstance(holder, dict) else holder
     return found.pictures.file_from(address) if isinstance(address, str) else ""
+
+
+def _sound(item: Fields, found: FoundConversations) -> Attachment:
+    """Return a recording that is in the message itself."""
+    name = f"Recording.{text_in(item, 'format') or 'mp3'}"
+    kept = found.pictures.sound_from(text_in(item, "data"))
+    if kept:
+        return kept_as(file_name(name), kept)
+    found.left_out["sound recording"] += 1
+    return Attachment(file_name(name), "(the file is not kept here)")
 
 
 def _calls(

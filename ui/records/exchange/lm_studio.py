@@ -60,15 +60,17 @@ LM_STUDIO_FIELDS = shape_of("""
     messages.versions.content: fromDraftModel~ tokensCount~ isStructural~
     messages.versions.steps: type stepIdentifier content defaultShouldIncludeInContext~
     messages.versions.steps: shouldIncludeInContext~ prefix~ suffix~ style genInfo debugInfo~
-    messages.versions.steps: statusState~ callId~ callRequestId~ roleOverride~
-    messages.versions.steps.style: type ended~ title~
+    messages.versions.steps: statusState~ callId~ callRequestId~ roleOverride~ citedText fileName
+    messages.versions.steps: fileIdentifier~ pageNumber lineNumber
+    messages.versions.steps.style: type ended~ title~ label=label color~ forceRenderAsPlainText~
     messages.versions.steps.content: type text fromDraftModel~ tokensCount~ isStructural~ name
     messages.versions.steps.content: callId~ toolCallRequestId~ toolCallId~ parameters! content!
+    messages.versions.steps.content: arguments!
     messages.versions.steps.content: fileIdentifier identifier fileType sizeBytes~ pluginIdentifier~
     messages.versions.steps.content: toolName~
     messages.versions.steps.genInfo: identifier~ indexedModelIdentifier loadModelConfig~
     messages.versions.steps.genInfo.predictionConfig: fields!
-    messages.versions.steps.genInfo.stats: stopReason timeToFirstTokenSec totalTimeSec
+    messages.versions.steps.genInfo.stats: stopReason stopString timeToFirstTokenSec totalTimeSec
     messages.versions.steps.genInfo.stats: promptTokensCount predictedTokensCount
     messages.versions.steps.genInfo.stats: totalTokensCount~ tokensPerSecond~ numGpuLayers~
     messages.versions.steps.genInfo.stats: usedDraftModelKey~ totalDraftTokensCount~
@@ -257,7 +259,9 @@ class _Answer:
         if began.isdigit() and not self.when:
             self.when = seconds(int(began))
         if (kind := text_in(step, "type")) != "contentBlock":
-            if kind not in _REMARKS:
+            if kind == "citationBlock":
+                self.texts.append(_citation(step))
+            elif kind not in _REMARKS:
                 self._found.left_out["unknown part"] += 1
             return
         style = step.inner("style") if step.has("style") else None
@@ -278,7 +282,8 @@ class _Answer:
             elif kind == "toolCallRequest":
                 own = self._call_id(piece)
                 name = text_in(piece, "name")
-                self.calls[own] = call_of(own, name, piece.raw("parameters") or {})
+                given = piece.raw("parameters") or piece.raw("arguments")
+                self.calls[own] = call_of(own, name, given or {})
             elif kind == "toolCallResult" and self._call_id(piece) in self.calls:
                 text = self._returned(piece.raw("content"))
                 self.results.append(result_of(self.calls[self._call_id(piece)], text))
@@ -337,8 +342,9 @@ class _Answer:
         kind = _ENDS.get(named := text_in(stats, "stopReason"))
         if kind is None:
             return
-        # It does not say which of several it was.
-        value = self.stops[0] if kind is StopKind.STOP_STRING and len(self.stops) == 1 else None
+        # Older versions do not say which of several it was.
+        value = text_in(stats, "stopString") or (self.stops[0] if len(self.stops) == 1 else None)
+        value = value if kind is StopKind.STOP_STRING else None
         self.reason = Reason(
             kind,
             value,
@@ -348,6 +354,16 @@ class _Answer:
             max(stats.maybe("totalTimeSec", float) or 0.0, 0.0),
             _CAUSES.get(named, ""),
         )
+
+
+def _citation(step: Fields) -> str:
+    """Return a passage of a file, as a quotation that names the file."""
+    quoted = "\n> ".join(whole(text_in(step, "citedText")).splitlines())
+    places = [whole(text_in(step, "fileName"))]
+    for name, word in (("pageNumber", "page"), ("lineNumber", "line")):
+        if (at := step.raw(name)) is not None:
+            places.append(f"{word} {'–'.join(map(str, at)) if isinstance(at, list) else at}")
+    return f"\n\n> {quoted}\n>\n> ({', '.join(filter(None, places))})\n\n"
 
 
 def _is_thinking(style: Fields) -> bool:

@@ -108,9 +108,9 @@ async def test_the_report_opens_from_the_bar_the_menu_and_the_conversation(
         first = str(dialog.rows.index(0).data())
         assert "Kept: 5 messages" in first
         assert "reasoning recap" in first
-        assert "marks that only that program needs" in first
-        assert "conversation_id" not in first, "nobody misses it"
-        assert "1 kind of other details" in first
+        assert "marks that only that program needs" not in first, "nobody misses them"
+        assert "conversation_id" not in first
+        assert "4 sources" in first
         assert "mapping." not in first, "it is the name of a field"
         assert "content_references" in dialog.report.text()
         assert "conversation_id" in dialog.rows.index(0).data(Qt.ItemDataRole.ToolTipRole)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from PySide6.QtCore import QPersistentModelIndex
 
 from app.store.conversation_store import SqliteConversationStore
 from engine.processes.helper_process import HelperProcess
 from tests.ui.chat.storage.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
+from ui.chat.columns.sidebar_rows import SidebarRows
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
 from ui.chat.storage import conversation_imports
@@ -48,6 +50,27 @@ async def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
     assert sum(sizes) == 136
     assert len(set(counts)) == len(counts), "the window's loop turned between the steps"
     await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN)
+
+
+async def test_the_list_is_laid_out_a_few_times_however_many_conversations_come(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(conversations_json([said(number, 1) for number in range(300)]), "utf-8")
+    rows = SidebarRows(workspace.conversations)
+    kept = QPersistentModelIndex(rows.index_of(workspace.current.conversation))
+    changes: list[int] = []
+    for signal in (rows.rowsInserted, rows.modelReset):
+        signal.connect(lambda *_: changes.append(rows.rowCount()))
+    before = rows.rowCount()
+    workspace.files.import_from(path)
+    await workspace.files.finish()
+    assert rows.rowCount() == before + 300
+    assert changes[0] == before + 1, "the first one is seen at once"
+    assert len(changes) <= 30
+    assert kept.isValid(), "the list was not filled again, so a view keeps its place"
+    times = [one.updated_at for one in workspace.conversations.every()]
+    assert times == sorted(times, reverse=True)
 
 
 async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(

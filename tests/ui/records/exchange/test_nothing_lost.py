@@ -17,10 +17,9 @@ from tests.support.outside import exports
 from tests.support.random_cases import cases
 from ui.records.codec import folder_values
 from ui.records.exchange.archive import conversation_values
-from ui.records.exchange.contents import FoundConversations
+from ui.records.exchange.contents import FoundConversations, left_out_parts
 from ui.records.exchange.export_process import ExportReading
 from ui.records.import_report import (
-    left_out_words,
     made_report,
     report_from,
     report_json,
@@ -141,7 +140,7 @@ def test_what_a_program_has_comes_in_as_what_it_is(program: str, tmp_path: Path)
     assert (conversation.model is None) is is_hosted
     wanted = {
         "ChatGPT": {
-            "message": 5, "alternative message": 1, "picture": 2,
+            "message": 5, "alternative message": 1, "picture": 3,
             "reasoned answer": 1, "tool call": 4, "known ending": 5, "system prompt": 1,
             "model": 2, "folder": 1, "star": 1,
         },
@@ -156,7 +155,7 @@ def test_what_a_program_has_comes_in_as_what_it_is(program: str, tmp_path: Path)
             "stop sequence": 1, "model": 2, "star": 1, "draft": 1,
         },
         "Jan": {
-            "message": 4, "reasoned answer": 2, "tool call": 2,
+            "message": 4, "attached file": 1, "reasoned answer": 2, "tool call": 2,
             "known ending": 1, "system prompt": 1, "stop sequence": 1, "model": 1,
             "folder": 1, "star": 1,
         },
@@ -291,4 +290,31 @@ def test_a_report_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
     assert "Kept: 2 messages" in text
     assert "contextOverflowPolicy" in text
     assert "Not kept: 1 picture" in text
-    assert left_out_words({}) == ""
+    assert left_out_parts({}) == []
+
+
+WORDS = {
+    "ChatGPT": ["4 sources", "1 search term", "1 search picture", "1 attached file"],
+    "Claude": ["1 abstract", "1 created file"],
+    "LM Studio": ["1 note", "1 attached file"],
+    "Jan": ["1 sound recording", "1 attached file"],
+}
+
+
+@EVERY
+def test_what_is_missing_is_said_in_words_and_its_fields_only_in_the_copied_report(
+    program: str, tmp_path: Path
+) -> None:
+    found = read(program, tmp_path, PROGRAMS[program][0]())
+    told = reported(found.conversations[0], found.left_out)
+    report = made_report(program, "c.zip", [told], found.left_out, (), ())
+    rest = "\n".join(report.rest())
+    for words in WORDS[program]:
+        assert words in told.missed_words
+        assert words in rest
+    fields = [name for key in found.left_out if (name := key.partition(": ")[2])]
+    assert fields
+    for name in fields:
+        assert name not in told.missed_words
+        assert name not in rest
+        assert name in report.text()

@@ -490,3 +490,77 @@ def test_an_archive_with_undecodable_names_is_damaged(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
     with pytest.raises(DamagedFile, match="the archive is damaged"):
         find_conversations(path, MOST)
+
+
+def jan_message(own: str, role: str, at: int, words: str, **metadata: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": {"value": words}}]
+    message = {"id": own, "role": role, "content": content, "created_at": at}
+    return {**message, "metadata": metadata} if metadata else message
+
+
+def jan_thread(folder: Path, *messages: dict[str, Any]) -> Conversation:
+    written(folder / "t" / "thread.json", {"id": "t-1", "title": "Versions"})
+    lines = "\n".join(map(json.dumps, messages))
+    (folder / "t" / "messages.jsonl").write_text(lines, encoding="utf-8")
+    (one,) = find_conversations(folder, MOST).conversations
+    return one
+
+
+def test_versions_of_jan_are_ours_and_the_chosen_one_is_shown(tmp_path: Path) -> None:
+    one = jan_thread(
+        tmp_path,
+        jan_message("q", "user", 1, "Why?", parentId=None, activeChildId="a1"),
+        jan_message("a1", "assistant", 2, "Because.", parentId="q"),
+        jan_message("q2", "user", 3, "And then?", parentId="a1"),
+        jan_message("a2", "assistant", 4, "No idea.", parentId="q", stopped=True),
+        jan_message("lost", "assistant", 5, "The end."),  # its place is lost
+    )
+    assert [message.said for message in one.messages] == [
+        "Why?", "Because.", "And then?", "The end.",
+    ]  # fmt: skip
+    _, answer, _, _ = one.messages
+    (_, other) = one.tree.versions(answer)
+    assert (other.said, other.run and other.run.finished and other.run.finished.stop.kind) == (
+        "No idea.", "cancelled",
+    )  # fmt: skip
+
+
+def test_messages_of_jan_that_follow_each_other_in_a_circle_come_in(tmp_path: Path) -> None:
+    one = jan_thread(
+        tmp_path,
+        jan_message("q", "user", 1, "Why?", parentId="a"),
+        jan_message("a", "assistant", 2, "Because.", parentId="q"),
+    )
+    assert len(one.tree) == 2
+
+
+def test_the_files_of_a_question_to_jan_are_files_and_not_words(tmp_path: Path) -> None:
+    listed = "[ATTACHED_FILES]\n- file_id: f1, name: plan.pdf, size: 9\n[/ATTACHED_FILES]"
+    inside = [{"name": "notes.txt", "content": "Loam."}]
+    one = jan_thread(
+        tmp_path,
+        jan_message("q", "user", 1, f"Read it.\n\n{listed}", inline_file_contents=inside),
+    )
+    (question,) = one.messages
+    assert question.typed == "Read it."
+    assert [(file.name, file.text.strip()) for file in question.files] == [
+        ("notes.txt", "Loam."), ("plan.pdf", "(the file is not kept here)"),
+    ]  # fmt: skip
+
+
+def test_lm_studio_says_which_stop_ended_an_answer(tmp_path: Path) -> None:
+    stats = {"stopReason": "stopStringFound", "stopString": "END"}
+    stops = {"fields": [{"key": "llm.prediction.stopStrings", "value": ["\n\n", "END"]}]}
+    block = {
+        "type": "contentBlock",
+        "content": [{"type": "text", "text": "Four."}],
+        "genInfo": {"identifier": "m", "predictionConfig": stops, "stats": stats},
+    }
+    versions = [{"type": "multiStep", "role": "assistant", "steps": [block]}]
+    values = {"name": "Stops", "messages": [{"versions": versions, "currentlySelected": 0}]}
+    written(tmp_path / "1.conversation.json", values)
+    (one,) = find_conversations(tmp_path, MOST).conversations
+    (answer,) = one.messages
+    assert answer.run is not None
+    assert answer.run.finished is not None
+    assert answer.run.finished.stop.value == "END"
