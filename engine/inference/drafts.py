@@ -10,7 +10,7 @@ import mlx.core as mx
 from engine.inference.backend import Step
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
-from engine.inference.speculation.cost import WIDTHS, Guess, PassCosts
+from engine.inference.speculation.cost import COMPARING, WIDTHS, Guess, PassCosts
 from engine.inference.speculation.head_drafts import MOST_CHAINED, HeadDrafts, max_rows
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import DraftSource
@@ -119,7 +119,7 @@ class Drafting:
         width = next(other for other in WIDTHS if other > longest)
         curve = self._costs.curve(len(numbers))
         single, comparing_s = None, 0.0
-        if self._noise.is_probe_due():
+        if self._noise.is_probe_due(width):
             compared_s = time.perf_counter()
             single = self._single_logprobs(rows, known)
             comparing_s = time.perf_counter() - compared_s
@@ -127,7 +127,9 @@ class Drafting:
         checked = check(rows, self._rollback, guesses, longest + 1, self._noise, single)
         self._ended_at_s = time.perf_counter()
         took_s = self._ended_at_s - began_s - proposing_s - comparing_s
-        curve.note(width, took_s, sum(len(row.tokens) for row in checked) / len(checked))
+        tokens = sum(len(row.tokens) for row in checked) / len(checked)
+        beside = self._extra(sources) * longest + (0.0 if single is None else COMPARING)
+        curve.note(width, took_s, tokens, beside)
         self._checks += 1
         if self._checks % _CLEAR_EVERY == 0:
             mx.clear_cache()
@@ -187,26 +189,33 @@ class Drafting:
 
     def _weighed(self, chosen: abc.Sequence[tuple[float, DraftSource | None]]) -> tuple[int, float]:
         """Return the width of a pass over the drafts of some sources, and what it gives."""
-        guesses: list[Guess] = []
-        proposing_s = head_s = 0.0
-        for likelihood, source in chosen:
-            if source is None:
-                continue
-            took_s = self._proposing[source.origin].value_s or 0.0
-            if isinstance(source, HeadDrafts):
-                guesses.append(Guess(likelihood, MOST_CHAINED, source.later))
-                head_s = took_s  # it drafts for all rows at once
-            else:
-                guesses.append(Guess(likelihood, _MOST))
-                proposing_s += took_s
+        guesses = [
+            Guess(likelihood, MOST_CHAINED, source.later)
+            if isinstance(source, HeadDrafts)
+            else Guess(likelihood, _MOST)
+            for likelihood, source in chosen
+            if source is not None
+        ]
         if not guesses:
             return 0, 0.0
         curve = self._costs.curve(len(chosen))
-        extra = (proposing_s + head_s) / curve.one_s if curve.one_s else 0.0
+        extra = self._extra([source for _, source in chosen])
         width = curve.choose(len(chosen), guesses, extra)
         if width == 1:
             return 0, 0.0
         return width, curve.gain(len(chosen), guesses, extra, width)
+
+    def _extra(self, sources: abc.Sequence[DraftSource | None]) -> float:
+        """Return what one guess for each row costs to make, in passes over one token."""
+        one_s = self._costs.curve(len(sources)).one_s
+        proposing_s = head_s = 0.0
+        for source in sources:
+            took_s = 0.0 if source is None else self._proposing[source.origin].value_s or 0.0
+            if isinstance(source, HeadDrafts):
+                head_s = took_s  # it drafts for all rows at once
+            else:
+                proposing_s += took_s
+        return (proposing_s + head_s) / one_s if one_s else 0.0
 
     def _proposed(
         self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], most: int

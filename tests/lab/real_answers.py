@@ -42,6 +42,7 @@ from tests.lab.real_models import NAME
 
 ROOT = Path(__file__).parents[2]
 TOKENS = 16
+_AT_ONCE, _TOLD_EACH = 24, 60
 QUESTIONS = (
     "What is the capital of France?",
     "Name three colors.",
@@ -311,16 +312,23 @@ def check_routes(cases: Sequence[Case], port: int, *, both: bool) -> int:
         for is_streamed in ((True, False) if both else ((number + place) % 2 == 0,))
     ]
 
-    def asked(job: tuple[Case, str, bool]) -> None:
+    def difference(job: tuple[Case, str, bool]) -> str:
         case, path, is_streamed = job
         events = ask(port, path, ROUTES[path](case), is_streamed=is_streamed)
         text, record = text_of(path, events, is_streamed=is_streamed), report_of(events)
         found = (text, record["text_offset"], record["token_index"], record["value"])
         wanted = (case.text, len(case.text), case.token, case.stop)
-        assert found == wanted, (path, is_streamed, case.stops, found, wanted)
+        said = (path, is_streamed, case.known.question, case.stops, found, wanted)
+        return "" if found == wanted else f"differs: {said}"
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(asked, jobs))
+    differences = []
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for number, words in enumerate(pool.map(difference, jobs), 1):
+            if words:
+                differences.append(words)
+            if words or number % _TOLD_EACH == 0:
+                print(words or f"{number} of {len(jobs)} asked", file=sys.stderr, flush=True)
+    assert not differences, f"{len(differences)} of {len(jobs)} differ"
     return len(jobs)
 
 

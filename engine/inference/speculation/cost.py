@@ -4,6 +4,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,12 +35,14 @@ _ONE_IN = 4
 _FORGETS_AFTER = 512
 # The longest pass while other rows, which may have no guesses, wait for it.
 _LONGEST_BESIDE_S = 0.05
-# Widths are tried from small to large: the first ones up to this, then twice the largest so far.
-_FIRST_WIDTH = 4
-# What trying widths may lose, in passes over one token: at first, and for each such pass.
-_FIRST_LOSS = 5.0
-_LOSS = 0.015
-_MOST_LOSS = 16.0
+# What drafting may lose, in passes over one token: at first, and for each token. It rests once it
+# has lost more, so that plain decoding of 100 tokens would be faster by some 3 % at most.
+_FIRST_LOSS = 2.0
+_LOSS = 0.01
+# No more is saved up.
+_MOST_LOSS = 8.0
+# A width that was never tried is compared with a pass over one token (``Rounding``).
+COMPARING = 1.0
 # No file of remembered costs is larger.
 _MOST_FILE_BYTES = 1 << 16
 
@@ -96,22 +99,38 @@ class Guess(NamedTuple):
         return self.likelihood * (1.0 - later**length) / (1.0 - later)
 
 
+@dataclass(slots=True)
+class Balance:
+    """What drafting has saved, and may therefore lose, in passes over one token."""
+
+    passes: float = _FIRST_LOSS
+
+    def add(self, saved: float, tokens: float) -> None:
+        """Note that each row got some tokens, and how many passes less than plainly decoded."""
+        # A first pass that was held up by something else does not count for long.
+        found = max(-_FIRST_LOSS, self.passes + saved + _LOSS * tokens)
+        self.passes = min(_MOST_LOSS, found)
+
+
 class CostCurve:
     """The costs of passes over several tokens, relative to a pass over one.
 
     One curve is for one number of rows. Costs that were not measured are interpolated.
+
+    Attributes:
+        balance: What may be lost by trying widths; all curves of a model share it.
     """
 
     def __init__(self) -> None:
+        self.balance = Balance()
         self._one = Measured()
         self._measured = {width: Measured() for width in WIDTHS}
         self._costs: dict[int, float] | None = None
         self._most: dict[int, float] = {}
-        self._widest = _FIRST_WIDTH // 2
+        # Widths are tried from small to large, at most twice the largest so far.
+        self._widest = 1
         self._passed_over = 0
         self._skipped = 0
-        # What the next tries may lose.
-        self._allowance = _FIRST_LOSS
         # What passes cost when the model was loaded before.
         self._remembered: dict[int, float] = {}
 
@@ -122,10 +141,9 @@ class CostCurve:
         return {width: cost for width, cost in costs.items() if cost is not None}
 
     def remember(self, costs: Mapping[int, float]) -> None:
-        """Use costs of an earlier time until they are measured again; nothing is tried at first."""
+        """Use costs of an earlier time until they are measured again."""
         self._remembered = dict(costs)
         self._widest = max(self._widest, *costs)
-        self._allowance = 0.0
         self._costs = None
 
     def _cost(self, width: int) -> float | None:
@@ -140,7 +158,7 @@ class CostCurve:
 
     def note_one(self, took_s: float) -> None:
         """Note the time of a pass over one token of each row; most of them are skipped."""
-        self._allow(1.0)
+        self.balance.add(0.0, 1.0)
         self._skipped += 1
         if self._skipped < _ONE_IN and self._one.count >= _REMEMBERED:
             return
@@ -150,23 +168,20 @@ class CostCurve:
         if self._one.value_s != before:
             self._costs = None
 
-    def note(self, width: int, took_s: float, tokens: float = 1.0) -> None:
+    def note(self, width: int, took_s: float, tokens: float = 1.0, beside: float = 0.0) -> None:
         """Note the time of a pass over ``width`` tokens, which is one of ``WIDTHS``.
 
-        ``tokens`` is how many of them each row got.
+        Args:
+            width: Tokens of each row.
+            took_s: The time of the pass.
+            tokens: How many of them each row got.
+            beside: What making and comparing the guesses cost, in passes over one token.
         """
-        if self._one.value_s and self._cost(width) is None:
-            lost = max(0.0, took_s / self._one.value_s - tokens)
-            # One that was held up by something else does not count for long.
-            self._allowance = max(-_FIRST_LOSS, self._allowance - lost)
-        self._allow(tokens)
         self._measured[width].note(took_s)
         self._widest = max(self._widest, width)
         self._costs = None
-
-    def _allow(self, tokens: float) -> None:
-        """Add to what tries may lose, after that many tokens of each row."""
-        self._allowance = min(_MOST_LOSS, self._allowance + _LOSS * tokens)
+        if (cost := self._cost(width)) is not None:
+            self.balance.add(tokens - cost - beside, tokens)
 
     def costs(self) -> dict[int, float]:
         """Return the cost of each width in passes over one token."""
@@ -204,7 +219,7 @@ class CostCurve:
             extra: The cost of making one guess, in passes over one token.
         """
         best, most = 1, _LEAST_GAIN
-        if self._one.count < _LEAST_MEASURED:
+        if self._one.count < _LEAST_MEASURED or self.balance.passes < 0:
             return best
         self.costs()
         for width in WIDTHS:
@@ -232,7 +247,7 @@ class CostCurve:
             return True
         is_first = all(self._cost(other) is None for other in WIDTHS)
         dear = float(width) if is_first else self._most[width]
-        return dear - 1.0 <= self._allowance
+        return dear - 1.0 + COMPARING <= self.balance.passes
 
     def _reconsider(self) -> None:
         """Forget slow measurements after a while: the machine may have been busy then."""
@@ -242,7 +257,7 @@ class CostCurve:
             for measured in self._measured.values():
                 measured.forget()
             self._remembered = {}
-            self._widest = _FIRST_WIDTH // 2
+            self._widest = 1
             self._costs = None
 
 
@@ -270,6 +285,7 @@ class PassCosts:
     def __init__(self, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
         self.proposing = {origin: Measured() for origin in TokenOrigin}
         self._new_curve = new_curve
+        self._balance = Balance()
         self._curves: dict[int, CostCurve] = {}
         self._file: Path | None = None
         # What the file holds: the model that it is of, and the costs.
@@ -281,6 +297,7 @@ class PassCosts:
         key = rows if rows <= 4 else 1 << (rows - 1).bit_length()
         if (curve := self._curves.get(key)) is None:
             curve = self._curves[key] = self._new_curve()
+            curve.balance = self._balance
             if key in self._remembered:
                 curve.remember(self._remembered[key])
         return curve

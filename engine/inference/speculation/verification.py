@@ -29,11 +29,16 @@ class Rounding:
         self._most = 0.0
         self._probes = 0
         self._checks = 0
+        self._widest = 0
 
-    def is_probe_due(self) -> bool:
-        """Return whether the next pass should be compared; called once before each pass."""
+    def is_probe_due(self, width: int) -> bool:
+        """Return whether the next pass should be compared; called once before each pass.
+
+        One that is wider than all before it may be computed by another kernel.
+        """
         self._checks += 1
-        return self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
+        is_wider, self._widest = width > self._widest, max(width, self._widest)
+        return is_wider or self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
 
     def compare(self, several: mx.array, single: mx.array) -> None:
         """Compare log-probabilities, of any shape."""

@@ -1,6 +1,7 @@
 """Learning what passes cost takes little of the first answer, on a clock that counts tokens."""
 
 import random
+import re
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -15,12 +16,48 @@ from engine.inference.sequence import Sequence
 from engine.inference.speculation.sources import PromptLookup
 from tests.support.scripted import ScriptedModel
 
-_COPIED = 320
+_TOKENS = 400
+# Shorter answers may lose more: a first try costs two passes, whatever comes after it.
+_SHORTEST = 100
 _GO, _EOS, _SIZE = 1, 2, 1000
 _draws = random.Random(1)
-PAGE = [_draws.randrange(10, _SIZE) for _ in range(_COPIED)]
-EDITED = [token - 1 if place % 40 == 39 else token for place, token in enumerate(PAGE)]
-NEW_WORDS = [*PAGE[:150], 3, 4, 5, *PAGE[152:]]
+PAGE = [_draws.randrange(700, _SIZE) for _ in range(_TOKENS)]
+_ids: dict[str, int] = {}
+
+
+def _tokens(text: str) -> list[int]:
+    return [_ids.setdefault(word, 10 + len(_ids)) for word in re.findall(r" ?\w+|\s+|\S", text)]
+
+
+CODE = "".join(
+    f"def {name}(prices):\n    best = {start}\n    for price in prices:\n"
+    f"        if price {sign} best:\n            best = price {sign} 0\n    return best\n\n\n"
+    for name, start, sign in (
+        ("total", 0, "+"), ("dearest", 0, ">"), ("cheapest", 99, "<"), ("scaled", 1, "*"),
+        ("shared", 1, "/"), ("rest", 7, "%"), ("left", 9, "-"), ("equal", 5, "=="),
+        ("unequal", 3, "!="), ("all", 2, "&"), ("any", 4, "|"),
+    )
+)  # fmt: skip
+# Few words come often, so that three of them come again by chance.
+TALK = _draws.choices(range(10, 310), [1 / place for place in range(1, 301)], k=_TOKENS)
+# Lines that begin alike and go on otherwise, so that what is looked up is wrong again and again.
+LIST = "".join(f"- The house of {place} opens at {place % 12}.\n" for place in range(100, 140))
+PHRASE = [500, 501, 502, 503, 504, 505]
+TEXTS: dict[str, tuple[list[int], list[int]]] = {
+    "copy": (PAGE, PAGE),
+    "edited": (
+        PAGE,
+        [token - 1 if place % 40 == 39 else token for place, token in enumerate(PAGE)],
+    ),
+    "new words": (PAGE, [*PAGE[:150], 3, 4, 5, *PAGE[152:]]),
+    "code edit": (_tokens(CODE), _tokens(CODE.replace("price", "cost"))),
+    "talk": ([3, 4, 5], TALK),
+    "list": (_tokens("List the sights."), _tokens(LIST)),
+    "a phrase that goes on otherwise each time": (
+        [3, 4, 5],
+        [token for n in range(40) for token in (*PHRASE, *PAGE[6 * n : 6 * n + 6])],
+    ),
+}
 
 # What a pass over n tokens takes, in passes over one.
 COSTS: dict[str, Callable[[int], float]] = {
@@ -32,10 +69,15 @@ COSTS: dict[str, Callable[[int], float]] = {
 }
 
 
-def share_of_plain_decoding(
-    monkeypatch: pytest.MonkeyPatch, script: list[int], cost: Callable[[int], float]
-) -> float:
-    """Return how many tokens came in the time in which plain decoding gives one."""
+def shares_of_plain_decoding(
+    monkeypatch: pytest.MonkeyPatch, text: str, cost: Callable[[int], float]
+) -> list[float]:
+    """Return, after each pass, how many tokens came in the time in which plain decoding gives one.
+
+    What comes before ``_SHORTEST`` tokens is left out.
+    """
+    given, script = TEXTS[text]
+    script = script[:_TOKENS]
     now = [0.0]
     clock = SimpleNamespace(perf_counter=lambda: now[0], monotonic=time.monotonic)
     monkeypatch.setattr(drafts_module, "time", clock)
@@ -46,29 +88,33 @@ def share_of_plain_decoding(
         now[0] += cost(model.calls[-1][1])
 
     model.fault = take_time
-    prompt = [*PAGE, 7, 8, 9, _GO]
+    prompt = [*given, 7, 8, 9, _GO]
     batch = RunningBatch(model, BatchLimits(512, 0, 1, guesses=True))
     batch.insert(Sequence(prompt, sources=[PromptLookup(prompt)]))
     answer: list[int] = []
+    shares = []
     began = 0.0
     while len(answer) < len(script):
         sampled = batch.step().sampled
         began = began or (now[0] if sampled else 0.0)
         answer += [token for _, token, _ in sampled]
+        if len(answer) >= _SHORTEST:
+            shares.append((len(answer) - 1) / (now[0] - began))
     assert answer[: len(script)] == script
-    return (len(script) - 1) / (now[0] - began)
+    return shares
 
 
 @pytest.mark.parametrize("cost", COSTS)
-@pytest.mark.parametrize("script", [PAGE, EDITED, NEW_WORDS], ids=["copy", "edited", "new words"])
-def test_the_first_answer_after_start_loses_next_to_nothing_by_trying_widths(
-    monkeypatch: pytest.MonkeyPatch, script: list[int], cost: str
+@pytest.mark.parametrize("text", TEXTS)
+def test_drafting_never_loses_more_than_three_percent_of_the_first_answer_after_a_start(
+    monkeypatch: pytest.MonkeyPatch, text: str, cost: str
 ) -> None:
-    assert share_of_plain_decoding(monkeypatch, script, COSTS[cost]) >= 0.98
+    least = 0.99 if text == "talk" else 0.97
+    assert min(shares_of_plain_decoding(monkeypatch, text, COSTS[cost])) >= least
 
 
 @pytest.mark.parametrize(("cost", "least"), [("a third", 2.0), ("next to nothing", 8.0)])
 def test_cheap_passes_are_used_from_the_first_answer_on(
     monkeypatch: pytest.MonkeyPatch, cost: str, least: float
 ) -> None:
-    assert share_of_plain_decoding(monkeypatch, PAGE, COSTS[cost]) >= least
+    assert shares_of_plain_decoding(monkeypatch, "copy", COSTS[cost])[-1] >= least

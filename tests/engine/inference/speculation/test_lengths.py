@@ -1,6 +1,6 @@
 """How many guesses are checked follows from what passes cost on the running machine."""
 
-from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess
+from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess, PassCosts
 
 
 def curve(one_s: float = 1.0, **costs: float) -> CostCurve:
@@ -9,7 +9,7 @@ def curve(one_s: float = 1.0, **costs: float) -> CostCurve:
     for _ in range(3):
         made.note_one(one_s)
     for name, cost in costs.items():
-        made.note(int(name[1:]), cost * one_s)
+        made.note(int(name[1:]), cost * one_s, tokens=cost)
     return made
 
 
@@ -28,9 +28,9 @@ def test_unlikely_guesses_are_not_checked() -> None:
 
 def test_certain_guesses_are_checked_in_long_passes() -> None:
     made = curve()
-    for width in (4, 8, 16, 32):
+    for width in (2, 4, 8, 16, 32):
         assert made.choose(1, [Guess(0.99, 31)]) == width  # no wider than twice what was tried
-        made.note(width, 1.5)
+        made.note(width, 1.5, tokens=width)
 
 
 def test_the_width_that_gives_most_for_its_time_is_chosen() -> None:
@@ -113,3 +113,25 @@ def test_a_width_is_tried_once_what_it_may_lose_was_saved_up() -> None:
     for _ in range(1000):
         made.note_one(1.0)
     assert made.choose(1, [Guess(0.99, 31)]) > 6
+
+
+def test_drafting_that_has_lost_more_than_it_may_rests_until_tokens_have_made_up_for_it() -> None:
+    guesses = [Guess(0.99, 3)]
+    made = curve(w4=1.5)
+    for _ in range(5):
+        made.note(4, 1.5)
+    assert made.choose(1, guesses) == 1
+    for _ in range(60):
+        made.note_one(1.0)
+    assert made.choose(1, guesses) == 4
+
+
+def test_what_drafting_may_lose_is_the_same_for_all_numbers_of_sequences() -> None:
+    costs = PassCosts()
+    for rows in (1, 2):
+        for _ in range(3):
+            costs.curve(rows).note_one(0.002)
+        assert costs.curve(rows).choose(rows, [Guess(0.99, 3)]) > 1
+    for _ in range(3):
+        costs.curve(1).note(2, 0.004)
+    assert costs.curve(2).choose(2, [Guess(0.99, 3)]) == 1

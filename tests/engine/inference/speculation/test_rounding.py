@@ -59,6 +59,19 @@ def test_tokens_that_are_impossible_both_times_do_not_count_as_a_difference() ->
     assert rounding.are_close(mx.array([[0.0, 0.0]])) is None
 
 
+def test_each_pass_that_is_wider_than_all_before_it_is_compared() -> None:
+    rounding = Rounding()
+
+    def is_compared(width: int) -> bool:
+        if is_due := rounding.is_probe_due(width):
+            rounding.compare(mx.array([0.0]), mx.array([0.0]))
+        return is_due
+
+    assert [is_compared(width) for width in (2, 2, 2, 4, 4, 2, 32, 16)] == [
+        True, True, False, True, False, False, True, False
+    ]  # fmt: skip
+
+
 def test_answers_are_those_of_single_passes_in_spite_of_rounding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
