@@ -1,13 +1,14 @@
 """A main window that a test shows, uses and sees end; other parts stand in for the program's."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from app.agents import CopiedLines
+from app.desktop.window import server_window
 from app.inspector import inspector_tools
-from engine import Engine
 from engine.library.local_models import ModelFolders
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import NoTools
@@ -49,7 +50,7 @@ class NoKey:
 
 
 def main_window(
-    engine: Engine,
+    engine: Any,
     theme: Theme,
     *,
     server: ServerControl | None = None,
@@ -81,6 +82,14 @@ def main_window(
         tool_host=tool_host or NoTools(),
         agents=CopiedLines(),
     )
+
+
+def whole_window(
+    engine: Any, theme: Theme, preferences: PreferencesState | None = None
+) -> MainWindow:
+    """Return a window with all that belongs to it, as in the program; call it on the loop."""
+    store, loop = MemoryConversationStore(), asyncio.get_running_loop()
+    return server_window(engine, theme, store, preferences or preferences_state(), loop)
 
 
 @asynccontextmanager

@@ -14,8 +14,10 @@ import qasync
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
-from tests.ui.driving import Enter, Living, RunOnLoop, ScriptedEngine, T
+from tests.support.shown import main_window
+from tests.ui.driving import Enter, Living, RunOnLoop, ScriptedEngine, T, opened
 from ui.kit.theme import Theme
+from ui.window.main_window import MainWindow
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -98,3 +100,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture
 def scripted() -> ScriptedEngine:
     return ScriptedEngine()
+
+
+@pytest.fixture
+def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
+    """The main window in front, whose answers a test dictates."""
+    return enter(
+        lambda: opened(
+            main_window(scripted, theme), quits=True, is_in_front=True, scripted=scripted
+        )
+    )

@@ -24,19 +24,17 @@ from PySide6.QtWidgets import (
 from api.conformance.probe.values import ProbeOptions
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
-from app.desktop.window import server_window
 from app.inspector import inspector_tools
 from engine.recording.replay import replay
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from tests.support.kept import preferences_state
-from tests.support.shown import shown
+from tests.support.shown import shown, whole_window
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import CaptureWindow, read_capture
 from ui.inspector.probe_window import ProbeWindow
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
-from ui.records.store import MemoryConversationStore
 
 LEAK = """curl http://x/v1/chat/completions -d '{"stop": ["END"]}'
 {"object": "chat.completion", "model": "m", "choices": [{"index": 0, "message":
@@ -171,8 +169,7 @@ async def test_a_request_of_another_app_is_inspected_with_its_tokens(
 ) -> None:
     preferences = preferences_state()
     preferences.change_server(port=_free_port())
-    loop = asyncio.get_running_loop()
-    window = server_window(engine, theme, MemoryConversationStore(), preferences, loop)
+    window = whole_window(engine, theme, preferences)
     window.show()
     switch, panel = window.workspace.server, window.server_panel
     assert switch is not None
@@ -220,9 +217,7 @@ async def test_every_control_of_the_other_windows_has_a_name(
 ) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
 
-    loop = asyncio.get_running_loop()
-    store, preferences = MemoryConversationStore(), preferences_state()
-    window = server_window(engine, theme, store, preferences, loop)
+    window = whole_window(engine, theme)
     window.show()
     window.others.show_capture()
     window.others.show_probe()

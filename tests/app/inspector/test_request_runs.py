@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from app.desktop.window import server_window
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.kept import preferences_state
 from tests.support.scripted import Stage
+from tests.support.shown import whole_window
 from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.matcher_tab import MatcherTab
 from ui.inspector.request_tabs import ApiTab, PromptTab
 from ui.kit.theme import Theme
-from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 
 pytestmark = pytest.mark.long
@@ -47,8 +46,7 @@ async def served(stage: Stage, theme: Theme) -> AsyncIterator[tuple[MainWindow, 
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         preferences.change_server(port=int(place.getsockname()[1]))
-    store, loop = MemoryConversationStore(), asyncio.get_running_loop()
-    window = server_window(engine, theme, store, preferences, loop)
+    window = whole_window(engine, theme, preferences)
     window.show()
     switch = window.workspace.server
     assert switch is not None

@@ -3,7 +3,6 @@
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from PySide6.QtWidgets import QMenu
 
 from app.store.conversation_store import open_store
@@ -13,21 +12,16 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
 from tests.support.asking import loaded_engine
 from tests.support.scripted import Stage
-from tests.support.shown import main_window
 from tests.ui.driving import (
     END,
-    Enter,
-    Living,
     OneModel,
     ScriptedEngine,
     eventually,
-    opened,
     session,
 )
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
-from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -200,14 +194,6 @@ async def test_a_question_that_is_too_long_by_itself_says_by_how_much(
     await ended(scripted, chat)
     refusal = failure_words(PromptTooLong("messages", 5_000, 4_096))
     assert "905 tokens too many" in refusal
-
-
-@pytest.fixture
-def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
-    def make() -> MainWindow:
-        return main_window(scripted, theme)  # type: ignore[arg-type]
-
-    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 
 
 def line_views(window: MainWindow) -> list[QuestionView]:

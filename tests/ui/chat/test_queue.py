@@ -2,16 +2,13 @@
 
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.store.conversation_store import open_store
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from tests.support.shown import main_window
-from tests.ui.driving import END, Enter, Living, ScriptedEngine, eventually, opened
-from ui.kit.theme import Theme
+from tests.ui.driving import END, ScriptedEngine, eventually
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, QueuedMessage
 from ui.records.exchange.archive import conversations_from_json, conversations_json
@@ -19,14 +16,6 @@ from ui.window.main_window import MainWindow
 
 STOPPED = Finished(StopInfo(StopKind.CANCELLED), Usage(7, 0, 3), Timing())
 NOTES = Attachment("notes.txt", "one\n")
-
-
-@pytest.fixture
-def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
-    def make() -> MainWindow:
-        return main_window(scripted, theme)  # type: ignore[arg-type]
-
-    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 
 
 async def running(window: MainWindow, scripted: ScriptedEngine, question: str = "Go") -> None:

@@ -29,7 +29,7 @@ def talk(title: str) -> Conversation:
 def window_with(
     scripted: ScriptedEngine, theme: Theme, store: SqliteConversationStore
 ) -> MainWindow:
-    window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+    window = main_window(scripted, theme, store=store)
     window.resize(1000, 700)
     return window
 

@@ -26,7 +26,7 @@ LONG = "Tell me how a very long question keeps all of its words, however narrow 
 def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
     def make() -> MainWindow:
         preferences = preferences_state(Preferences(theme=theme.mode, names_conversations=True))
-        return main_window(scripted, theme, preferences=preferences)  # type: ignore[arg-type]
+        return main_window(scripted, theme, preferences=preferences)
 
     return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 

@@ -34,7 +34,7 @@ def button(window: MainWindow, words: str) -> QPushButton:
 async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
     theme: Theme, scripted: ScriptedEngine
 ) -> None:
-    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window = main_window(scripted, theme)
     window.stop_panel.show()
     window.show()
     button(window, "Add a Token ID").click()
@@ -57,7 +57,7 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
 async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
     theme: Theme, scripted: ScriptedEngine, what: str
 ) -> None:
-    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window = main_window(scripted, theme)
     window.stop_panel.show()
     window.show()
     workspace, editor = window.workspace, window.stop_panel.editor
@@ -88,7 +88,7 @@ async def test_every_change_of_the_stops_can_be_applied_to_the_running_answer(
 async def test_an_id_that_the_model_lacks_stays_in_the_list_and_is_not_asked_for(
     theme: Theme, scripted: ScriptedEngine
 ) -> None:
-    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window = main_window(scripted, theme)
     window.stop_panel.show()
     window.show()
     settings = window.workspace.current.conversation.settings

@@ -41,7 +41,7 @@ class CutFrames(QObject):
 async def test_no_frame_cuts_the_verdict_off_while_text_grows(
     scripted: ScriptedEngine, theme: Theme
 ) -> None:
-    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window = main_window(scripted, theme)
     window.stop_panel.show()
     window.resize(1600, 820)
     async with shown(window, quits=True):
@@ -134,7 +134,7 @@ async def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_mod
     scripted: ScriptedEngine, theme: Theme, percent: int
 ) -> None:
     scripted.model = None
-    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window = main_window(scripted, theme)
     window.stop_panel.show()
     window.preferences.change(text_percent=percent)
     seven = conversation()

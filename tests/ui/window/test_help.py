@@ -16,7 +16,7 @@ from ui.window.main_window import MainWindow
 
 @pytest.fixture
 def window(enter: Enter, theme: Theme) -> Living[MainWindow]:
-    return enter(lambda: opened(main_window(ScriptedEngine(), theme), quits=True))  # type: ignore[arg-type]
+    return enter(lambda: opened(main_window(ScriptedEngine(), theme), quits=True))
 
 
 def test_the_pages_of_the_program_are_found_and_shown_without_pictures() -> None:

@@ -1,12 +1,10 @@
 """No two entries of a menu, and no two controls of a page, are chosen with the same letter."""
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
@@ -17,16 +15,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.desktop.window import server_window
 from engine import DiskCache
 from engine.scheduling.service import Engine
 from tests.support.kept import preferences_state
-from tests.support.shown import shown
-from tests.ui.driving import RunOnLoop, eventually
+from tests.support.shown import shown, whole_window
+from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.records.store import MemoryConversationStore
-from ui.window.main_window import MainWindow
 
 _LETTER = re.compile(r"(?<!&)&([^&\s])")
 
@@ -77,14 +72,11 @@ def labels_among(widgets: object) -> list[str]:
     return found
 
 
-def test_each_letter_chooses_one_entry_of_a_menu_and_one_control_of_a_page(
-    run: RunOnLoop, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_each_letter_chooses_one_entry_of_a_menu_and_one_control_of_a_page(
+    engine: Engine, theme: Theme, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     seen: list[tuple[str, list[str]]] = []
-
-    async def steps(window: MainWindow) -> None:
+    async with shown(whole_window(engine, theme), quits=True) as window:
         others = window.others
         await eventually(lambda: window.workspace.model.stage == "ready")
         window.workspace.send("Count from 1 to 3")
@@ -107,13 +99,5 @@ def test_each_letter_chooses_one_entry_of_a_menu_and_one_control_of_a_page(
             seen.extend(pages_of(top))
         stored.close()
         kept.close()
-
-    async def whole() -> None:
-        loop = asyncio.get_running_loop()
-        window = server_window(engine, theme, MemoryConversationStore(), preferences_state(), loop)
-        async with shown(window, quits=True):
-            await steps(window)
-
-    run(whole())
     assert sum(bool(letter_of(text)) for _, texts in seen for text in texts) > 60
     assert [(place, two) for place, texts in seen for two in twins(texts)] == []

@@ -10,8 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Fit, Memory
-from tests.support.shown import main_window
-from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.columns.model_switcher import ModelRow
 from ui.chat.storage.conversation_list import ConversationRole
 from ui.kit.labels import StatusPill
@@ -26,26 +25,11 @@ from ui.window.tray import Tray
 from ui.words import Tone
 
 
-@pytest.fixture
-def scripted() -> ScriptedEngine:
-    return ScriptedEngine()
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def badges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     shown: list[int] = []
     monkeypatch.setattr(QGuiApplication, "setBadgeNumber", lambda _, count: shown.append(count))
     return shown
-
-
-@pytest.fixture
-def window(
-    enter: Enter, scripted: ScriptedEngine, theme: Theme, badges: list[int]
-) -> Living[MainWindow]:
-    def make() -> MainWindow:
-        return main_window(scripted, theme)  # type: ignore[arg-type]
-
-    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 
 
 async def asking(window: MainWindow, scripted: ScriptedEngine) -> Run:

@@ -23,7 +23,7 @@ def scripted() -> ScriptedEngine:
 @pytest.fixture
 def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
     def make() -> MainWindow:
-        window = main_window(scripted, theme)  # type: ignore[arg-type]
+        window = main_window(scripted, theme)
         window.resize(1280, 900)
         return window
 

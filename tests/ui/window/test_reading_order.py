@@ -2,7 +2,6 @@
 
 import asyncio
 from itertools import pairwise
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -21,15 +20,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.desktop.window import server_window
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
-from tests.support.kept import preferences_state
+from tests.support.shown import whole_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
-from ui.records.store import MemoryConversationStore
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import ShortcutsDialog
 
@@ -46,16 +43,9 @@ NAMED = (
 
 
 @pytest.fixture
-def window(
-    enter: Enter, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Living[MainWindow]:
-    """The window with all that belongs to it, as in the program."""
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     def make() -> MainWindow:
-        store, loop = MemoryConversationStore(), asyncio.get_running_loop()
-        window = server_window(engine, theme, store, preferences_state(), loop)
+        window = whole_window(engine, theme)
         window.workspace.traces.level = TraceLevel.FULL
         window.stop_panel.show()
         window.resize(1280, 900)

@@ -42,7 +42,7 @@ async def test_delete_acts_on_the_selected_conversation_also_while_it_is_loaded(
     second.unload("words")
     third.unload("words")
     store = SlowStore(first, second, third)
-    window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+    window = main_window(scripted, theme, store=store)
     async with shown(window, quits=True):
         window.activateWindow()
         await eventually(window.isActiveWindow)
@@ -71,7 +71,7 @@ async def test_a_conversation_still_being_loaded_stays_wanted_when_others_change
     first, second = Conversation("c0", updated_at=2), Conversation("c1", updated_at=1)
     second.unload("words")
     store = SlowStore(first, second)
-    window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+    window = main_window(scripted, theme, store=store)
     async with shown(window, quits=True):
         click(window.sidebar.list.viewport(), row(window, 1))
         conversations = window.workspace.conversations
@@ -88,7 +88,7 @@ async def test_what_comes_next_is_shown_at_once_after_a_deletion_and_ctrl_z_brin
     first, second = Conversation("c0", said, updated_at=2), Conversation("c1", updated_at=1)
     second.unload("words")
     store = SlowStore(first, second)
-    window = main_window(scripted, theme, store=store)  # type: ignore[arg-type]
+    window = main_window(scripted, theme, store=store)
     async with shown(window, quits=True):
         window.activateWindow()
         await eventually(window.isActiveWindow)

@@ -13,14 +13,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QAccessibleInterface
 from PySide6.QtWidgets import QDialog, QTabWidget, QWidget
 
-from app.desktop.window import server_window
 from engine import quoted
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
-from tests.support.kept import preferences_state
 from tests.support.outside import exports
 from tests.support.outside.tool_hosts import SUMS, DictatedHost
-from tests.support.shown import main_window
+from tests.support.shown import main_window, whole_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.columns.conversation_menu import ImportDialog
 from ui.chat.columns.import_reports import ImportReportDialog
@@ -28,7 +26,6 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.kit.theme import Theme
 from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.records.store import MemoryConversationStore
 from ui.records.tools import NamedValue, QuestionField, ServerQuestion, ToolServerConfig
 from ui.stops.stop_rows import StopColumn
 from ui.tools.question_form import QuestionForm
@@ -54,16 +51,9 @@ CAPTURE = json.dumps({
 
 
 @pytest.fixture
-def window(
-    enter: Enter, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Living[MainWindow]:
-    """The window with all that belongs to it, as in the program."""
-    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-
+def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     def make() -> MainWindow:
-        store, loop = MemoryConversationStore(), asyncio.get_running_loop()
-        window = server_window(engine, theme, store, preferences_state(), loop)
+        window = whole_window(engine, theme)
         window.workspace.traces.level = TraceLevel.FULL
         window.stop_panel.show()
         window.resize(1400, 950)

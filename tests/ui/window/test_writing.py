@@ -13,22 +13,12 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLineEdit, QTextEdi
 
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, TextDelta, Timing, Usage
-from tests.support.shown import main_window
-from tests.ui.driving import END, Enter, Living, ScriptedEngine, eventually, opened
+from tests.ui.driving import END, ScriptedEngine, eventually
 from tests.ui.keyboard import click, keyboard, row
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.fields import GrowingInput
-from ui.kit.theme import Theme
 from ui.stops.stop_rows import StopColumn
 from ui.window.main_window import MainWindow
-
-
-@pytest.fixture
-def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
-    def make() -> MainWindow:
-        return main_window(scripted, theme)  # type: ignore[arg-type]
-
-    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
 
 
 def write(window: MainWindow, letters: str = "abc") -> None:

@@ -91,7 +91,7 @@ async def test_a_conversation_deleted_during_an_answer_leaves_nothing_on_disk(
 async def test_each_conversation_asks_in_its_own_name(
     scripted: ScriptedEngine, theme: Theme
 ) -> None:
-    window = main_window(scripted, theme)  # type: ignore[arg-type]
+    window = main_window(scripted, theme)
     async with shown(window):
         window.workspace.send("Hi")
         await eventually(lambda: bool(scripted.requests))

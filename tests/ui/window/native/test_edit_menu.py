@@ -1,25 +1,14 @@
 """The Edit menu acts on whatever has the keyboard, as on any desktop."""
 
-import pytest
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QAction, QImage
 from PySide6.QtWidgets import QApplication, QMenu
 
-from tests.support.shown import main_window
-from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
+from tests.ui.driving import eventually
 from ui.kit.flow_text import FlowText
 from ui.kit.menus import copy_text
-from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
-
-
-@pytest.fixture
-def window(enter: Enter, scripted: ScriptedEngine, theme: Theme) -> Living[MainWindow]:
-    def make() -> MainWindow:
-        return main_window(scripted, theme)  # type: ignore[arg-type]
-
-    return enter(lambda: opened(make(), quits=True, is_in_front=True))
 
 
 def entries(window: MainWindow, menu: str) -> dict[str, QAction]:

@@ -29,10 +29,14 @@ def preferences(theme: Theme) -> PreferencesState:
 def window(
     enter: Enter, scripted: ScriptedEngine, theme: Theme, preferences: PreferencesState
 ) -> Living[MainWindow]:
-    def make() -> MainWindow:
-        return main_window(scripted, theme, preferences=preferences)  # type: ignore[arg-type]
-
-    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
+    return enter(
+        lambda: opened(
+            main_window(scripted, theme, preferences=preferences),
+            quits=True,
+            is_in_front=True,
+            scripted=scripted,
+        )
+    )
 
 
 def entries(window: MainWindow) -> dict[str, QAction]:
