@@ -112,9 +112,9 @@ class ChatSession:
         wanted_tools: The tool server to be switched on or off; empty to list all.
     """
 
-    def __init__(self, options: AnswerOptions, model: ModelInfo | None = None) -> None:
+    def __init__(self, options: AnswerOptions) -> None:
         self.has_ended = False
-        self.model = model
+        self.model: ModelInfo | None = None
         self.wanted: Path | None = None
         self.wanted_tools: str | None = None
         self.conversation = options.new_conversation()

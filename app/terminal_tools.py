@@ -5,7 +5,6 @@ has allowed its tool for the conversation. Main thread.
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -31,7 +30,14 @@ from ui.records.tools import (
     ToolInfo,
     approval_of,
 )
-from ui.tools.tool_host import ToolsRefused, engine_tools, named, stage_words, tools_in_use
+from ui.tools.tool_host import (
+    ToolsRefused,
+    arguments_of,
+    engine_tools,
+    named,
+    stage_words,
+    tools_in_use,
+)
 
 _USUAL = ToolPreferences()
 MOST_CALLS = _USUAL.most_calls
@@ -131,13 +137,9 @@ class ChatTools:
         if tool is None:
             words = f"There is no tool called {call.name[:80]}. The tools are: {', '.join(tools)}."
             return CallResult(call.id, CallState.FAILED, words)
-        try:
-            arguments = json.loads(call.arguments or "{}")
-        except (ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
-            words = "The arguments are not a JSON object. The call was not run."
-            return CallResult(call.id, CallState.FAILED, words, tool.server, tool.name)
+        arguments = arguments_of(call, tool)
+        if isinstance(arguments, CallResult):
+            return arguments
         self._printer.remark(f"{tool.server}: {tool.name} {call.arguments}")
         if not await self._is_allowed(conversation, tool):
             words = "The user did not allow this call."

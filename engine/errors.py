@@ -82,16 +82,17 @@ class QueueFull(EngineError):
     Args:
         waiting: How many are waiting.
         choices: How many answers were requested together.
-        retry_after_s: A guess, in seconds, of when a place may be free.
     """
 
-    def __init__(self, waiting: int, choices: int = 1, retry_after_s: float = 1.0) -> None:
+    # A guess of when a place may be free.
+    retry_after_s = 1.0
+
+    def __init__(self, waiting: int, choices: int = 1) -> None:
         more = "" if choices == 1 else f", and there is no room for {choices} more together"
         are = "is" if waiting == 1 else "are"
         super().__init__(
             f"{counted(waiting, 'request')} {are} already waiting{more}; try again later"
         )
-        self.retry_after_s = retry_after_s
 
 
 class MemoryShort(EngineError):
@@ -100,15 +101,16 @@ class MemoryShort(EngineError):
     Args:
         wanted: The memory that the context of the request takes, in words.
         free: The memory that is free for that, in words.
-        retry_after_s: A guess, in seconds, of when more may be free.
     """
 
-    def __init__(self, wanted: str, free: str, retry_after_s: float = MEMORY_RETRY_S) -> None:
+    # A guess of when more may be free.
+    retry_after_s = MEMORY_RETRY_S
+
+    def __init__(self, wanted: str, free: str) -> None:
         super().__init__(
             f"the context of this request takes {wanted} of memory, and only {free} are free for "
             "that now, because other programs or models use the rest; try again later"
         )
-        self.retry_after_s = retry_after_s
 
 
 class RequestCancelled(EngineError):

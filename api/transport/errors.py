@@ -179,13 +179,9 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case InvalidRequest():
             return invalid(field_path(_renamed(error.field, names)), error.reason)
         case QueueFull():
-            return ApiError(
-                ErrorKind.RATE_LIMITED, str(error), retry_after_s=max(error.retry_after_s, 1.0)
-            )
+            return ApiError(ErrorKind.RATE_LIMITED, str(error), retry_after_s=error.retry_after_s)
         case MemoryShort():
-            return ApiError(
-                ErrorKind.OVERLOADED, str(error), retry_after_s=max(error.retry_after_s, 1.0)
-            )
+            return ApiError(ErrorKind.OVERLOADED, str(error), retry_after_s=error.retry_after_s)
         case UnknownModel():
             return ApiError(
                 ErrorKind.NOT_FOUND, str(error), field=("model",), code="model_not_found"

@@ -158,9 +158,9 @@ class SingleInstance(QObject):
     file_wanted = Signal(str)
     attachment_wanted = Signal(str)
 
-    def __init__(self, folder: Path, parent: QObject | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         """Programs with the same folder share one lock; the folder must exist."""
-        super().__init__(parent)
+        super().__init__()
         self._folder = folder
         self._lock = QLockFile(str(folder / _LOCK_NAME))
         self._lock.setStaleLockTime(0)  # stale only if the process that holds it has ended

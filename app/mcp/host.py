@@ -179,13 +179,11 @@ class ServerRoom:
         secrets: ToolSecrets,
         call_time_out_s: Callable[[], float],
         changed: Callable[[], None],
-        start_time_out_s: float = START_TIME_OUT_S,
         restart_pauses_s: Sequence[float] = RESTART_PAUSES_S,
     ) -> None:
         self._file = file
         self._secrets = secrets
         self._call_time_out_s = call_time_out_s
-        self._start_time_out_s = start_time_out_s
         self._tell = changed
         self._configs: dict[str, ToolServerConfig] = {}
         self._sessions: dict[str, ServerSession] = {}
@@ -430,7 +428,7 @@ class ServerRoom:
                 session = self._sessions[name] = kind(
                     config,
                     values,
-                    start_time_out_s=time_out_s or self._start_time_out_s,
+                    start_time_out_s=time_out_s or START_TIME_OUT_S,
                     call_time_out_s=self._call_time_out_s,
                     changed=self._tell,
                     died=partial(self._begin_restart, name),
@@ -523,7 +521,6 @@ class ToolServers:
         most_result_bytes: int = MOST_RESULT_BYTES,
         secrets: ToolSecrets | None = None,
         claude_file: Path | None = None,
-        start_time_out_s: float = START_TIME_OUT_S,
         restart_pauses_s: Sequence[float] = RESTART_PAUSES_S,
     ) -> None:
         self._folder = folder
@@ -531,7 +528,6 @@ class ToolServers:
         self._most_result_bytes = most_result_bytes
         self._secrets = secrets or ToolSecrets(folder)
         self._claude_file = claude_file or claude_desktop_file()
-        self._start_time_out_s = start_time_out_s
         self._restart_pauses_s = restart_pauses_s
         self._listeners: list[Callable[[], None]] = []
         self._servers: tuple[ServerState, ...] = ()
@@ -569,7 +565,6 @@ class ToolServers:
             self._secrets,
             self._call_time_out_s,
             self._tell_soon,
-            self._start_time_out_s,
             self._restart_pauses_s,
         )
         self._thread = threading.Thread(target=self._run, name="fullstop-tools", daemon=True)

@@ -42,22 +42,15 @@ class Flooding(Exception):
 class Allowance:
     """A budget that refills with time, up to a maximum."""
 
-    def __init__(
-        self,
-        at_once: int,
-        per_s: int,
-        words: str,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, at_once: int, per_s: int, words: str) -> None:
         self._most = self._left = float(at_once)
         self._per_s = per_s
         self._words = words
-        self._clock = clock
-        self._seen_s = clock()
+        self._seen_s = time.monotonic()
 
     def take(self, amount: int) -> None:
         """Count what arrived; raise ``Flooding`` if it is too much."""
-        now_s = self._clock()
+        now_s = time.monotonic()
         self._left = min(self._most, self._left + (now_s - self._seen_s) * self._per_s)
         self._seen_s = now_s
         self._left -= amount

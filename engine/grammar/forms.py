@@ -22,14 +22,11 @@ _CLOSED = "the engine has been shut down"
 
 
 class Forms:
-    """The forms of one engine's answers.
+    """The forms of one engine's answers."""
 
-    Args:
-        helper: Tries grammars; the default starts its process with the first grammar.
-    """
-
-    def __init__(self, helper: "GrammarHelper | None" = None) -> None:
-        self._helper = helper
+    def __init__(self) -> None:
+        # Tries grammars; made with the first one.
+        self._helper: GrammarHelper | None = None
         self._lock = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None
         self._waiting = 0

@@ -3,10 +3,11 @@
 Never runs code from a folder. Engine thread, except for ``check``.
 """
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,12 @@ def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str
         return f"{name} is of architecture {unsupported(kind)}"
     if isinstance(error, MemoryError):
         return f"there is not enough memory for {name}"
-    return f"{name} could not be loaded: {_shown(without_folders(str(error), folder))}"
+    return _failure(folder, error)
+
+
+def _failure(folder: Path, error: BaseException) -> str:
+    said = _shown(without_folders(str(error), folder))
+    return f"{model_name(folder)} could not be loaded: {said}"
 
 
 def _shown(said: object) -> str:
@@ -185,7 +191,7 @@ def _read(
     mx.random.seed(int.from_bytes(os.urandom(4), "little"))
     total = weights_size(folder)
     on_progress(LoadProgress("tokenizer", 0, total))
-    try:
+    with _failures_told(folder, lambda error: _in_words(folder, stated, error)):
         _check_batches(folder, stated)
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
@@ -198,13 +204,22 @@ def _read(
         if mx.default_device() == mx.cpu:
             widen(model)
         read_weights(model, total, on_progress)
+    return model, tokenizer, config, head
+
+
+@contextlib.contextmanager
+def _failures_told(folder: Path, in_words: Callable[[BaseException], str]) -> Iterator[None]:
+    """Let what fails while a folder is read be told in plain words."""
+    try:
+        yield
+    except AssistantUnusable as error:
+        raise ModelLoadFailed(f"{model_name(folder)} is not as published: {error}") from error
     except DamagedFile as error:
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
     except EngineError:
         raise
     except BaseException as error:  # panics of native libraries are such exceptions
-        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
-    return model, tokenizer, config, head
+        raise ModelLoadFailed(in_words(error)) from error
 
 
 def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | HeadUnusable | None]:
@@ -450,22 +465,14 @@ class _LoadedAssistant:
 
 def _read_assistant(folder: Path, on_progress: OnLoadProgress) -> _LoadedAssistant:
     """Read a draft model that drafts from the other model's cache."""
-    name = model_name(folder)
     on_progress(LoadProgress("checking"))
     config = check_folder(folder)
-    try:
+    with _failures_told(folder, lambda error: _failure(folder, error)):
         assistant = read_assistant(folder, config)
         if mx.default_device() == mx.cpu:
             widen(assistant)
         read_weights(assistant, _size_of(assistant), on_progress)
-    except AssistantUnusable as error:
-        raise ModelLoadFailed(f"{name} is not as published: {error}") from error
-    except DamagedFile as error:
-        raise ModelLoadFailed(f"{name} is damaged: {error}") from error
-    except EngineError:
-        raise
-    except BaseException as error:  # as in ``_read``
-        said = _shown(without_folders(str(error), folder))
-        raise ModelLoadFailed(f"{name} could not be loaded: {said}") from error
-    info = DraftInfo(name, folder, weights_size(folder), held_bytes=_size_of(assistant))
+    info = DraftInfo(
+        model_name(folder), folder, weights_size(folder), held_bytes=_size_of(assistant)
+    )
     return _LoadedAssistant(assistant, info)

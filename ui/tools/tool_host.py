@@ -3,13 +3,16 @@
 Knows no Qt.
 """
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from engine import Tool, counted
+from engine import Tool, ToolCall, counted
 from ui.records.tools import (
+    CallResult,
+    CallState,
     QuestionReply,
     ServerQuestion,
     ServerStage,
@@ -190,6 +193,18 @@ def named(tools: Iterable[ToolInfo]) -> dict[str, ToolInfo]:
             number += 1
         found[free] = tool
     return found
+
+
+def arguments_of(call: ToolCall, tool: ToolInfo) -> dict[str, Any] | CallResult:
+    """Return the arguments of a call; the result of one that has none that can be used."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    if isinstance(arguments, dict):
+        return arguments
+    words = "The arguments are not a JSON object. The call was not run."
+    return CallResult(call.id, CallState.FAILED, words, tool.server, tool.name)
 
 
 def engine_tools(tools: dict[str, ToolInfo]) -> tuple[Tool, ...]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.mcp import host
 from tests.app.mcp.served import Served, hostile, is_dead
 from ui.records.tools import ServerStage, ToolServerConfig
 
@@ -80,16 +81,12 @@ def test_a_user_without_a_home_folder_can_start_a_server(
     assert "it ended with code 2" in served.state("homeless").problem
 
 
-def test_a_server_that_never_answers_is_ended_when_its_time_is_over(served: Served) -> None:
+def test_a_server_that_never_answers_is_ended_when_its_time_is_over(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The limit is read when a server starts.
-    served.do(served.host.ready([]))
-    room = served.host._room
-    assert room is not None
-    usual, room._start_time_out_s = room._start_time_out_s, 0.5
-    try:
-        started(served, "silent")
-    finally:
-        room._start_time_out_s = usual
+    monkeypatch.setattr(host, "START_TIME_OUT_S", 0.5)
+    started(served, "silent")
     assert served.state("silent").problem.startswith(
         "The tool server “silent” was not ready within 0.5 s."
     )

@@ -144,6 +144,12 @@ class MessageEditor(QFrame):
         self.send.clicked.connect(self._submit)
         cancel.clicked.connect(self.left)
 
+    def discard(self) -> None:
+        """Go for good; what is still being read is given up."""
+        self.attachments.reading.end()
+        self.hide()
+        self.deleteLater()
+
     def show_busy(self, is_busy: bool) -> None:
         """Disable sending while an answer is running."""
         self._is_busy = is_busy

@@ -80,9 +80,7 @@ class QueueCard(QFrame):
     def end_editing(self) -> None:
         """Show the words again."""
         if self.editor is not None:
-            self.editor.attachments.reading.end()
-            self.editor.hide()
-            self.editor.deleteLater()
+            self.editor.discard()
             self.editor = None
             self._line.show()
             self.left.emit()

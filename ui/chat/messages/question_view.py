@@ -189,9 +189,7 @@ class QuestionView(QWidget):
     def end_editing(self) -> None:
         """Show the bubble again."""
         if self.editor is not None:
-            self.editor.attachments.reading.end()
-            self.editor.hide()
-            self.editor.deleteLater()
+            self.editor.discard()
             self.editor = None
         self.bubble.show()
         self.left.emit()

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -31,7 +30,7 @@ from ui.records.tools import (
     ToolInfo,
     approval_of,
 )
-from ui.tools.tool_host import ToolsRefused, engine_tools, named, tools_in_use
+from ui.tools.tool_host import ToolsRefused, arguments_of, engine_tools, named, tools_in_use
 from ui.tools.toolbox import Toolbox
 
 # How often the shown duration of a running call is updated.
@@ -197,13 +196,9 @@ class ToolLoop:
         tool = tools.get(call.name)
         if tool is None:
             return CallResult(call.id, CallState.FAILED, self._unknown(call.name, list(tools)))
-        try:
-            arguments = json.loads(call.arguments or "{}")
-        except (ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
-            words = "The arguments are not a JSON object. The call was not run."
-            return CallResult(call.id, CallState.FAILED, words, tool.server, tool.name)
+        arguments = arguments_of(call, tool)
+        if isinstance(arguments, CallResult):
+            return arguments
         decision = await self._decision(run, call, tool)
         if decision.permission == "denied":
             reason = f" Reason: {decision.reason.strip()}" if decision.reason.strip() else ""

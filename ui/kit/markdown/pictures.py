@@ -155,16 +155,12 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
 # Boxes of tasks, and the arrows of parts that can be folded.
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """The box of a task."""
+class _Square:
+    """Something as wide as high, in the middle of its line."""
 
-    is_done: bool
+    __slots__ = ()
     size_px: float
-    filled: str
-    edge: str
-    tick: str
-    descent_px: None = None
+    descent_px = None
 
     @property
     def width_px(self) -> float:
@@ -175,6 +171,17 @@ class Box:
     def height_px(self) -> float:
         """Its height."""
         return self.size_px
+
+
+@dataclass(frozen=True, slots=True)
+class Box(_Square):
+    """The box of a task."""
+
+    is_done: bool
+    size_px: float
+    filled: str
+    edge: str
+    tick: str
 
     def paint(self, painter: QPainter, place: QRectF) -> None:
         """Draw it."""
@@ -193,7 +200,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldArrow:
+class FoldArrow(_Square):
     """The arrow of a part that can be folded.
 
     Attributes:
@@ -205,17 +212,6 @@ class FoldArrow:
     is_open: Callable[[], bool]
     size_px: float
     color: str
-    descent_px: None = None
-
-    @property
-    def width_px(self) -> float:
-        """Its width."""
-        return self.size_px
-
-    @property
-    def height_px(self) -> float:
-        """Its height."""
-        return self.size_px
 
     def paint(self, painter: QPainter, place: QRectF) -> None:
         """Draw it to the right, or down while the part is shown."""

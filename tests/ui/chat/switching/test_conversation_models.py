@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PySide6.QtWidgets import QLabel
 
 from engine import Generation, GenerationRequest
@@ -13,7 +14,7 @@ from engine.inference.loader import load_model
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
-from tests.ui.driving import eventually
+from tests.ui.driving import Enter, Living, eventually
 from ui.chat.messages.answer_view import PromptProgressBar
 from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
@@ -33,6 +34,20 @@ class Held:
         while not self.goes_on.wait(0.02):
             on_progress(LoadProgress("weights", 40, 100))
         return load_model(folder, on_progress=on_progress, **options)
+
+
+@pytest.fixture
+def held() -> Held:
+    return Held()
+
+
+@pytest.fixture
+def loading(
+    enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, held: Held
+) -> Living[SeveralModels]:
+    """A window whose models load when a test lets them."""
+    engine = Engine(loader=held)
+    return enter(lambda: SeveralModels(theme, tmp_path, demo_model_path, engine=engine))
 
 
 async def test_a_conversation_whose_model_is_not_loaded_says_so_and_loads_it_for_a_message(
@@ -82,27 +97,24 @@ async def test_a_model_behind_a_link_has_one_name_in_every_conversation(
 
 
 async def test_a_message_that_is_sent_while_its_model_loads_waits_and_is_answered(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
+    loading: SeveralModels, held: Held
 ) -> None:
-    held = Held()
-    engine = Engine(loader=held)
-    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-        several.answering.choose(several.folder / "alpha")
-        await eventually(lambda: several.header.name.text().startswith("Loading alpha… 40 %"))
-        composer = several.window.chat.composer
-        composer.input.setPlainText("Count from 1 to 3")
-        assert composer.action.isEnabled()
-        composer.action.click()
-        assert composer.text == ""
-        waiting = several.workspace.current.conversation.messages[-1].run
-        assert waiting is not None
-        assert waiting.is_loading
-        composer.input.setPlainText("the next one is written meanwhile")
-        held.goes_on.set()
-        await eventually(lambda: waiting.is_over)
-        assert (waiting.state, waiting.model_id) == (RunState.FINISHED, "alpha")
-        assert waiting.text == "1, 2, 3"
-        assert composer.text == "the next one is written meanwhile"
+    loading.answering.choose(loading.folder / "alpha")
+    await eventually(lambda: loading.header.name.text().startswith("Loading alpha… 40 %"))
+    composer = loading.window.chat.composer
+    composer.input.setPlainText("Count from 1 to 3")
+    assert composer.action.isEnabled()
+    composer.action.click()
+    assert composer.text == ""
+    waiting = loading.workspace.current.conversation.messages[-1].run
+    assert waiting is not None
+    assert waiting.is_loading
+    composer.input.setPlainText("the next one is written meanwhile")
+    held.goes_on.set()
+    await eventually(lambda: waiting.is_over)
+    assert (waiting.state, waiting.model_id) == (RunState.FINISHED, "alpha")
+    assert waiting.text == "1, 2, 3"
+    assert composer.text == "the next one is written meanwhile"
 
 
 async def test_a_message_no_longer_waits_for_a_load_that_has_ended(
@@ -153,76 +165,66 @@ async def test_messages_of_two_conversations_on_two_models_are_each_answered_by_
 
 
 async def test_a_load_that_reads_nothing_for_long_still_shows_every_second_that_it_goes_on(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
+    loading: SeveralModels, held: Held
 ) -> None:
-    held = Held()
-    engine = Engine(loader=held)
-    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
+    async def watched() -> None:
+        shown, detailed = set(), set()
 
-        async def watched() -> None:
-            shown, detailed = set(), set()
+        def has_moved() -> bool:
+            if loading.header.name.text().startswith("Loading alpha… 40 %, "):
+                shown.add(loading.header.name.text())
+                detailed.add(loading.header.name.toolTip())
+            return len(shown) > 2
 
-            def has_moved() -> bool:
-                if several.header.name.text().startswith("Loading alpha… 40 %, "):
-                    shown.add(several.header.name.text())
-                    detailed.add(several.header.name.toolTip())
-                return len(shown) > 2
+        await eventually(has_moved)
+        assert len(detailed) > 2
+        held.goes_on.set()
+        await eventually(lambda: loading.header.name.text() == "alpha")
+        held.goes_on.clear()
 
-            await eventually(has_moved)
-            assert len(detailed) > 2
-            held.goes_on.set()
-            await eventually(lambda: several.header.name.text() == "alpha")
-            held.goes_on.clear()
-
-        several.answering.choose(several.folder / "alpha")
-        await watched()
-        engine.unload_after(0)  # the next message loads it again, which nobody has chosen
-        await eventually(lambda: several.header.name.text() == "alpha (unloaded)")
-        engine.unload_after(None)
-        assert several.workspace.send("Count from 1 to 3")
-        await watched()
+    loading.answering.choose(loading.folder / "alpha")
+    await watched()
+    loading.engine.unload_after(0)  # the next message loads it again, which nobody has chosen
+    await eventually(lambda: loading.header.name.text() == "alpha (unloaded)")
+    loading.engine.unload_after(None)
+    assert loading.workspace.send("Count from 1 to 3")
+    await watched()
 
 
 async def test_cancelling_the_load_leaves_a_waiting_message_where_it_is_to_be_tried_again(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
+    loading: SeveralModels, held: Held
 ) -> None:
-    held = Held()
-    engine = Engine(loader=held)
-    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-        several.answering.choose(several.folder / "alpha")
-        composer = several.window.chat.composer
-        composer.input.setPlainText("Count from 1 to 3")
-        composer.action.click()
-        waiting = several.workspace.current.conversation.messages[-1].run
-        assert waiting is not None
-        await eventually(lambda: several.header.name.text().startswith("Loading alpha… 40 %"))
-        several.header.cancel.click()
-        await eventually(lambda: waiting.is_over)
-        assert waiting.state is RunState.REFUSED
-        assert waiting.refusal == "Loading was cancelled."
-        assert composer.text == ""
-        assert several.workspace.current.conversation.messages[-2].text == "Count from 1 to 3"
-        assert not several.header.cancel.isVisible()
-        held.goes_on.set()
+    loading.answering.choose(loading.folder / "alpha")
+    composer = loading.window.chat.composer
+    composer.input.setPlainText("Count from 1 to 3")
+    composer.action.click()
+    waiting = loading.workspace.current.conversation.messages[-1].run
+    assert waiting is not None
+    await eventually(lambda: loading.header.name.text().startswith("Loading alpha… 40 %"))
+    loading.header.cancel.click()
+    await eventually(lambda: waiting.is_over)
+    assert waiting.state is RunState.REFUSED
+    assert waiting.refusal == "Loading was cancelled."
+    assert composer.text == ""
+    assert loading.workspace.current.conversation.messages[-2].text == "Count from 1 to 3"
+    assert not loading.header.cancel.isVisible()
+    held.goes_on.set()
 
 
 async def test_an_answer_that_waits_for_its_model_can_be_stopped(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
+    loading: SeveralModels, held: Held
 ) -> None:
-    held = Held()
-    engine = Engine(loader=held)
-    async with SeveralModels(theme, tmp_path, demo_model_path, engine=engine) as several:
-        several.answering.choose(several.folder / "alpha")
-        assert several.workspace.send("Count from 1 to 3")
-        waiting = several.workspace.current.session.run
-        assert waiting is not None
-        several.workspace.current.cancel()
-        await eventually(lambda: waiting.is_over)
-        assert waiting.finished is not None
-        assert waiting.finished.stop.kind == "cancelled"
-        held.goes_on.set()
-        await eventually(lambda: several.answering.stage == "ready")
-        assert (await several.ask()).state is RunState.FINISHED
+    loading.answering.choose(loading.folder / "alpha")
+    assert loading.workspace.send("Count from 1 to 3")
+    waiting = loading.workspace.current.session.run
+    assert waiting is not None
+    loading.workspace.current.cancel()
+    await eventually(lambda: waiting.is_over)
+    assert waiting.finished is not None
+    assert waiting.finished.stop.kind == "cancelled"
+    held.goes_on.set()
+    await eventually(lambda: loading.answering.stage == "ready")
+    assert (await loading.ask()).state is RunState.FINISHED
 
 
 async def test_a_missing_model_is_named_and_others_are_offered(several: SeveralModels) -> None:

@@ -12,7 +12,7 @@ from engine.inference.loader import load_model
 from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from tests.ui.chat.switching.several import SeveralModels
-from tests.ui.driving import eventually
+from tests.ui.driving import Enter, Living, eventually
 from ui.chat.session.conversation_session import ConversationSession
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
@@ -47,9 +47,13 @@ def hanging() -> Iterator[Hanging]:
 
 
 @pytest.fixture
-def several(theme: Theme, tmp_path: Path, demo_model_path: Path, hanging: Hanging) -> SeveralModels:
+def several(
+    enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, hanging: Hanging
+) -> Living[SeveralModels]:
     engine = Engine(Limits(stuck_after_s=1.0), loader=hanging)
-    return SeveralModels(theme, tmp_path, demo_model_path, engine=engine, at_once=True)
+    return enter(
+        lambda: SeveralModels(theme, tmp_path, demo_model_path, engine=engine, at_once=True)
+    )
 
 
 def card(several: SeveralModels, name: str) -> ModelCard:
@@ -61,101 +65,97 @@ def card(several: SeveralModels, name: str) -> ModelCard:
 async def test_a_stuck_model_says_so_everywhere_and_is_restarted_by_a_button(
     several: SeveralModels, hanging: Hanging
 ) -> None:
-    async with several:
-        await several.load("alpha")
-        hanging.held.add("alpha")
-        failed = await several.ask()
-        assert failed.finished is not None
-        assert "has not completed a step for 1 seconds" in (failed.finished.error or "")
-        await eventually(lambda: several.answering.stage == "failed")
-        assert several.header.name.text() == "alpha is not responding"
-        assert "has not completed a step" in several.header.name.toolTip()
-        several.window.others.show_models()
-        models = several.window.others.models
-        assert models is not None
-        await eventually(lambda: "has not completed a step" in models.loaded.words.text())
-        assert models.loaded.again.text() == "Restart This Model"
-        button = card(several, "alpha").button
-        assert button is not None
-        assert button.text() == "Restart This Model"
-        hanging.held.clear()
-        assert several.header.again.text() == "Restart This Model"
-        several.header.again.click()
-        await eventually(lambda: several.answering.stage == "ready")
-        assert (await several.ask()).text == "1, 2, 3"
+    await several.load("alpha")
+    hanging.held.add("alpha")
+    failed = await several.ask()
+    assert failed.finished is not None
+    assert "has not completed a step for 1 seconds" in (failed.finished.error or "")
+    await eventually(lambda: several.answering.stage == "failed")
+    assert several.header.name.text() == "alpha is not responding"
+    assert "has not completed a step" in several.header.name.toolTip()
+    several.window.others.show_models()
+    models = several.window.others.models
+    assert models is not None
+    await eventually(lambda: "has not completed a step" in models.loaded.words.text())
+    assert models.loaded.again.text() == "Restart This Model"
+    button = card(several, "alpha").button
+    assert button is not None
+    assert button.text() == "Restart This Model"
+    hanging.held.clear()
+    assert several.header.again.text() == "Restart This Model"
+    several.header.again.click()
+    await eventually(lambda: several.answering.stage == "ready")
+    assert (await several.ask()).text == "1, 2, 3"
 
 
 async def test_a_stuck_model_beside_the_default_one_is_restarted_from_its_card(
     several: SeveralModels, hanging: Hanging
 ) -> None:
-    async with several:
-        await several.load("alpha")
-        await several.load("beta")
-        several.answering.choose(several.folder / "alpha")
-        hanging.held.add("alpha")
-        assert (await several.ask()).finished is not None
-        await eventually(lambda: several.header.name.text() == "alpha is not responding")
-        several.workspace.new_conversation()
-        several.answering.choose(several.folder / "beta")
-        assert (await several.ask()).text == "1, 2, 3"
-        hanging.held.clear()
-        several.window.others.show_models()
-        await eventually(lambda: card(several, "alpha").button is not None)
-        button = card(several, "alpha").button
-        assert button is not None
-        button.click()
-        await eventually(lambda: not several.workspace.model.in_memory.stuck_folders())
-        await eventually(lambda: several.workspace.model.stage == "ready")
-        assert several.workspace.model.name == "beta"
-        assert several.answering.name == "beta"
+    await several.load("alpha")
+    await several.load("beta")
+    several.answering.choose(several.folder / "alpha")
+    hanging.held.add("alpha")
+    assert (await several.ask()).finished is not None
+    await eventually(lambda: several.header.name.text() == "alpha is not responding")
+    several.workspace.new_conversation()
+    several.answering.choose(several.folder / "beta")
+    assert (await several.ask()).text == "1, 2, 3"
+    hanging.held.clear()
+    several.window.others.show_models()
+    await eventually(lambda: card(several, "alpha").button is not None)
+    button = card(several, "alpha").button
+    assert button is not None
+    button.click()
+    await eventually(lambda: not several.workspace.model.in_memory.stuck_folders())
+    await eventually(lambda: several.workspace.model.stage == "ready")
+    assert several.workspace.model.name == "beta"
+    assert several.answering.name == "beta"
 
 
 async def test_asking_again_restarts_a_stuck_model(
     several: SeveralModels, hanging: Hanging
 ) -> None:
-    async with several:
-        await several.load("alpha")
-        hanging.held.add("alpha")
-        await several.ask()
-        await eventually(lambda: several.answering.stage == "failed")
-        hanging.held.clear()
-        workspace = several.workspace
-        assert workspace.ask(
-            ConversationSession.regenerate, workspace.current.conversation.messages[-1]
-        )
-        await eventually(lambda: not workspace.current.session.is_running)
-        again = workspace.current.conversation.messages[-1].run
-        assert again is not None
-        assert (again.state, again.text) == (RunState.FINISHED, "1, 2, 3")
+    await several.load("alpha")
+    hanging.held.add("alpha")
+    await several.ask()
+    await eventually(lambda: several.answering.stage == "failed")
+    hanging.held.clear()
+    workspace = several.workspace
+    assert workspace.ask(
+        ConversationSession.regenerate, workspace.current.conversation.messages[-1]
+    )
+    await eventually(lambda: not workspace.current.session.is_running)
+    again = workspace.current.conversation.messages[-1].run
+    assert again is not None
+    assert (again.state, again.text) == (RunState.FINISHED, "1, 2, 3")
 
 
 async def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_again(
     several: SeveralModels, hanging: Hanging
 ) -> None:
-    async with several:
-        await several.load("beta")
-        await several.load("alpha")
-        window = several.window
-        window.chat.composer.set_text("Count from 1 to 5")
-        window.twice.ask()
-        sheet = window.twice.sheet
-        assert sheet is not None
-        sheet.forms[0].model.setCurrentIndex(1)
-        hanging.held.add("beta")
-        sheet.buttons.accepted.emit()
-        await eventually(lambda: not several.workspace.current.is_running)
-        left, right = window.chat.sides.columns
-        assert (left.shown_text, left.has_failed) == ("1, 2, 3, 4, 5", False)
-        why = "The model has not completed a step for 1 seconds."
-        assert (right.cause.text(), right.cause.isVisible()) == (why, True)
-        assert window.chat.sides.words.text() == "One of the answers failed."
-        hanging.held.clear()
-        [again] = [one for one in right.view.findChildren(QPushButton) if one.text() == "Try Again"]
-        assert again.isVisible()
-        again.click()
-        assert window.chat.sides.words.text() == "An answer is being written."
-        await eventually(lambda: not several.workspace.current.is_running)
-        right = window.chat.sides.columns[1]
-        assert (right.shown_text, right.cause.isVisible()) == ("1, 2, 3, 4, 5", False)
-        right.keep.click()
-        assert several.answering.name == "beta"
+    await several.load("beta")
+    await several.load("alpha")
+    window = several.window
+    window.chat.composer.set_text("Count from 1 to 5")
+    window.twice.ask()
+    sheet = window.twice.sheet
+    assert sheet is not None
+    sheet.forms[0].model.setCurrentIndex(1)
+    hanging.held.add("beta")
+    sheet.buttons.accepted.emit()
+    await eventually(lambda: not several.workspace.current.is_running)
+    left, right = window.chat.sides.columns
+    assert (left.shown_text, left.has_failed) == ("1, 2, 3, 4, 5", False)
+    why = "The model has not completed a step for 1 seconds."
+    assert (right.cause.text(), right.cause.isVisible()) == (why, True)
+    assert window.chat.sides.words.text() == "One of the answers failed."
+    hanging.held.clear()
+    [again] = [one for one in right.view.findChildren(QPushButton) if one.text() == "Try Again"]
+    assert again.isVisible()
+    again.click()
+    assert window.chat.sides.words.text() == "An answer is being written."
+    await eventually(lambda: not several.workspace.current.is_running)
+    right = window.chat.sides.columns[1]
+    assert (right.shown_text, right.cause.isVisible()) == ("1, 2, 3, 4, 5", False)
+    right.keep.click()
+    assert several.answering.name == "beta"

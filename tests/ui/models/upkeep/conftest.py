@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QToolButton
 
 from engine.library.downloads import download
 from tests.support.hub import Hub, hub
-from tests.ui.driving import eventually
+from tests.ui.driving import Enter, Living, eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 
@@ -27,7 +27,9 @@ def site(demo_model_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub
 
 
 @pytest.fixture
-def opened(theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub) -> OpenedModels:
+def opened(
+    enter: Enter, theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
+) -> Living[OpenedModels]:
     """A window on a computer to which the model was downloaded."""
     download(
         REPOSITORY,
@@ -36,7 +38,8 @@ def opened(theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub) -> Op
         gives_up=threading.Event(),
         endpoint=site.url,
     )
-    return OpenedModels(theme, tmp_path, demo_model_path)
+    site.requests.clear()
+    return enter(lambda: OpenedModels(theme, tmp_path, demo_model_path))
 
 
 @pytest.fixture

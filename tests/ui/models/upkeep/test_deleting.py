@@ -16,122 +16,114 @@ from tests.ui.models.upkeep.conftest import REPOSITORY, asked, choose, entry, is
 async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
     opened: OpenedModels, repository_folder: Path
 ) -> None:
-    async with opened:
-        choose(opened, "Delete…")
-        await asked(opened, f"Delete {REPOSITORY}? This frees 4.")
-        question = opened.models.question
-        assert "cannot be undone" in question.words.text()
-        assert [button.text() for button in question.buttons] == ["Delete", "Cancel"]
-        opened.answer("Cancel")
-        assert is_there(repository_folder)
+    choose(opened, "Delete…")
+    await asked(opened, f"Delete {REPOSITORY}? This frees 4.")
+    question = opened.models.question
+    assert "cannot be undone" in question.words.text()
+    assert [button.text() for button in question.buttons] == ["Delete", "Cancel"]
+    opened.answer("Cancel")
+    assert is_there(repository_folder)
 
-        choose(opened, "Delete…")
-        await asked(opened, "This frees")
-        opened.answer("Delete")
-        await asked(opened, f"{REPOSITORY} was deleted. This freed 4.")
-        assert not is_there(repository_folder)
-        await eventually(lambda: not opened.has(REPOSITORY))
+    choose(opened, "Delete…")
+    await asked(opened, "This frees")
+    opened.answer("Delete")
+    await asked(opened, f"{REPOSITORY} was deleted. This freed 4.")
+    assert not is_there(repository_folder)
+    await eventually(lambda: not opened.has(REPOSITORY))
 
 
 async def test_cancel_has_the_focus_when_a_deletion_is_asked_about(opened: OpenedModels) -> None:
-    async with opened:
-        choose(opened, "Delete…")
-        await asked(opened, "This frees")
-        cancel = opened.models.question.buttons[-1]
-        await eventually(lambda: opened.models.focusWidget() is cancel)
-        opened.answer("Cancel")
+    choose(opened, "Delete…")
+    await asked(opened, "This frees")
+    cancel = opened.models.question.buttons[-1]
+    await eventually(lambda: opened.models.focusWidget() is cancel)
+    opened.answer("Cancel")
 
 
 async def test_a_model_in_use_is_never_deleted(
     opened: OpenedModels, repository_folder: Path
 ) -> None:
-    async with opened:
-        # The question is open while the model is loaded.
-        choose(opened, "Delete…")
-        await asked(opened, "This frees")
-        opened.click(REPOSITORY)
-        await opened.loaded(REPOSITORY)
-        opened.answer("Delete")
-        await asked(opened, "is in use. Unload it")
-        opened.answer("OK")
-        choose(opened, "Delete…")
-        await asked(opened, "is in use. Unload it")
-        assert is_there(repository_folder)
+    # The question is open while the model is loaded.
+    choose(opened, "Delete…")
+    await asked(opened, "This frees")
+    opened.click(REPOSITORY)
+    await opened.loaded(REPOSITORY)
+    opened.answer("Delete")
+    await asked(opened, "is in use. Unload it")
+    opened.answer("OK")
+    choose(opened, "Delete…")
+    await asked(opened, "is in use. Unload it")
+    assert is_there(repository_folder)
 
-        [line] = opened.models.memory.lines.values()
-        line.unload.click()
-        await eventually(lambda: opened.state.stage == "none")
-        choose(opened, "Delete…")
-        await asked(opened, "This frees")
-        opened.answer("Delete")
-        await eventually(lambda: not is_there(repository_folder))
+    [line] = opened.models.memory.lines.values()
+    line.unload.click()
+    await eventually(lambda: opened.state.stage == "none")
+    choose(opened, "Delete…")
+    await asked(opened, "This frees")
+    opened.answer("Delete")
+    await eventually(lambda: not is_there(repository_folder))
 
 
 async def test_a_model_that_was_unloaded_while_idle_counts_as_in_use(
     opened: OpenedModels, repository_folder: Path
 ) -> None:
-    async with opened:
-        opened.click(REPOSITORY)
-        await opened.loaded(REPOSITORY)
-        opened.engine.unload_after(0.05)
-        await eventually(lambda: opened.state.is_unloaded)
-        choose(opened, "Delete…")
-        await asked(opened, "is in use")
-        assert is_there(repository_folder)
+    opened.click(REPOSITORY)
+    await opened.loaded(REPOSITORY)
+    opened.engine.unload_after(0.05)
+    await eventually(lambda: opened.state.is_unloaded)
+    choose(opened, "Delete…")
+    await asked(opened, "is in use")
+    assert is_there(repository_folder)
 
 
 async def test_the_draft_model_of_the_loaded_one_is_not_deleted(
     opened: OpenedModels, repository_folder: Path, demo_model_path: Path
 ) -> None:
-    async with opened:
-        library = opened.window.model_library
-        library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
-        opened.state.load(demo_model_path)
-        await opened.loaded("demo-model")
-        choose(opened, "Delete…")
-        await asked(opened, "is in use")
-        assert is_there(repository_folder)
+    library = opened.window.model_library
+    library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    choose(opened, "Delete…")
+    await asked(opened, "is in use")
+    assert is_there(repository_folder)
 
 
 async def test_a_model_that_another_program_had_loaded_beside_the_windows_is_not_deleted(
     opened: OpenedModels, repository_folder: Path, demo_model_path: Path
 ) -> None:
-    async with opened:
-        opened.state.load(demo_model_path)
-        await opened.loaded("demo-model")
-        found = [opened.card(name).model.found for name in ("demo-model", REPOSITORY)]
-        opened.engine.offer([OfferedModel(one.name, one.folder) for one in found])
-        asked_by_name = GenerationRequest(prompt="Hello", max_tokens=1, model=REPOSITORY)
-        generation = await opened.engine.generate(asked_by_name)
-        async for _ in generation.batches():
-            pass
-        assert opened.state.name == "demo-model"
-        choose(opened, "Delete…")
-        await asked(opened, "is in use")
-        assert is_there(repository_folder)
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    found = [opened.card(name).model.found for name in ("demo-model", REPOSITORY)]
+    opened.engine.offer([OfferedModel(one.name, one.folder) for one in found])
+    asked_by_name = GenerationRequest(prompt="Hello", max_tokens=1, model=REPOSITORY)
+    generation = await opened.engine.generate(asked_by_name)
+    async for _ in generation.batches():
+        pass
+    assert opened.state.name == "demo-model"
+    choose(opened, "Delete…")
+    await asked(opened, "is in use")
+    assert is_there(repository_folder)
 
 
 async def test_a_model_that_is_being_downloaded_is_not_deleted(
     opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    async with opened:
-        site.answers.clear()
-        opened.window.model_library.downloads.start(REPOSITORY)
-        choose(opened, "Delete…")
-        await asked(opened, "Pause the download")
-        assert is_there(repository_folder)
-        site.answers.set()
+    site.answers.clear()
+    opened.window.model_library.downloads.start(REPOSITORY)
+    choose(opened, "Delete…")
+    await asked(opened, "Pause the download")
+    assert is_there(repository_folder)
+    site.answers.set()
 
 
 async def test_the_demo_model_and_a_persons_own_folders_have_no_entry_that_deletes(
     opened: OpenedModels, tmp_path: Path, demo_model_path: Path
 ) -> None:
     shutil.copytree(demo_model_path, tmp_path / "mine" / "own")
-    async with opened:
-        opened.window.model_library.add_folder(tmp_path / "mine")
-        await eventually(lambda: opened.has("own"))
-        assert entry(opened, "Delete…", "demo-model") is None
-        assert entry(opened, "Delete…", "own") is None
+    opened.window.model_library.add_folder(tmp_path / "mine")
+    await eventually(lambda: opened.has("own"))
+    assert entry(opened, "Delete…", "demo-model") is None
+    assert entry(opened, "Delete…", "own") is None
 
 
 async def test_files_that_cannot_be_deleted_are_named(
@@ -141,9 +133,8 @@ async def test_files_that_cannot_be_deleted_are_named(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
-    async with opened:
-        choose(opened, "Delete…")
-        await asked(opened, "This frees")
-        opened.answer("Delete")
-        await asked(opened, "cannot be deleted: you have no permission")
-        assert opened.has(REPOSITORY)
+    choose(opened, "Delete…")
+    await asked(opened, "This frees")
+    opened.answer("Delete")
+    await asked(opened, "cannot be deleted: you have no permission")
+    assert opened.has(REPOSITORY)

@@ -27,25 +27,25 @@ async def test_a_models_folder_is_shown_by_the_systems_file_manager(
     monkeypatch.setattr(
         QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
     )
-    async with opened:
-        await eventually(lambda: opened.has(REPOSITORY))
-        choose(opened, words)
-        assert shown == [str(repository_folder / "snapshots" / COMMIT)]
+    before = opened.card(REPOSITORY)
+    opened.window.model_library.refresh()
+    await eventually(lambda: opened.card(REPOSITORY) is not before)
+    choose(opened, words)
+    assert shown == [str(repository_folder / "snapshots" / COMMIT)]
 
 
 async def test_the_focus_stays_on_a_models_button_when_the_list_is_made_anew(
     opened: OpenedModels,
 ) -> None:
-    async with opened:
-        opened.models.activateWindow()
-        await eventually(opened.models.isActiveWindow)
-        before = opened.card(REPOSITORY)
-        more = before.findChild(QToolButton)
-        assert more is not None
-        more.setFocus()
-        await eventually(more.hasFocus)
-        opened.window.model_library.refresh()
-        await eventually(lambda: opened.card(REPOSITORY) is not before)
-        now = opened.card(REPOSITORY).findChild(QToolButton)
-        assert now is not None
-        await eventually(now.hasFocus)
+    opened.models.activateWindow()
+    await eventually(opened.models.isActiveWindow)
+    before = opened.card(REPOSITORY)
+    more = before.findChild(QToolButton)
+    assert more is not None
+    more.setFocus()
+    await eventually(more.hasFocus)
+    opened.window.model_library.refresh()
+    await eventually(lambda: opened.card(REPOSITORY) is not before)
+    now = opened.card(REPOSITORY).findChild(QToolButton)
+    assert now is not None
+    await eventually(now.hasFocus)

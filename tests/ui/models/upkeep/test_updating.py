@@ -24,112 +24,105 @@ def revise(site: Hub) -> None:
 async def test_a_newer_revision_is_offered_downloaded_and_the_old_one_is_freed(
     opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    async with opened:
-        local = opened.models.local
-        local.check.click()
-        await eventually(lambda: "up to date" in local.outcome.text())
-        assert opened.card(REPOSITORY).update_button is None
+    local = opened.models.local
+    local.check.click()
+    await eventually(lambda: "up to date" in local.outcome.text())
+    assert opened.card(REPOSITORY).update_button is None
 
-        revise(site)
-        site.requests.clear()
-        local.check.click()
-        await eventually(lambda: local.outcome.text() == "1 update available.")
-        button = opened.card(REPOSITORY).update_button
-        assert button is not None
-        button.click()
-        await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-        assert os.listdir(repository_folder / "snapshots") == [NEWER]
-        # The weights are the same, so they are not fetched again.
-        fetched = [path for method, path, _ in site.requests if method == "GET"]
-        assert any(path.endswith("config.json") for path in fetched)
-        assert not any(path.endswith("model.safetensors") for path in fetched)
-        await eventually(lambda: opened.card(REPOSITORY).model.found.folder.name == NEWER)
-        assert opened.card(REPOSITORY).update_button is None
-        opened.click(REPOSITORY)
-        await opened.loaded(REPOSITORY)
+    revise(site)
+    site.requests.clear()
+    local.check.click()
+    await eventually(lambda: local.outcome.text() == "1 update available.")
+    button = opened.card(REPOSITORY).update_button
+    assert button is not None
+    button.click()
+    await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
+    assert os.listdir(repository_folder / "snapshots") == [NEWER]
+    # The weights are the same, so they are not fetched again.
+    fetched = [path for method, path, _ in site.requests if method == "GET"]
+    assert any(path.endswith("config.json") for path in fetched)
+    assert not any(path.endswith("model.safetensors") for path in fetched)
+    await eventually(lambda: opened.card(REPOSITORY).model.found.folder.name == NEWER)
+    assert opened.card(REPOSITORY).update_button is None
+    opened.click(REPOSITORY)
+    await opened.loaded(REPOSITORY)
 
 
 async def test_an_update_of_the_loaded_model_loads_the_newer_revision_before_the_old_one_goes(
     opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    async with opened:
-        opened.click(REPOSITORY)
-        await opened.loaded(REPOSITORY)
-        revise(site)
-        opened.models.local.check.click()
-        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-        opened.card(REPOSITORY).update_button.click()
-        await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-        assert opened.state.info.path.name == NEWER
-        answering = opened.window.workspace.answering
-        await eventually(lambda: answering.stage == "ready")
-        assert answering.name == REPOSITORY
-        assert os.listdir(repository_folder / "snapshots") == [NEWER]
+    opened.click(REPOSITORY)
+    await opened.loaded(REPOSITORY)
+    revise(site)
+    opened.models.local.check.click()
+    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+    opened.card(REPOSITORY).update_button.click()
+    await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
+    assert opened.state.info.path.name == NEWER
+    answering = opened.window.workspace.answering
+    await eventually(lambda: answering.stage == "ready")
+    assert answering.name == REPOSITORY
+    assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
 
 async def test_an_update_of_a_draft_model_keeps_it_as_the_draft_model(
     opened: OpenedModels, site: Hub, repository_folder: Path, demo_model_path: Path
 ) -> None:
-    async with opened:
-        library = opened.window.model_library
-        library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
-        opened.state.load(demo_model_path)
-        await opened.loaded("demo-model")
-        revise(site)
-        opened.models.local.check.click()
-        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-        opened.card(REPOSITORY).update_button.click()
-        await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
-        assert opened.state.info.draft.path.name == NEWER
-        assert os.listdir(repository_folder / "snapshots") == [NEWER]
+    library = opened.window.model_library
+    library.choose_draft(demo_model_path, opened.card(REPOSITORY).model.found.folder)
+    opened.state.load(demo_model_path)
+    await opened.loaded("demo-model")
+    revise(site)
+    opened.models.local.check.click()
+    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+    opened.card(REPOSITORY).update_button.click()
+    await asked(opened, f"{REPOSITORY} was updated. Deleting the old revision freed ")
+    assert opened.state.info.draft.path.name == NEWER
+    assert os.listdir(repository_folder / "snapshots") == [NEWER]
 
 
 async def test_an_update_that_is_cancelled_keeps_the_present_revision(
     opened: OpenedModels, site: Hub, repository_folder: Path
 ) -> None:
-    async with opened:
-        revise(site)
-        opened.models.local.check.click()
-        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-        site.answers.clear()
-        opened.card(REPOSITORY).update_button.click()
-        [row] = opened.models.local.rows
-        row.cancel.click()
-        site.answers.set()
-        assert opened.card(REPOSITORY).model.found.folder.name == COMMIT
-        opened.click(REPOSITORY)
-        await opened.loaded(REPOSITORY)
-        assert is_there(repository_folder / "snapshots" / COMMIT)
+    revise(site)
+    opened.models.local.check.click()
+    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+    site.answers.clear()
+    opened.card(REPOSITORY).update_button.click()
+    [row] = opened.models.local.rows
+    row.cancel.click()
+    site.answers.set()
+    assert opened.card(REPOSITORY).model.found.folder.name == COMMIT
+    opened.click(REPOSITORY)
+    await opened.loaded(REPOSITORY)
+    assert is_there(repository_folder / "snapshots" / COMMIT)
 
 
 async def test_looking_for_updates_without_a_hub_reports_that(
     opened: OpenedModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened:
-        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-        opened.models.local.check.click()
-        await eventually(lambda: "cannot be reached" in opened.models.local.outcome.text())
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    opened.models.local.check.click()
+    await eventually(lambda: "cannot be reached" in opened.models.local.outcome.text())
 
 
 async def test_the_hub_is_asked_for_updates_only_while_the_window_is_open_and_if_that_is_allowed(
     opened: OpenedModels, site: Hub
 ) -> None:
-    site.requests.clear()
-    async with opened:
-        revise(site)
-        opened.click(REPOSITORY)
-        await opened.loaded(REPOSITORY)
-        assert site.requests == []
-        opened.models.hide()
-        opened.window.preferences.change_models(looks_for_updates=True)
-        opened.window.model_library.refresh()
-        await eventually(lambda: not opened.window.model_library.is_looking)
-        assert site.requests == []
-        opened.window.others.show_models()
-        await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
-        words = [one.text() for one in opened.card(REPOSITORY).findChildren(QLabel)]
-        assert any(text.startswith("Update available: a newer revision") for text in words)
-        count = len(site.requests)
-        opened.window.model_library.refresh()
-        await eventually(lambda: not opened.window.model_library.is_looking)
-        assert len(site.requests) == count
+    revise(site)
+    opened.click(REPOSITORY)
+    await opened.loaded(REPOSITORY)
+    assert site.requests == []
+    opened.models.hide()
+    opened.window.preferences.change_models(looks_for_updates=True)
+    opened.window.model_library.refresh()
+    await eventually(lambda: not opened.window.model_library.is_looking)
+    assert site.requests == []
+    opened.window.others.show_models()
+    await eventually(lambda: opened.card(REPOSITORY).update_button is not None)
+    words = [one.text() for one in opened.card(REPOSITORY).findChildren(QLabel)]
+    assert any(text.startswith("Update available: a newer revision") for text in words)
+    count = len(site.requests)
+    opened.window.model_library.refresh()
+    await eventually(lambda: not opened.window.model_library.is_looking)
+    assert len(site.requests) == count
