@@ -245,7 +245,8 @@ class _Meter:
 _EACH_S = 0.5
 _LOGGED_EACH_S = 1.0
 _CLEAR_LINE = "\r\x1b[K"
-_log = logging.getLogger(__name__)
+# What is loaded, in a log that a server writes also where it writes only warnings otherwise.
+LOADS = logging.getLogger("app.loads")
 
 
 def server_banner(url: str, model: ModelInfo | None, config: "ServerConfig") -> list[str]:
@@ -296,11 +297,20 @@ class LoadMeter:
         return f"loading: {loading_words(status.loading, took_s, 0)}  ·  {status.message}"
 
     async def log(self) -> None:
-        """Log the progress each second, as long as something is loaded; ends when cancelled."""
+        """Log the progress of each load every second, and how it ended; ends when cancelled."""
+        was_loading = False
         while True:
             await asyncio.sleep(_LOGGED_EACH_S)
-            if words := self.words():
-                _log.info("%s", words)
+            status, words = self._status(), self.words()
+            if words:
+                progress = None if status.loading is None else dataclasses.asdict(status.loading)
+                LOADS.info("%s", words, extra={"fields": progress or {}})
+            elif was_loading and status.info is not None and status.is_loaded:
+                fields = {"model": status.info.id, "memory_bytes": status.memory_bytes}
+                LOADS.info("loaded: %s", status.info.id, extra={"fields": fields})
+            elif was_loading:
+                LOADS.warning("not loaded: %s", status.message)
+            was_loading = bool(words)
 
 
 def load_words(status: ModelStatus, metrics: "Metrics | None", loading: str = "") -> str:

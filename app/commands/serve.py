@@ -32,6 +32,7 @@ from app.composition import (
     world_of_this_process,
 )
 from app.exits import CommandError
+from app.printer import takes_controls
 from app.process import (
     EndingSignals,
     log_as_json_lines,
@@ -41,10 +42,11 @@ from app.process import (
 )
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
-from app.terminal import LoadMeter, live_line, load_words, server_banner, server_facts
+from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo
 from engine.distributed.world import Meeting
 from engine.files.causes import os_cause
+from engine.library.models import model_name
 
 _log = logging.getLogger(__name__)
 _OPTIONS = {
@@ -66,6 +68,8 @@ def run(options: ServeOptions) -> int:
     """Serve until a signal; return the exit code."""
     if options.log != "json":
         log_to_standard_error(options.verbose)
+        if not takes_controls(sys.stderr):  # nothing else shows there how far a load is
+            LOADS.setLevel(logging.INFO)
         return _run(options)
     log_as_json_lines()
     try:
@@ -144,6 +148,8 @@ async def _serve(
             try:
                 # Listen before the model is loaded, so that a taken port is reported at once.
                 address = await server.start()
+                name = model_name(models.default)
+                LOADS.info("loading: %s", name, extra={"fields": {"model": name}})
                 ends: set[asyncio.Future[Any]] = {ending, lost}
                 async with live():
                     await asyncio.wait({loading, *ends}, return_when=asyncio.FIRST_COMPLETED)

@@ -581,7 +581,7 @@ class LoadedModel:
         self._before_message = None
         self.is_loading = True
         known = before if is_again else None
-        self.tell(ModelStatus(state="loading", info=known, message=command.folder.name))
+        self.tell(ModelStatus(state="loading", info=known, message=model_name(command.folder)))
 
         def on_progress(progress: LoadProgress) -> None:
             if command.gives_up.is_set() or self._is_ending.is_set():

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,16 +107,22 @@ class ServeProcess:
             env=without_display() | settings,
             preexec_fn=preexec_fn,
         )
+        # What it writes to standard error: what it loads, and all else.
+        self.loads: list[str] = []
         self.errors: list[str] = []
         # The output after its address, once it has ended.
         self.told = ""
         assert self.process.stderr is not None
-        self._reader = threading.Thread(target=self.errors.extend, args=(self.process.stderr,))
+        self._reader = threading.Thread(target=self._read, args=(self.process.stderr,))
         self._reader.start()
+
+    def _read(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            (self.loads if " INFO app.loads: " in line else self.errors).append(line)
 
     @property
     def has_errors(self) -> bool:
-        """Whether it has written anything to standard error so far."""
+        """Whether it has written anything to standard error so far but what it loads."""
         return bool(self.errors)
 
     def wait_until_ready(self) -> str:

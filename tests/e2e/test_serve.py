@@ -76,6 +76,7 @@ def test_the_server_is_ready_when_it_says_so_and_a_hang_up_ends_it_cleanly(
     assert ask(address) == "1\n2\n3\n4\n5\n"
     assert server.end(signal.SIGHUP) == 0
     assert server.errors == []
+    assert server.loads[0].endswith("app.loads: loading: demo-model\n")  # it has no terminal
     assert "demo-model (context" in server.told
     assert f"{address}/v1" in server.told
     assert "API key  none" in server.told
@@ -229,6 +230,7 @@ def test_the_server_prints_what_a_person_needs_and_logs_json(serve: Callable[...
     assert ask(address, key="not-to-be-logged") == "1\n2\n3\n4\n5\n"
     assert server.end(signal.SIGINT) == 0
     entries = [json.loads(line) for line in server.errors]
+    assert (entries[0]["message"], entries[0]["model"]) == ("loading: demo-model", "demo-model")
     [listening] = [entry for entry in entries if entry["message"] == "listening"]
     assert (listening["url"], listening["model"]) == (address, "demo-model")
     assert listening["requires_key"] is True

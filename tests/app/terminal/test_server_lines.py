@@ -20,11 +20,13 @@ import pytest
 
 from api.transport.config import ServerConfig
 from api.transport.metrics import Metrics
+from app import terminal
 from app.terminal import LoadMeter, live_line, load_words, server_banner
 from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
 from engine.scheduling.service import Engine
+from tests.engine.scheduling.stages import until
 from tests.support.scripted import Stage
 
 URL = "http://127.0.0.1:1"
@@ -122,6 +124,45 @@ def test_a_load_that_reads_nothing_for_long_shows_in_the_log_that_it_goes_on(
 
     shown = asyncio.run(lines_of_a_load_that_stalls(watching, tmp_path))
     assert all("Reading the weights, 1.1 GB of 4.3 GB" in line for line in shown), shown
+
+
+@pytest.mark.parametrize(
+    ("ended", "said", "fields"),
+    [
+        (
+            ModelStatus(state="ready", info=MODEL, memory_bytes=7),
+            "loaded: small",
+            {"model": "small", "memory_bytes": 7},
+        ),
+        (ModelStatus(state="failed", message="it is damaged"), "not loaded: it is damaged", None),
+    ],
+)
+def test_the_log_says_once_how_a_load_has_ended(
+    ended: ModelStatus,
+    said: str,
+    fields: dict[str, object] | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(terminal, "_LOGGED_EACH_S", 0.001)
+    progress = LoadProgress("weights", 1 << 30, 1 << 32)
+    status = [ModelStatus(state="loading", message="small", loading=progress)]
+
+    async def play() -> None:
+        logging_loads = asyncio.create_task(LoadMeter(lambda: status[0]).log())
+        await until(lambda: bool(caplog.records))
+        status[0] = ended
+        await until(lambda: said in caplog.messages)
+        await asyncio.sleep(0.02)
+        logging_loads.cancel()
+
+    asyncio.run(play())
+    assert caplog.records[0].__dict__["fields"] == {
+        "phase": "weights", "done_bytes": 1 << 30, "total_bytes": 1 << 32
+    }  # fmt: skip
+    assert caplog.messages.count(said) == 1
+    assert caplog.records[-1].__dict__.get("fields") == fields
 
 
 def test_nothing_is_said_of_a_load_once_it_has_ended() -> None:

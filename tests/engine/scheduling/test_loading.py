@@ -40,6 +40,21 @@ async def test_the_status_shows_the_progress_of_loading(tmp_path: Path) -> None:
     await engine.aclose()
 
 
+async def test_the_status_names_a_model_that_is_loaded_from_a_cache_of_downloads(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "models--owner--small" / "snapshots" / "0123abc"
+    loader = SlowLoading(stage_of(folder))
+    loader.goes_on.clear()
+    engine = Engine(loader=loader)
+    loading = asyncio.ensure_future(engine.load(folder))
+    await until(lambda: engine.status.state == "loading")
+    assert engine.status.message == "owner/small"
+    loader.goes_on.set()
+    await loading
+    await engine.aclose()
+
+
 async def test_loading_that_is_cancelled_ends_soon_and_another_model_can_be_loaded(
     tmp_path: Path,
 ) -> None:
