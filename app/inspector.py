@@ -96,7 +96,6 @@ class RecordedEngine:
     async def generate_together(
         self, requests: Sequence[GenerationRequest]
     ) -> Sequence["RecordedAnswer"]:
-        """Return the recorded answer for each request."""
         return [RecordedAnswer(request, self._events, self._vocabulary) for request in requests]
 
     async def count_tokens(self, request: GenerationRequest) -> int:

@@ -77,7 +77,6 @@ class RunTrace:
         return self.stop is not None and self.is_whole
 
     def take(self, event: Event) -> None:
-        """Note an event of the run."""
         if isinstance(event, TokenTrace):
             self.tokens.append(event)
             self._call_text = None
@@ -147,7 +146,6 @@ class Recorder:
         self._finished: Finished | None = None
 
     def take(self, event: Event) -> None:
-        """Note an event."""
         self._trace.take(event)
         if isinstance(event, Finished):
             self._finished = event

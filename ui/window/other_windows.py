@@ -254,7 +254,6 @@ class OtherWindows(QObject):
         ShortcutsDialog(self._main.menuBar(), self._main).open()
 
     def show_guide(self) -> None:
-        """Show the guide to the window."""
         self._show_page("Fullstop Guide", self.help_files.guide)
 
     def show_changes(self) -> None:

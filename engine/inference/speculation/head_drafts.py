@@ -212,7 +212,6 @@ class HeadCache:
         return mx.argmax(self._head.logits(states), axis=-1).astype(mx.uint32)
 
     def gathered(self) -> _Waiting:
-        """Return all that waits, in one."""
         if not self._pieces:
             return self._waiting or self._none()
         tokens, hidden = self._pieces[0]

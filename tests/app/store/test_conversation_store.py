@@ -231,3 +231,33 @@ async def test_the_newest_answers_of_all_conversations_are_listed_with_their_que
         ]
         assert found[0].run.finished == newer.messages[1].run.finished  # type: ignore[union-attr]
         assert len(await store.recent_runs(1)) == 1
+
+
+async def kept_texts(path: Path) -> list[str]:
+    async with opened(path) as store:
+        (found,) = store.load_all()
+        await store.fill(found)
+        return [message.text for message in found.messages]
+
+
+async def test_deleted_messages_are_gone_after_a_restart_unless_they_were_restored(
+    path: Path,
+) -> None:
+    said = conversation()
+    async with opened(path) as store:
+        store.save(said)
+        store.save_messages(said, list(said.tree))
+        await store.settled()
+        answer = said.messages[-1]
+        removed = said.tree.remove(answer)
+        assert removed == [answer]
+        store.delete_messages(said, removed)
+        await store.settled()
+        assert await store.search("1 2 3") == []
+    assert await kept_texts(path) == ["Count"]
+    async with opened(path) as store:
+        said.tree.put_back(removed)
+        store.save_messages(said, removed)
+        await store.settled()
+        assert len(await store.search("1 2 3")) == 1
+    assert await kept_texts(path) == ["Count", "1 2 3"]

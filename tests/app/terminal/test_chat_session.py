@@ -6,14 +6,19 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from app import paths
+from app.printer import Printer
+from app.process import Interrupts
 from app.settings.options import AnswerOptions
-from app.terminal_chat import HELP, ChatSession, completer, goes_on
+from app.terminal_chat import HELP, ChatSession, _answer, completer, goes_on
+from app.terminal_tools import ChatTools
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopOptions, StopScope
 from engine.values.chat import Message
 from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest
+from tests.support.asking import loaded_engine
+from tests.support.scripted import Stage
 from ui.preferences.preferences import NewConversation
 from ui.records.exchange.archive import conversations_json
 
@@ -414,3 +419,41 @@ def test_the_scope_of_stops_on_the_command_line_counts_and_is_saved(tmp_path: Pa
     later = ChatSession(AnswerOptions())
     later.obey(f"/load {tmp_path / 'kept'}")
     assert request(later, "x").stops.stops[0].scope is StopScope.ALL
+
+
+class Remarks(Printer):
+    """Notes what is said beside the answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def remark(self, text: str) -> None:
+        self.said.append(text)
+
+
+async def nobody(_shown: str) -> str | None:
+    return None
+
+
+async def test_forty_turns_in_a_context_of_1024_tokens_are_all_answered(tmp_path: Path) -> None:
+    asked = [f"What is the number of question {n}?" for n in range(40)]
+    stage = Stage(tmp_path, {text: [f"It is {n}."] for n, text in enumerate(asked)}, context=1_024)
+    printer = Remarks()
+
+    session = ChatSession(AnswerOptions())
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        session.model = engine.model
+        tools = ChatTools(printer, nobody)
+        with Interrupts() as interrupts:
+            for question in asked:
+                await _answer(engine, session, question, printer, interrupts, tools)
+        await tools.finish()
+    answers = [one.text for one in session.conversation.messages if one.run is not None]
+    assert answers == [f"It is {n}." for n in range(40)]
+    left_out = [line for line in printer.said if line.endswith("earlier messages are not sent")]
+    assert 1 < len(left_out) < 12, "said once for each change"
+    last = session.conversation.messages[-1].run
+    assert last is not None
+    assert last.left_out is not None
+    assert left_out[-1] == last.left_out.sentence

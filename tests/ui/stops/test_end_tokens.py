@@ -1,8 +1,10 @@
-"""End tokens that a person adds to the model's own."""
+"""The tokens of stop sequences, and end tokens that a person adds to the model's own."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
+import shiboken6
 from PySide6.QtWidgets import QInputDialog, QPushButton, QWidget
 
 from engine import StopOptions
@@ -13,10 +15,12 @@ from engine.values.events import Finished, Timing, Usage
 from tests.support.answers.said import FINISHED
 from tests.support.shown import main_window
 from tests.ui.driving import MODEL, ScriptedEngine, eventually
+from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
 from ui.records.requests import stop_rules
+from ui.stops.stop_rows import Pieces, StopTokens
 from ui.window.main_window import MainWindow
 
 
@@ -114,3 +118,23 @@ def test_stop_options_are_kept_with_the_conversation() -> None:
     assert values["stop_options"] == {"ignore_eos": True, "min_tokens": 3}
     assert settings_from(Fields(values)) == settings
     assert settings_values(ConversationSettings()) == {}
+
+
+async def test_tokens_that_arrive_after_their_conversation_was_closed_harm_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def tokenize(text: str) -> Pieces:
+        is_asked.set()
+        await may_answer.wait()
+        return ((1, text),)
+
+    tokens = StopTokens()
+    tokens.use(tokenize, ["END"])
+    await is_asked.wait()
+    shiboken6.delete(tokens)
+    may_answer.set()
+    await finish_tasks(tokens)
+    assert tokens.count("END") == "1"
+    assert caplog.records == []

@@ -193,7 +193,6 @@ class _Page:
             self.out.append(f"<{tag}>{said}</{tag}>\n")
 
     def add_table(self, rows: list[list[tuple[QTextBlock, int, int]]]) -> None:
-        """Add a table."""
         if rows:
             self._end_code()
             self.out.append(_table_html(rows))

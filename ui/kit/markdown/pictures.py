@@ -85,7 +85,6 @@ class Formula:
 
     @property
     def height_px(self) -> float:
-        """Its height."""
         return self.ascent_px + self.descent_px
 
     def paint(self, painter: QPainter, place: QRectF) -> None:
@@ -164,12 +163,10 @@ class _Square:
 
     @property
     def width_px(self) -> float:
-        """Its width."""
         return self.size_px
 
     @property
     def height_px(self) -> float:
-        """Its height."""
         return self.size_px
 
 
@@ -418,7 +415,6 @@ class Pictures(QPyTextObject):
         position: int,
         form: QTextFormat,
     ) -> None:
-        """Draw what is at a place."""
         drawn = self._drawn.get(form.toImageFormat().name())
         if drawn is None:
             return

@@ -3,6 +3,7 @@
 The caches are mlx-lm's own. Their keys are the token ids, so that it shows which tokens one holds.
 """
 
+import itertools
 from typing import Any
 
 import mlx.core as mx
@@ -13,6 +14,7 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
 from engine.inference.cache.folder import StoredFile
 from engine.inference.cache.index import DiskRead, LoadedPrefix, PrefixIndex, key_of
+from engine.inference.cache.prompt_cache import STRIDE, PromptCache
 from engine.inference.cache.segments import taken_apart
 from engine.values.events import CacheMiss
 
@@ -380,3 +382,39 @@ def test_what_was_read_from_disk_is_not_used_without_what_memory_held_before_it(
     cache.install(LoadedPrefix(needed, ((read, 60, 100),), snapshot))
     assert cache.fetch(ME, [*range(100), 7]) == (None, 0)
     assert cache.size_bytes == 0
+
+
+HYBRID = [ArraysCache(2), KVCache()]
+MEMORY = 1 << 30
+
+
+@given(st.integers(1, 20_000), st.integers(0, 20_000), st.sets(st.integers(1, 20_000)))
+def test_no_part_of_a_prompt_is_longer_than_the_stride(
+    tokens: int, cached: int, ends: set[int]
+) -> None:
+    cached = min(cached, tokens - 1)
+    places = PromptCache(HYBRID, MEMORY).snapshot_places(tokens, cached, sorted(ends))
+    every = [cached, *sorted(places), tokens]
+    parts = [end - begin for begin, end in itertools.pairwise(every)]
+    assert max(parts) <= STRIDE
+    assert all(part >= STRIDE // 4 for part in parts[:-1])
+
+
+def test_it_ends_with_a_message_where_one_ends_near() -> None:
+    places = PromptCache(HYBRID, MEMORY).snapshot_places(3 * STRIDE, 0, [STRIDE - 7, STRIDE + 1])
+    assert min(places) == STRIDE - 7
+
+
+def test_there_are_no_more_than_memory_has_room_for() -> None:
+    cache = PromptCache(HYBRID, 64 << 10)
+    cache._snapshot_bytes = 8 << 10
+    assert 3 <= len(cache.snapshot_places(100 * STRIDE, 0, ())) <= 4
+
+
+def test_a_model_that_goes_on_from_any_token_needs_none() -> None:
+    assert PromptCache([KVCache()], MEMORY).snapshot_places(100 * STRIDE, 0, ()) == set()
+
+
+def test_several_processes_that_decode_together_take_none() -> None:
+    cache = PromptCache(HYBRID, MEMORY, is_alone=False)
+    assert cache.snapshot_places(100 * STRIDE, 0, ()) == set()

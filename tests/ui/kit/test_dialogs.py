@@ -1,12 +1,17 @@
-"""The one helper that tells, reports and asks."""
+"""The helpers that tell and ask, fill menus, and read chosen files."""
+
+import asyncio
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QMenu, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.kit.dialogs import BoxButton, ask, ask_number, ask_text, report_failure, tell
+from ui.kit.menus import add_entry, copied_text, copy_text, empty_menu, literal, passing_menu
+from ui.kit.tasks import FileRefused, read_text
 
 
 @pytest.fixture
@@ -89,3 +94,58 @@ def test_a_number_is_asked_for_between_its_bounds(parent: QWidget) -> None:
     dialog.setIntValue(12)
     dialog.accept()
     assert given == [9]
+
+
+def test_an_entry_calls_its_intent_without_what_qt_passes(parent: QWidget) -> None:
+    given: list[tuple[object, ...]] = []
+    entry = add_entry(QMenu(parent), "&New", lambda *args: given.append(args), "Ctrl+N")
+    entry.trigger()
+    assert given == [()]
+    assert entry.shortcut().toString() == "Ctrl+N"
+    assert entry.shortcutContext() is Qt.ShortcutContext.WindowShortcut
+    assert not entry.isCheckable()
+
+
+def test_an_entry_can_have_several_keys_a_mark_and_reach_all_windows(parent: QWidget) -> None:
+    menu = QMenu(parent)
+    entry = add_entry(
+        menu, "Larger", lambda: None, "Ctrl++", "Ctrl+=", works_everywhere=True, is_checked=True
+    )
+    assert [key.toString() for key in entry.shortcuts()] == ["Ctrl++", "Ctrl+="]
+    assert entry.shortcutContext() is Qt.ShortcutContext.ApplicationShortcut
+    assert entry.isCheckable()
+    assert entry.isChecked()
+
+
+def test_a_menu_that_is_filled_again_keeps_no_old_submenus(qtbot: QtBot, parent: QWidget) -> None:
+    menu = QMenu(parent)
+    for _ in range(3):
+        empty_menu(menu)
+        menu.addMenu("Delete")
+    qtbot.waitUntil(lambda: len(menu.findChildren(QMenu)) == 1, timeout=30_000)
+
+
+def test_a_passing_menu_is_deleted_when_it_closes(qtbot: QtBot, parent: QWidget) -> None:
+    menu = passing_menu(parent, "Where it applies")
+    assert menu.accessibleName() == "Where it applies"
+    add_entry(menu, literal("Salt & pepper"), lambda: None)
+    assert menu.actions()[0].text() == "Salt && pepper"
+    with qtbot.waitSignal(menu.destroyed, timeout=30_000):
+        menu.popup(parent.pos())
+        menu.close()
+
+
+def test_a_copied_text_is_on_the_clipboard(qapp: QApplication) -> None:
+    copy_text("a\nb")
+    assert copied_text() == "a\nb"
+
+
+def test_a_file_that_does_not_end_is_refused_in_words() -> None:
+    with pytest.raises(FileRefused, match="zero could not be read: it is not a regular file"):
+        asyncio.run(read_text(Path("/dev/zero"), 1_000_000))
+
+
+def test_line_ends_become_line_feeds(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"a\r\nb\rc\n")
+    assert asyncio.run(read_text(path, 100)) == "a\nb\nc\n"

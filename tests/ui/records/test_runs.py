@@ -1,4 +1,4 @@
-"""The token counts of a run come back from a file, with the reason for what was not reused."""
+"""Runs: the rate of a running answer, and the token counts that come back from a file."""
 
 import json
 
@@ -8,7 +8,7 @@ from engine import CacheMiss, Finished, Timing, Usage
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from ui.records.codec import run_from, run_values
-from ui.records.runs import Run, RunState
+from ui.records.runs import Pace, Run, RunState
 
 
 def stored(usage: Usage) -> dict[str, object]:
@@ -40,3 +40,26 @@ def test_a_run_of_an_earlier_version_has_no_reason() -> None:
     values = stored(Usage(900, 100, 20))
     del values["finished"]["usage"]["cache_miss"]  # type: ignore[attr-defined]
     assert read(values) == Usage(900, 100, 20)
+
+
+def test_the_rate_follows_the_last_seconds() -> None:
+    pace = Pace()
+    assert not pace.note(0, 0.0)
+    assert pace.words == ""
+    assert pace.note(1, 1.0)
+    assert pace.words == "1 token"
+    assert not pace.note(2, 1.1), "news that come too fast cannot be read"
+    assert pace.note(21, 2.0)
+    assert pace.words == "20 tok/s · 21 tokens"
+    for number in range(1, 9):
+        pace.note(21 + 5 * number, 2.0 + number)
+    assert pace.words == "5.0 tok/s · 61 tokens", "the fast beginning is forgotten"
+
+
+def test_the_rate_falls_while_no_tokens_arrive() -> None:
+    pace = Pace()
+    pace.note(1, 0.0)
+    pace.note(31, 1.0)
+    assert pace.words == "30 tok/s · 31 tokens"
+    assert pace.note(31, 2.0)
+    assert pace.words == "15 tok/s · 31 tokens"
