@@ -235,7 +235,8 @@ class TransferBar(QStatusBar):
         now = self._transfers.now
         if now is None:
             return
-        place = f": {now.done:,} of {now.total:,}" if now.total > 1 else "…"
+        place = f": {now.done:,} so far…" if now.done else "…"
+        place = f": {now.done:,} of {now.total:,}" if now.total > 1 else place
         self.words.setText(f"{now.words}{place}")
         self.progress.setRange(0, now.total if now.total > 1 else 0)
         self.progress.setValue(now.done)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -83,8 +84,8 @@ class Transfer:
             return None
         return work.result()
 
-    def advance(self, done: int, total: int) -> None:
-        """Set the progress."""
+    def advance(self, done: int, total: int = 0) -> None:
+        """Set the progress; without a total, of work whose extent is not known."""
         self.done, self.total = done, total
         self._tell()
 
@@ -364,9 +365,11 @@ class ConversationImports(QObject):
     async def _read(self, path: Path, transfer: Transfer) -> FoundConversations | None:
         """Return the contents of a file; None if it was cancelled or refused."""
         reader = ExportReader(path, _most_bytes(), self._store.pictures_folder)
+        loop = asyncio.get_running_loop()
         try:
             with self._told(path):
-                reading = asyncio.ensure_future(asyncio.to_thread(reader.contents))
+                tell = partial(loop.call_soon_threadsafe, transfer.advance)
+                reading = asyncio.ensure_future(asyncio.to_thread(reader.contents, tell))
                 found = await transfer.result_of(reading)
                 if found is None or found.listed or found.presets or found.folders:
                     return found

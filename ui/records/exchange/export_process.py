@@ -4,7 +4,8 @@ Started as ``python -m ui.records.exchange.export_process``. It reads frames fro
 input, answers each on its standard output, and ends when its input ends. Each frame is a JSON
 object:
 
-    {"path": …, "most_bytes": n, "pictures": folder or null}
+    {"path": …, "most_bytes": n, "pictures": folder or null}, then {} for each further answer
+        → {"count": n}                      of the conversations that were read by now
         → {"program": …, "listed": [[title, messages, updated_at, origin, folder_id], …],
            "folders": […], "presets": […], "damaged": [words], "left_out": {kind: count},
            "unread": [names], "traces": {run: name}}
@@ -526,6 +527,7 @@ def _each(
 
 _MOST_MEMORY_BYTES = 150 << 20
 _CPU_S = 120.0
+_COUNTED_EACH = 25
 # An answer takes its time on a busy computer, however small it is; a longer one than this is more
 # JSON than the standard parser may read at once.
 _MOST_BATCH_CHARS, _MESSAGE_CHARS = 1 << 17, 500
@@ -572,22 +574,26 @@ def _answers(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if numbers is not None:
             yield from _chosen(reading, numbers)
         else:
-            yield _contents(reading)
+            yield from _contents(reading)
 
 
-def _contents(reading: ExportReading) -> dict[str, Any]:
-    listed = [
-        (
-            conversation.title,
-            len(conversation.tree),
-            conversation.updated_at,
-            conversation.origin,
-            conversation.placement.folder_id,
+def _contents(reading: ExportReading) -> Iterator[dict[str, Any]]:
+    """Yield how many conversations were read, now and then, and at the end what there is."""
+    listed: list[tuple[str, int, float, str, str]] = []
+    for conversation in reading.conversations():
+        listed.append(
+            (
+                conversation.title,
+                len(conversation.tree),
+                conversation.updated_at,
+                conversation.origin,
+                conversation.placement.folder_id,
+            )
         )
-        for conversation in reading.conversations()
-    ]
+        if len(listed) % _COUNTED_EACH == 0:
+            yield {"count": len(listed)}
     found = reading.found
-    return {
+    yield {
         "program": found.program,
         "listed": listed,
         "folders": [folder_values(folder) for folder in found.folders],

@@ -5,7 +5,7 @@ Each file has its own reader, which another thread may close.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,11 @@ class ExportReader:
         self._process = HelperProcess(_MODULE)
         self.is_ours = False
 
-    def contents(self) -> FoundConversations:
+    def contents(self, tell: Callable[[int], object] = lambda count: None) -> FoundConversations:
         """Return what is in it, with a list of its conversations.
+
+        Args:
+            tell: Called now and then with the number of conversations that were read.
 
         Raises:
             OSError: It cannot be read; ``EFBIG`` if a file is too large.
@@ -61,9 +64,13 @@ class ExportReader:
             HelperClosed: The reader was closed.
         """
         try:
-            answer = Fields(self._ask(self._question()))
+            raw = self._ask(self._question())
+            while "count" in raw:
+                tell(raw["count"])
+                raw = self._ask({})
         finally:
             self._process.rest()
+        answer = Fields(raw)
         found = FoundConversations(answer.take("program", str))
         found.listed = [
             ListedConversation(number, *values)

@@ -147,10 +147,11 @@ class _Link(NamedTuple):
 
 
 def _link(message: Fields) -> _Link:
-    details = message.inner("metadata") if message.has("metadata") else Fields({})
-    is_said = "parentId" in (message.raw("metadata") or {})
-    above = text_in(details, "parentId") if is_said else None
-    return _Link(text_in(message, "id"), above, text_in(details, "activeChildId"))
+    found = message.raw("metadata")
+    details = found if isinstance(found, dict) else {}
+    own, above, below = message.raw("id"), details.get("parentId"), details.get("activeChildId")
+    known = [one if isinstance(one, str) else "" for one in (own, above, below)]
+    return _Link(known[0], known[1] if "parentId" in details else None, known[2])
 
 
 def _fill(conversation: Conversation, said: Sequence[Said], links: Sequence[_Link]) -> None:

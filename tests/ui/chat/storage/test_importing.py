@@ -15,6 +15,7 @@ from app.store.conversation_store import SqliteConversationStore
 from engine.processes.helper_process import HelperProcess
 from tests.ui.chat.storage.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
+from ui.chat.columns.problem_bar import TransferBar
 from ui.chat.columns.sidebar_rows import SidebarRows
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
@@ -71,6 +72,27 @@ async def test_the_list_is_laid_out_a_few_times_however_many_conversations_come(
     assert kept.isValid(), "the list was not filled again, so a view keeps its place"
     times = [one.updated_at for one in workspace.conversations.every()]
     assert times == sorted(times, reverse=True)
+
+
+async def test_reading_a_file_tells_how_far_it_is(workspace: Workspace, tmp_path: Path) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(conversations_json([said(number, 1) for number in range(60)]), "utf-8")
+    transfers, told = workspace.files.transfers, []
+    bar = TransferBar(transfers)
+    bar.show()
+
+    def note() -> None:
+        if transfers.now is not None:
+            bar._show_progress()
+            told.append(bar.words.text())
+
+    transfers.changed.connect(note)
+    workspace.files.imports.look_into(path)
+    await workspace.files.finish()
+    bar.deleteLater()
+    assert told == [
+        "Reading many.json…", "Reading many.json: 25 so far…", "Reading many.json: 50 so far…",
+    ]  # fmt: skip
 
 
 async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
