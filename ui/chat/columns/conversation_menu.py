@@ -67,6 +67,12 @@ class ConversationChoice(QAbstractListModel):
         self._unchecked.clear()
         self.endResetModel()
 
+    def check_all(self, are_checked: bool) -> None:
+        """Check all of them, or none."""
+        self._unchecked = set() if are_checked else set(range(len(self._shown)))
+        if self._shown:
+            self.dataChanged.emit(self.index(0), self.index(len(self._shown) - 1))
+
     def checked(self) -> list[ListedConversation]:
         return [one for row, one in enumerate(self._shown) if row not in self._unchecked]
 
@@ -130,6 +136,7 @@ class ImportDialog(QDialog):
         self.list.setProperty("kind", "rows")
         self.list.setItemDelegate(CheckDelegate(self.list))
         self.list.setAccessibleName("Conversations to import")
+        self.every = CheckBox("All of these conversations")
         self.copies = CheckBox("Also import conversations that are already here, as copies")
         self.copies.setVisible(bool(preview.here))
         self.folder = CheckBox(f"Put them into a folder “{program}”")
@@ -146,10 +153,12 @@ class ImportDialog(QDialog):
         self.accept_button.setProperty("kind", "primary")
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
+        self.every.clicked.connect(self.rows.check_all)
         self.copies.toggled.connect(self._fill)
         self.rows.dataChanged.connect(self._count)
-        rows = (self.words, self.list, self.copies, self.folder, self.damage, self.left_out)
-        column(*rows, self.buttons, spacing=10, margins=(18, 16, 18, 16), on=self)
+        options = (self.copies, self.folder, self.damage, self.left_out, self.buttons)
+        rows = (self.words, self.every, self.list, *options)
+        column(*rows, spacing=10, margins=(18, 16, 18, 16), on=self)
         current_theme().follow(self, self._fit)
         self._fill()
 
@@ -173,6 +182,8 @@ class ImportDialog(QDialog):
 
     def _count(self) -> None:
         count = self.rows.checked_count
+        self.every.setChecked(count == self.rows.rowCount())
+        self.every.setVisible(self.rows.rowCount() > 1)
         words = f"Import {counted(count, 'Conversation')}" if count else "Import"
         self.accept_button.setText(words)
         found = self._preview.found

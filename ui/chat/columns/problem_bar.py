@@ -199,6 +199,7 @@ class TransferBar(QStatusBar):
         self._outcome.timeout.connect(self._refresh)
         self._later = QTimer(self, singleShot=True, interval=_TOLD_MS)
         self._later.timeout.connect(self._show_progress)
+        self._had_focus = False
         self.setSizeGripEnabled(False)
         self.setContentsMargins(14, 4, 10, 4)
         self.addWidget(self.words, 2)
@@ -220,6 +221,7 @@ class TransferBar(QStatusBar):
         if now is None:
             self._delay.stop()
             self._later.stop()
+            self._had_focus = self.cancel.hasFocus()
             self.hide()
             return
         self._show_parts(is_running=True)
@@ -246,6 +248,8 @@ class TransferBar(QStatusBar):
             self.words.setText(outcome)
             self._show_parts(is_running=False)
             self.show()
+            if self._had_focus and self.report.isVisible():
+                self.report.setFocus()  # not wherever Qt left it when the other button went
             self._outcome.start()
 
     def _show_parts(self, *, is_running: bool) -> None:

@@ -48,8 +48,9 @@ _T = TypeVar("_T")
 class Transfer:
     """A running export or import."""
 
-    def __init__(self, words: str, tell: Callable[[], None]) -> None:
+    def __init__(self, words: str, tell: Callable[[], None], *, is_import: bool = False) -> None:
         self.words = words
+        self.is_import = is_import
         self.done = 0
         self.total = 0
         self.is_cancelled = False
@@ -112,9 +113,15 @@ class Transfers(QObject):
         self._turn = asyncio.Lock()
         self._waiting: list[Transfer] = []
 
-    def start(self, words: str, work: Callable[[Transfer], Coroutine[Any, Any, None]]) -> None:
+    def start(
+        self,
+        words: str,
+        work: Callable[[Transfer], Coroutine[Any, Any, None]],
+        *,
+        is_import: bool = False,
+    ) -> None:
         """Do work once earlier transfers have ended."""
-        transfer = Transfer(words, self.changed.emit)
+        transfer = Transfer(words, self.changed.emit, is_import=is_import)
         self._waiting.append(transfer)
         start_task(self, self._do(transfer, work), words)
 
@@ -122,6 +129,12 @@ class Transfers(QObject):
         """Cancel the running transfer and those that wait; unfinished files are discarded."""
         for transfer in self._waiting:
             transfer.cancel()
+
+    def cancel_imports(self) -> None:
+        """Cancel the imports, because the window ends: what has come in stays, as in ``cancel``."""
+        for transfer in self._waiting:
+            if transfer.is_import:
+                transfer.cancel()
 
     async def finish(self) -> None:
         """Wait until the background work has ended."""
@@ -297,26 +310,24 @@ class ConversationImports(QObject):
         self._conversations = conversations
         self._presets = presets
         self._traces = traces
-        self._transfers = transfers
+        self._start = partial(transfers.start, is_import=True)
 
     def look_into(self, path: Path) -> None:
         """Read a file, an archive or a folder, and emit ``looked`` with its contents."""
-        self._transfers.start(f"Reading {path.name}", lambda transfer: self._look(path, transfer))
+        self._start(f"Reading {path.name}", lambda transfer: self._look(path, transfer))
 
     def take(
         self, preview: ImportPreview, conversations: Sequence[ListedConversation], folder: str = ""
     ) -> None:
         """Import conversations of a file that was read."""
-        self._transfers.start(
+        self._start(
             f"Importing {preview.name}",
             lambda transfer: self._take(preview, conversations, folder, transfer),
         )
 
     def take_all_of(self, path: Path) -> None:
         """Import all conversations of a file without asking, even those that are here already."""
-        self._transfers.start(
-            f"Importing {path.name}", lambda transfer: self._take_all_of(path, transfer)
-        )
+        self._start(f"Importing {path.name}", lambda transfer: self._take_all_of(path, transfer))
 
     async def take_in(self, conversation: Conversation) -> None:
         """Add a conversation to the list and save its messages in steps."""

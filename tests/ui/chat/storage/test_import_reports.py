@@ -90,6 +90,28 @@ async def test_a_cancelled_import_leaves_whole_conversations_and_tells_of_them(
         assert len(messages) == told.kept["message"] + told.kept["alternative message"]
 
 
+async def test_an_import_that_the_end_of_the_window_cuts_short_leaves_what_its_report_tells(
+    engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    store = await open_store(tmp_path / "conversations.db")
+    async with shown(main_window(engine, theme, store=store), quits=True) as window:
+        transfers = window.workspace.files.transfers
+        window.workspace.files.import_from(many(tmp_path / "many.json", 300))
+        await eventually(lambda: transfers.now is not None and transfers.now.total > 0)
+        await eventually(lambda: transfers.now is not None and transfers.now.done > 2)
+    await store.close()
+    again = await open_store(tmp_path / "conversations.db")
+    (report,) = await again.reports()
+    here = {one.id: one for one in again.load_all() if one.origin}
+    assert {told.conversation_id for told in report.conversations} == set(here)
+    assert 2 < len(here) < 300, "nobody waits for the rest of it"
+    for told in report.conversations:
+        messages = await again.read(here[told.conversation_id])
+        assert messages is not None
+        assert len(messages) == told.kept["message"] + told.kept["alternative message"]
+    await again.close()
+
+
 def dialogs(window: MainWindow) -> list[ImportReportDialog]:
     return window.findChildren(ImportReportDialog)
 

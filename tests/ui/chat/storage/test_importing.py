@@ -4,8 +4,10 @@ import json
 import os
 import resource
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,6 +25,7 @@ from ui.chat.storage import conversation_imports
 from ui.chat.storage.conversation_imports import ImportPreview
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
+from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import ConversationMessage
 
 
@@ -51,6 +54,25 @@ async def test_a_long_import_lets_the_window_go_on_and_leaves_the_memory(
     assert sum(sizes) == 136
     assert len(set(counts)) == len(counts), "the window's loop turned between the steps"
     await eventually(lambda: len(loaded(workspace)) <= MOST_OPEN)
+
+
+async def test_a_file_is_never_read_on_the_main_thread(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "some.json"
+    path.write_text(conversations_json([said(number, 1) for number in range(3)]), "utf-8")
+    threads: list[threading.Thread] = []
+    ask = ExportReader._ask
+
+    def noted(reader: ExportReader, question: dict[str, Any]) -> dict[str, Any]:
+        threads.append(threading.current_thread())
+        return ask(reader, question)
+
+    monkeypatch.setattr(ExportReader, "_ask", noted)
+    workspace.files.import_from(path)
+    await workspace.files.finish()
+    assert len(threads) >= 3, "of its contents, of its conversations, and that there are no more"
+    assert threading.main_thread() not in threads
 
 
 async def test_the_list_is_laid_out_a_few_times_however_many_conversations_come(

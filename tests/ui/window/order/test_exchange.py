@@ -69,9 +69,16 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     assert "conversations[1].mapping: must be an object" in dialog.damage.text()
     assert dialog.left_out.text() == "Left out: 2 pictures."
     assert not dialog.copies.isVisible()
+    assert dialog.every.isChecked()
+    dialog.every.click()
+    assert dialog.wanted() == []
+    assert not dialog.accept_button.isEnabled()
+    dialog.every.click()
+    assert dialog.accept_button.text() == "Import 2 Conversations"
     second = dialog.rows.index(1)
     dialog.rows.setData(second, Qt.CheckState.Unchecked, Qt.ItemDataRole.CheckStateRole)
     assert dialog.accept_button.text() == "Import 1 Conversation"
+    assert not dialog.every.isChecked()
     dialog.folder.setChecked(True)
     dialog.accept()
     await window.workspace.files.finish()
