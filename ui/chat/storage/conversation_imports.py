@@ -377,9 +377,12 @@ class ConversationImports(QObject):
         """Return the contents of a file; None if it was cancelled or refused."""
         reader = ExportReader(path, _most_bytes(), self._store.pictures_folder)
         loop = asyncio.get_running_loop()
+
+        def tell(count: int) -> None:
+            loop.call_soon_threadsafe(partial(transfer.advance, count))
+
         try:
             with self._told(path):
-                tell = partial(loop.call_soon_threadsafe, transfer.advance)
                 reading = asyncio.ensure_future(asyncio.to_thread(reader.contents, tell))
                 found = await transfer.result_of(reading)
                 if found is None or found.listed or found.presets or found.folders:
