@@ -334,7 +334,8 @@ class TokenReader:
             self.ending = ending
 
     def _change(self, switch: Switch, is_armed: bool) -> None:
-        is_text = self.text.channel is Channel.TOOL and self.text.close_call(is_armed)
+        is_call = self.text.channel is Channel.TOOL
+        is_text = is_call and self.text.close_call(is_armed) is not None
         if self.text.match is not None:
             return
         if not (is_text and switch.to is Channel.TEXT):
@@ -470,7 +471,7 @@ class AnswerBuilder:
         """Return the record of an answer that ends with this token."""
         held = self.reader.release()
         if self._text.channel is Channel.TOOL:
-            held = self._end_call(token_id) or held
+            held = self._end_call(token_id, held)
         kind = self._kind()
         match = self._text.match
         if kind is StopKind.STOP_TOKEN or (kind is StopKind.STOP_STRING and match is None):
@@ -511,8 +512,11 @@ class AnswerBuilder:
             return StopKind.MAX_TOKENS
         return StopKind.MEMORY_FULL if self._is_short_of_memory else StopKind.CONTEXT_FULL
 
-    def _end_call(self, token_id: int) -> str:
-        """End the open call with the answer: it is complete, or is plain text, or was cut short."""
+    def _end_call(self, token_id: int, held: str) -> str:
+        """End the open call with the answer: it is complete, or is plain text, or was cut short.
+
+        Takes the end of its text that was held back, and returns all that was.
+        """
         ending = self.reader.ending
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
             self._text.cut_call()  # by a limit, before its end
@@ -522,9 +526,11 @@ class AnswerBuilder:
             self._text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
             self._calls.unfinished = self._text.parse_call(self._kept_stop(token_id))
-        elif self._text.close_call(self.reader.is_armed) and self._text.match is None:
-            return self._text.flush()
-        return ""
+        else:
+            held = self._text.close_call(self.reader.is_armed, held) or held
+            if self._text.match is None:
+                self._text.flush()
+        return held
 
     def _kept_stop(self, token_id: int) -> str:
         """Return the stop that ends the answer, where it is kept."""

@@ -310,16 +310,30 @@ class ChannelText:
         self.emit(held)
         return held
 
-    def close_call(self, is_armed: bool) -> bool:
-        """Close the open call. If it is not a call, deliver it as text, where stops count."""
+    def close_call(self, is_armed: bool, tail: str = "") -> str | None:
+        """Close the open call. If it is not a call, deliver it as text, where stops count.
+
+        Args:
+            is_armed: Whether stops count.
+            tail: The end of the call's text, if that was held back as a possible tag.
+
+        Returns:
+            The text that was held back up to here, as a possible stop or tag; None for a call.
+        """
         stray = self.parse_call()
         self._lengths[Channel.TOOL] = 0
-        if stray:
-            if self.spans is not None:
-                self.spans.take_back_call()
-            self.enter(Channel.TEXT)
-            self.deliver(stray, is_armed)
-        return bool(stray)
+        if not stray:
+            return None
+        if self.spans is not None:
+            self.spans.take_back_call()
+        self.enter(Channel.TEXT)
+        held = ""
+        if tail and self._matcher is not None:
+            self._matcher.feed(stray.removesuffix(tail), is_armed=is_armed)
+            held = self._matcher.held
+            self._matcher.restart()
+        self.deliver(stray, is_armed)
+        return held + tail if tail else self.held
 
     def parse_call(self, kept_stop: str = "") -> str:
         """Parse the open call as it is; return its text if it is not a call."""

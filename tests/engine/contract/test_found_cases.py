@@ -28,6 +28,9 @@ FOUND = [
     found("byte-level", "long json calls", ["<tool", "_call"], strings=["a"], ids=["_call"]),
     found("byte-level", "long json calls", ["a", "<tool", "_call", ">"], ids=[">"]),
     found("byte-level", "long json calls", ["a", "<tool", "_call"], cancel_after=3),
+    found("word-piece", "long json calls", ["<tool", "_call", ">", "l", "</"], strings=["lz"]),
+    found("byte-level", "long json calls", ["<tool", "_call", ">", "l", "<"], strings=["l<", "lz"]),
+    found("byte-level", "long json calls", ["<tool", "_call", ">", "l", "</"], strings=["l</x"]),
     found("sentence-piece", "long thinking", ["<|chan", b"\xe6"], strings=["<"], ids=[b"\xe6"]),
     found("metaspace", "long thinking", ["<|channel>"], strings=["nnel"], ids=["<|channel>"]),
     # Thinking.
