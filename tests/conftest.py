@@ -209,6 +209,7 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     if has_window:
         _watch_item_models(patch)
     shared = request.getfixturevalue("engine") if "engine" in names else None
+    loaded = shared.model if isinstance(shared, Engine) else None
     yield
     patch.undo()
     if has_window:
@@ -216,6 +217,8 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     if isinstance(shared, Engine):
         shared.offer(None)
         shared.unload_after(None)
+        if loaded is not None and shared.model != loaded:
+            asyncio.run(shared.load(loaded.path))
     # On the main thread, as the program does: else widgets could be destroyed on another one.
     collect_if_due()
 

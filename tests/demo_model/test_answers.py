@@ -21,7 +21,7 @@ def wrong_answers(answering: Any, conversations: list[Any]) -> list[tuple[str, s
 
 
 # All of the table takes as long as all other tests here.
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("thinks", [False, True])
 def test_the_acceptance_table_is_answered_exactly(answering: Any, thinks: bool, every: int) -> None:
     from evaluate import acceptance
@@ -73,7 +73,7 @@ def test_there_is_a_thinking_block_exactly_when_thinking_is_on(
     from evaluate import keeps_thinking_rule
 
     rng = Random(14)
-    asked = [alone(any_exchange(rng), thinks) for _ in range(20)]
+    asked = [alone(any_exchange(rng), thinks) for _ in range(8)]
     replies = answering.replies(asked, max_tokens=80)
     assert all(
         keeps_thinking_rule(conversation, reply)

@@ -13,6 +13,7 @@ from engine.inference.cache.folder import DiskCache
 from engine.scheduling.service import Engine
 from engine.values.chat import Message
 from engine.values.request import PERSON, CacheOwner, GenerationRequest
+from tests.support.random_cases import few_of
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 6
 
@@ -110,7 +111,7 @@ async def unloaded(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("is_stream", "place"), [(False, "memory"), (True, "disk")])
-@pytest.mark.parametrize("name", APIS)
+@pytest.mark.parametrize("name", few_of(APIS, 3))
 def test_the_tokens_of_a_prompt_that_was_already_read_are_reported_as_cached(
     keeping: Engine, serve: Callable[..., Any], name: str, is_stream: bool, place: str
 ) -> None:

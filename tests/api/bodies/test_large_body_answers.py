@@ -19,6 +19,7 @@ from engine import Engine
 from engine.scheduling.prompt_rendering import prompts_size
 from tests.api.bodies.large import ANSWERS, ASK, PADDING, helpers, overflow_words, padded
 from tests.api.protection.test_fuzz import BODIES
+from tests.support.random_cases import few_of
 
 # One fault in every place that the routes check.
 WRONG: dict[str, Any] = {
@@ -50,7 +51,7 @@ def gist(reply: Any) -> Any:
     return reply.status, told, reply.headers.get("x-should-retry")
 
 
-@pytest.mark.parametrize("path", sorted(BODIES))
+@pytest.mark.parametrize("path", few_of(sorted(BODIES), 6))
 def test_a_fault_in_a_large_body_is_reported_as_in_a_small_one(
     scripted_site: Any, path: str
 ) -> None:
@@ -71,7 +72,9 @@ def test_a_fault_in_a_large_body_is_reported_as_in_a_small_one(
     assert helpers() == before
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions", "/generate", "/api/chat"])
+@pytest.mark.parametrize(
+    "path", few_of(["/v1/messages", "/v1/chat/completions", "/generate", "/api/chat"], 2)
+)
 @pytest.mark.parametrize(
     "raw",
     [
@@ -143,7 +146,7 @@ def test_the_request_of_a_large_body_is_made_in_another_process(
         assert site.send("POST", path, ASK).status == 500
 
 
-@pytest.mark.parametrize("path", ANSWERS)
+@pytest.mark.parametrize("path", few_of(ANSWERS, 4))
 async def test_a_large_body_becomes_the_same_request_as_a_small_one(
     bodies: Callable[..., LargeBodies], path: str
 ) -> None:

@@ -13,12 +13,13 @@ import pytest
 
 from app.mcp.questions import BadQuestion, question_from
 from tests.app.mcp.served import SERVERS, Served, answers
+from tests.support.random_cases import few_of
 from ui.records.tools import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig
 
 WAYS = ["stdio", "mcp"]
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=few_of(WAYS, 1))
 def asking(request: pytest.FixtureRequest, served: Served) -> Iterator[Served]:
     """A real server that is reached in one of two ways, started."""
     program = str(SERVERS / "plain.py")

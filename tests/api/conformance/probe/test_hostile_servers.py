@@ -26,6 +26,7 @@ from app.commands.probe import run as run_command
 from app.exits import CommandError
 from tests.api.conformance.probe.small_server import Reply, SmallServer
 from tests.support.asking import run
+from tests.support.random_cases import few_of
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 EVIL = "x\x1b[2J\x9b\u202e\u2066\x07\r\x85\u2028|<b>`"
@@ -130,7 +131,7 @@ TALKS: dict[str, Talk] = {
 @pytest.mark.parametrize(
     ("name", "model"),
     [
-        *((name, None if "models" in name else "m") for name in TALKS),
+        *few_of([(name, None if "models" in name else "m") for name in TALKS], 10),
         *(
             pytest.param(name, None, marks=pytest.mark.slow)
             for name in TALKS

@@ -28,7 +28,7 @@ from tests.support.models.assistants import (
 )
 from tests.support.models.guessing import Eager, Foreseen
 from tests.support.models.random_batches import RandomBatches
-from tests.support.random_cases import cases
+from tests.support.random_cases import cases, few_of
 
 
 def _with_assistant(kind: str) -> tuple[Any, Assistant]:
@@ -109,7 +109,7 @@ def test_logits_are_those_of_the_published_description(kind: str, length: int) -
     batch.close()
 
 
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("kind", few_of(TARGETS, 1))
 def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(kind: str) -> None:
     draws = random.Random(4)
     watched = _Watched(kind)
@@ -135,7 +135,7 @@ def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(kin
     assert watched.longest > 4 * WINDOW
 
 
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("kind", few_of(TARGETS, 1))
 def test_drafts_are_right_after_drafts_of_others_and_after_rest(kind: str) -> None:
     watched = _Watched(kind, width=8)
     batch = RunningBatch(gemma4_model(kind), BatchLimits(16, 0, 8, guesses=False))
@@ -152,7 +152,7 @@ def test_drafts_are_right_after_drafts_of_others_and_after_rest(kind: str) -> No
     assert watched.compared > 3
 
 
-@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("kind", few_of(TARGETS, 1))
 def test_an_assistant_that_knows_nothing_changes_no_answer(kind: str) -> None:
     model, _ = _with_assistant(kind)
     alone = RandomBatches(model, 1, rows=1, drafts=False, head=True).run(cases(2))

@@ -20,7 +20,7 @@ from tests.support.models.architectures import VOCABULARY, architecture_model, s
 from tests.support.models.draft_heads import PUBLISHED, layout_of, random_head
 from tests.support.models.guessing import Eager, Foreseen
 from tests.support.models.random_batches import Outcome, RandomBatches
-from tests.support.random_cases import cases
+from tests.support.random_cases import cases, few_of
 
 _FAMILIES = ("qwen3", "qwen3_next", "deepseek_v32", "mimo")
 
@@ -50,7 +50,7 @@ def _outcome(model: Any, answers: int, seed: int = 1) -> Outcome:
     return RandomBatches(model, seed, drafts=False, head=True).run(answers)
 
 
-@pytest.mark.parametrize("name", _FAMILIES)
+@pytest.mark.parametrize("name", few_of(_FAMILIES, 2))
 def test_a_head_that_knows_nothing_changes_no_answer(name: str) -> None:
     model, _ = _with_random_head(name)
     alone = _outcome(model, cases(4))
@@ -71,7 +71,7 @@ def test_no_head_of_any_family_changes_an_answer(name: str) -> None:
         assert outcome.accepted == outcome.foreseen > 0
 
 
-@pytest.mark.parametrize("name", [*_FAMILIES, "qwen3_5"])
+@pytest.mark.parametrize("name", few_of([*_FAMILIES, "qwen3_5"], 3))
 def test_every_draft_of_a_head_that_knows_the_answer_is_accepted(name: str) -> None:
     outcome = _outcome(_with_right_head(name), cases(8))
     assert outcome.faults == []
@@ -140,7 +140,7 @@ def reads_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("reads_all")
-@pytest.mark.parametrize("name", ["qwen3", "qwen3_next", "deepseek_v3", "mimo"])
+@pytest.mark.parametrize("name", few_of(["qwen3", "qwen3_next", "deepseek_v3", "mimo"], 2))
 def test_drafts_are_those_of_the_whole_text_however_sequences_join_and_leave(name: str) -> None:
     draws = random.Random(4)
     watched = _Watched(name)

@@ -8,7 +8,7 @@ import pytest
 from app.cli import main
 from tests.api.conformance.probe.own_server.everything_holds import SKIPPED
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
 def test_every_dialect_that_answers_has_a_report(
