@@ -307,6 +307,7 @@ class ModelsWindow(OwnWindow):
         self._loading_after = LoadingAfter(library, self)
         self._has_searched_since = False
         self.tabs = QTabWidget()
+        self.tabs.setAccessibleName("Lists of models")
         self._lay_out()
         self._connect_signals()
         current_theme().follow(self, lambda: self.memory.fit_window(self.height()))

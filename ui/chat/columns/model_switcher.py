@@ -520,7 +520,7 @@ class ModelSwitcher(QFrame):
         self.list.setItemDelegate(ModelDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
-        self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the focus in the field
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.note = label("", "faint", 0.92, is_wrapped=True)
@@ -536,6 +536,7 @@ class ModelSwitcher(QFrame):
         self.field.chosen.connect(lambda: self._choose(self.list.currentIndex()))
         self.field.left.connect(self.close)
         self.list.clicked.connect(self._choose)
+        self.list.activated.connect(self._choose)
         self.anyway.clicked.connect(self._load_asked)
         self.more.clicked.connect(self._show_more)
         library.changed.connect(self._refill)

@@ -1,0 +1,294 @@
+"""Each window, dialog and card that the program opens: by Tab, by name, and back by a key."""
+
+import ast
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QFileDialog,
+    QMenu,
+    QTabWidget,
+    QWidget,
+)
+
+from app.desktop import window as desktop
+from engine.scheduling.service import Engine
+from engine.values.request import TraceLevel
+from tests.support.kept import preferences_state
+from tests.support.outside import exports
+from tests.support.outside.tool_hosts import SUMS, DictatedHost
+from tests.support.shown import whole_window
+from tests.support.sources import modules, nodes
+from tests.ui.driving import Enter, Living, eventually, opened
+from tests.ui.walks import answered, settled, wrong
+from ui.kit.theme import Theme
+from ui.preferences.preferences import Preferences, ServerPreferences
+from ui.records.attachments import Attachment
+from ui.records.conversations import ConversationFolder
+from ui.window.main_window import MainWindow
+from ui.window.other_windows import ShortcutsDialog
+
+
+def kinds() -> list[str]:
+    """Return the names of all classes that are windows, dialogs or cards of their own."""
+    classes = {
+        node.name: node
+        for _, text in modules("ui", "app")
+        for node in nodes(text)
+        if isinstance(node, ast.ClassDef)
+    }
+    bases = {
+        name: {base.id for base in node.bases if isinstance(base, ast.Name)}
+        for name, node in classes.items()
+    }
+    found = {"OwnWindow", "QDialog"} | {
+        name for name, node in classes.items() if "WindowType.Popup" in ast.unparse(node)
+    }
+    while more := {name for name, above in bases.items() if above & found} - found:
+        found |= more
+    return sorted(found & set(classes) - set().union(*bases.values()))
+
+
+@pytest.fixture
+def window(
+    enter: Enter, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Living[MainWindow]:
+    """The window with all that belongs to it, as in the program, and with a tool server."""
+    monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(desktop, "ToolServers", lambda *_, **__: DictatedHost(SUMS))
+
+    def make() -> MainWindow:
+        chosen = Preferences(server=ServerPreferences(port=0))
+        window = whole_window(engine, theme, preferences_state(chosen))
+        window.workspace.traces.level = TraceLevel.FULL
+        window.resize(1280, 900)
+        return window
+
+    return enter(lambda: opened(make(), quits=True, is_ready=True, is_in_front=True))
+
+
+Open = Callable[[MainWindow, Path], Coroutine[Any, Any, None]]
+
+
+async def open_import(window: MainWindow, folder: Path) -> None:
+    path = folder / "conversations.json"
+    path.write_text(json.dumps([exports.chatgpt()]))
+    window.workspace.files.imports.look_into(path)
+    await eventually(lambda: bool(shown("ImportDialog")))
+
+
+async def open_reports(window: MainWindow, folder: Path) -> None:
+    path = folder / "conversations.json"
+    path.write_text(json.dumps([exports.chatgpt()]))
+    window.workspace.files.import_from(path)
+    await window.workspace.files.finish()
+    window._menus.conversation.show_reports()
+    await eventually(lambda: bool(shown("ImportReportDialog")))
+
+
+async def open_folder(window: MainWindow, _: Path) -> None:
+    folder = ConversationFolder("Fruit")
+    window.workspace.conversations.folders.keep(folder)
+    window.sidebar.edit_folder(folder)
+
+
+async def open_preview(window: MainWindow, _: Path) -> None:
+    row = window.chat.composer.attachments
+    row.files = (Attachment("a.txt", "words"),)
+    row._show()
+    await settled()
+    chip = row.chip(0)
+    assert chip is not None
+    chip.setFocus()
+    chip.opened.emit()
+
+
+async def open_form(window: MainWindow, _: Path) -> None:
+    window.others.show_tool_servers()
+    servers = window.others.tool_servers
+    assert servers is not None
+    await settled()
+    servers.detail.edit.setFocus()
+    servers.detail.edit.click()
+
+
+async def open_paste(window: MainWindow, _: Path) -> None:
+    window.others.show_tool_servers()
+    servers = window.others.tool_servers
+    assert servers is not None
+    await settled()
+    servers.paste.setFocus()
+    servers.paste.click()
+
+
+async def open_settings(window: MainWindow, _: Path) -> None:
+    window.chat.show_settings()
+    window.chat.settings._more.setChecked(True)
+
+
+async def open_sheet(window: MainWindow, _: Path) -> None:
+    window.twice.ask()
+    sheet = window.twice.sheet
+    assert sheet is not None
+    sheet.more.click()
+
+
+def by(name: str) -> Open:
+    async def open_one(window: MainWindow, _: Path) -> None:
+        part: Any = window
+        for word in name.split("."):
+            part = getattr(part, word)
+        part()
+
+    return open_one
+
+
+# How each is opened: what this list lacks fails, as what has gone does.
+OPENED: dict[str, Open] = {
+    "CaptureWindow": by("others.show_capture"),
+    "FilePreview": open_preview,
+    "FolderDialog": open_folder,
+    "ImportDialog": open_import,
+    "ImportReportDialog": open_reports,
+    "InspectorWindow": by("others.show_inspector"),
+    "ModelSwitcher": by("choosing_model.pop_up"),
+    "ModelsWindow": by("others.show_models"),
+    "PageWindow": by("others.show_guide"),
+    "PasteDialog": open_paste,
+    "PreferencesDialog": by("others.show_preferences"),
+    "ProbeWindow": by("others.show_probe"),
+    "ServerForm": open_form,
+    "ServerWindow": by("others.show_server"),
+    "SettingsPopover": open_settings,
+    "ShortcutsDialog": by("others.show_shortcuts"),
+    "SidesSheet": open_sheet,
+    "ToolServersWindow": by("others.show_tool_servers"),
+    "ToolsPopover": by("chat.tools.pop_up"),
+}
+
+
+def shown(name: str) -> list[QWidget]:
+    return [
+        one
+        for one in QApplication.topLevelWidgets()
+        if type(one).__name__ == name and one.isVisible()
+    ]
+
+
+async def wrong_in(top: QWidget) -> list[str]:
+    """Name all that is wrong in a window, on each of its tabs."""
+    if isinstance(top, ShortcutsDialog):  # its names are of shortcuts
+        return [fault for fault in await wrong(top) if "shortcut" not in fault]
+    tabs = getattr(top, "tabs", None)
+    if not isinstance(tabs, QTabWidget):
+        return await wrong(top)
+    found: list[str] = []
+    for index in range(tabs.count()):
+        tabs.setCurrentIndex(index)
+        found += [f"{tabs.tabText(index)}: {fault}" for fault in await wrong(top)]
+    return found
+
+
+async def left(top: QWidget) -> None:
+    """Close a window by its key: Escape, or that of the system."""
+    is_card = isinstance(top, QDialog) or top.windowType() == Qt.WindowType.Popup
+    field = top.focusWidget() or top
+    if is_card:
+        QTest.keyClick(field, Qt.Key.Key_Escape)
+    else:
+        QTest.keySequence(field, QKeySequence(QKeySequence.StandardKey.Close))
+    await settled()
+
+
+async def focus_in(window: QWidget) -> QWidget | None:
+    """Return what has the keyboard once a window is active again; here nothing manages windows."""
+    window.activateWindow()
+    await settled()
+    return QApplication.focusWidget()
+
+
+def test_every_window_has_a_way_to_open_it() -> None:
+    assert kinds() == sorted(OPENED)
+
+
+@pytest.mark.parametrize("name", kinds())
+async def test_tab_reads_a_window_its_controls_are_named_and_a_key_leads_back(
+    window: MainWindow, tmp_path: Path, name: str
+) -> None:
+    await answered(window)
+    await OPENED[name](window, tmp_path)
+    await settled()
+    (top,) = shown(name)
+    assert top.isAncestorOf(QApplication.focusWidget()), "it has the keyboard"
+    parent = top.parentWidget()
+    assert parent is not None
+    was = parent.window().focusWidget()
+    assert await wrong_in(top) == []
+    await left(top)
+    assert shown(name) == []
+    assert await focus_in(parent.window()) is was
+
+
+def entries(menu: QMenu, path: str = "") -> list[tuple[str, QAction]]:
+    menu.aboutToShow.emit()
+    found: list[tuple[str, QAction]] = []
+    for action in menu.actions():
+        inner, name = action.menu(), f"{path} ▸ {action.text()}"
+        if isinstance(inner, QMenu):
+            found += entries(inner, name)
+        elif not action.isSeparator() and action.isVisible():
+            found.append((name, action))
+    menu.aboutToHide.emit()
+    return found
+
+
+async def test_each_entry_of_the_menus_opens_only_what_the_keyboard_leaves(
+    window: MainWindow,
+) -> None:
+    await answered(window)
+    ends = {"&Quit", "&Close Window"}
+    found: list[str] = []
+    names = [
+        (title, number)
+        for title, menu in menus(window).items()
+        for number in range(len(entries(menu)))
+    ]
+    for title, number in names:
+        window.activateWindow()
+        window.chat.focus_composer()
+        await settled()
+        path, action = entries(menus(window)[title], title)[number]
+        if action.text() in ends:
+            continue
+        before = {one for one in QApplication.topLevelWidgets() if one.isVisible()}
+        action.trigger()
+        await settled()
+        tops = [
+            one
+            for one in QApplication.topLevelWidgets()
+            if one.isVisible() and one not in before and not isinstance(one, QMenu)
+        ]
+        for top in tops:
+            if not isinstance(top, QFileDialog):  # Qt's own
+                found += [f"{path}: {fault}" for fault in await wrong_in(top)]
+            await left(top)
+            if top in QApplication.topLevelWidgets() and top.isVisible():
+                found.append(f"{path}: {type(top).__name__} stays open")
+                top.close()
+            elif await focus_in(window) is not window.chat.composer.input:
+                found.append(f"{path}: the focus is lost")
+    assert found == []
+
+
+def menus(window: MainWindow) -> dict[str, QMenu]:
+    found = {action.text(): action.menu() for action in window.menuBar().actions()}
+    return {name: menu for name, menu in found.items() if isinstance(menu, QMenu)}
