@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import (
     QFont,
     QResizeEvent,
@@ -86,8 +86,8 @@ class RunBar(QWidget):
         for button in (self.open, self.save, self.copy, self.forget):
             self._actions.addWidget(button)
         self._parts = row((self._run, 1), self._actions, spacing=8, on=self)
-        inspector.problem_met.connect(self.source.setText)
-        inspector.work_begun.connect(self.source.setText)
+        inspector.problem_met.connect(self._say)
+        inspector.work_begun.connect(self._say)
         inspector.traces.level_changed.connect(self._show_level)
         self.level.currentIndexChanged.connect(self._set_level)
         self.choice.activated.connect(inspector.choose)
@@ -99,23 +99,32 @@ class RunBar(QWidget):
 
     def show_run(self, shown: ShownRun | None) -> None:
         """Say where a run comes from, and offer what can be done with it."""
-        source = "" if shown is None else f"From {shown.source}"
+        is_elsewhere = shown is not None and shown.source is not RunSource.CHAT
+        source = f"From {shown.source}" if shown is not None and is_elsewhere else ""
         if shown is not None and shown.name:
             source += f": {shown.name}"
-        self.source.setText(source)
         self.choice.clear()
         self.choice.addItems(self._inspector.choices)
         self.choice.setCurrentIndex(self._inspector.choice)
         self.choice.setVisible(self.choice.count() > 1)
-        self.back.setVisible(shown is not None and shown.source is not RunSource.CHAT)
+        self.back.setVisible(is_elsewhere)
         self.copy.setEnabled(shown is not None)
         self.save.setEnabled(shown is not None and shown.can_be_replayed)
+        self._say(source)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Give the run a line of its own if it has no room beside the buttons."""
         super().resizeEvent(event)
+        self._arrange()
+
+    def _say(self, words: str) -> None:
+        self.source.setText(words)
+        self.source.setVisible(bool(words))
+        self._arrange()
+
+    def _arrange(self) -> None:
         needed = self._run.sizeHint().width() + 8 + self._actions.sizeHint().width()
-        directions, fits = QBoxLayout.Direction, needed <= event.size().width()
+        directions, fits = QBoxLayout.Direction, needed <= self.width()
         self._parts.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
 
     def _show_level(self) -> None:
@@ -240,7 +249,7 @@ class VerdictHead(QWidget):
             held = trace.tokens[-1].held
             return f"Holding {quoted(held, 40)} back: it could still become a stop."
         watched = ", ".join(quoted(stop, 16) for stop in shown.run.stops)
-        return f"Watching for {watched}." if watched else "No stop sequences are set."
+        return f"Watching for {watched}." if watched else "This answer has no stop sequences."
 
     def _say(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
         self._badge.show_icon(icon, tone)
@@ -337,6 +346,7 @@ class InspectorWindow(OwnWindow):
     ) -> None:
         super().__init__("Stop Inspector", (1080, 820), parent, inspector.open_file)
         self.inspector = inspector
+        self._is_sized = False  # a person chose how high the tape is
         self.bar = RunBar(inspector)
         self.head = VerdictHead(inspector)
         self.tape = TapeView()
@@ -381,12 +391,12 @@ class InspectorWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter = self._splitter = QSplitter(Qt.Orientation.Vertical)
         # In its place before it holds anything: what moves is styled again with all that it holds.
         inside = QWidget()
         inside.setObjectName("scrolled")
         # With large text on a small screen, not all of it fits without scrolling.
-        area = scrolling(inside, "", self, goes_sideways=False)
+        area = self._area = scrolling(inside, "", self, goes_sideways=False)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(area, on=self)
         column(self.bar, self.head, (splitter, 1), spacing=14, margins=(18, 14, 18, 16), on=inside)
@@ -395,8 +405,11 @@ class InspectorWindow(OwnWindow):
         upper = QWidget()
         column((self.tape, 1), self.legend, self.token, self.others, spacing=6, on=upper)
         self.others.setProperty("role", "muted")
+        # No higher than its tokens: what they leave free is for the tabs.
+        upper.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        lower = self._lower()
         splitter.addWidget(upper)
-        splitter.addWidget(self._lower())
+        splitter.addWidget(lower)
         splitter.setStretchFactor(0, 2)
         splitter.setStretchFactor(1, 3)
         splitter.setChildrenCollapsible(False)
@@ -418,6 +431,9 @@ class InspectorWindow(OwnWindow):
         inspector = self.inspector
         self.again.clicked.connect(inspector.record_everything)
         self.tabs.currentChanged.connect(self._offer_more)
+        self.tabs.tabBarClicked.connect(lambda _: self._bring_tabs_into_view())
+        self.tabs.currentChanged.connect(self._bring_tabs_into_view)
+        self._splitter.splitterMoved.connect(self._note_sizes)
         self.runs.comparison_wanted.connect(self._compare_with_past)
         inspector.workspace.answering_changed.connect(self._offer_more)
         inspector.workspace.answering.changed.connect(self._offer_more)
@@ -441,6 +457,18 @@ class InspectorWindow(OwnWindow):
             part.show_run(shown)
         self.bar.show_run(shown)
         self._offer_more()
+        if not self._is_sized:
+            height = self._splitter.height()
+            self._splitter.setSizes([height * 2 // 5, height * 3 // 5])
+
+    def _note_sizes(self) -> None:
+        self._is_sized = True
+
+    def _bring_tabs_into_view(self) -> None:
+        """Scroll to the tab that a person chose, where not all of the window fits the screen."""
+        inside = self._area.widget()
+        assert inside is not None
+        self._area.verticalScrollBar().setValue(self.tabs.mapTo(inside, QPoint()).y())
 
     def _offer_more(self) -> None:
         """Offer to answer again where the tab lacks what was not recorded."""

@@ -8,9 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import cast
 
-from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QKeyEvent,
@@ -21,13 +20,12 @@ from PySide6.QtGui import (
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
-    QTextLine,
 )
 from PySide6.QtWidgets import QTextEdit, QWidget
 
 from engine import Channel, TokenOrigin, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
-from ui.inspector.pages import align
+from ui.inspector.pages import Range, align, boxes, seen
 from ui.inspector.tape import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.kit.colors import Colors
 from ui.kit.labels import rescale
@@ -64,14 +62,6 @@ _OF_ORIGINS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Characters of the document, from the first to before the last."""
-
-    begin: int
-    end: int
-
-
 @dataclass(slots=True)
 class TapeMarks:
     """Where each token is on the tape, and which text is marked."""
@@ -102,24 +92,24 @@ class TapeMarks:
 
     def draw(self, view: QTextEdit, painter: QPainter, colors: Colors, chosen: int) -> None:
         """Draw the marks of the part that is in sight."""
-        seen = _seen(view)
+        in_sight = seen(view)
         height = view.fontMetrics().height()
         bar = max(2.0, height * _BAR_SHARE)
-        first = max(0, self.place_of(seen.begin))
-        last = bisect_left(self.begins, seen.end)
+        first = max(0, self.place_of(in_sight.begin))
+        last = bisect_left(self.begins, in_sight.end)
         color = QColor(colors.token)
         for place in range(first + (first + 1) % 2, last, 2):  # every other token
-            for box in _boxes(view, Range(self.begins[place], self.ends[place])):
+            for box in boxes(view, Range(self.begins[place], self.ends[place])):
                 painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), color)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         for kind, ranges in self.marked.items():
-            for marked in _overlapping(ranges, seen):
-                for box in _boxes(view, marked):
+            for marked in _overlapping(ranges, in_sight):
+                for box in boxes(view, marked):
                     draw_mark(painter, box, kind, colors)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         if first <= chosen < last:
             painter.setPen(QPen(QColor(colors.text), 1.6))
-            for box in _boxes(view, Range(self.begins[chosen], self.ends[chosen])):
+            for box in boxes(view, Range(self.begins[chosen], self.ends[chosen])):
                 painter.drawRoundedRect(box.adjusted(-1, -1, 1, 1), _ROUND_PX, _ROUND_PX)
 
 
@@ -173,42 +163,6 @@ def _overlapping(ranges: list[Range], seen: Range) -> Iterator[Range]:
         if one.begin > seen.end:
             return
         yield one
-
-
-def _seen(view: QTextEdit) -> Range:
-    size = view.viewport().size()
-    corner = QPoint(size.width(), size.height())
-    first = view.cursorForPosition(QPoint(0, 0)).position()
-    return Range(first, view.cursorForPosition(corner).position() + 1)
-
-
-def _boxes(view: QTextEdit, wanted: Range) -> Iterator[QRectF]:
-    """Yield the rectangle of the letters for each line that the characters are in."""
-    document = view.document()
-    layout = document.documentLayout()
-    across, down = view.horizontalScrollBar().value(), view.verticalScrollBar().value()
-    block = document.findBlock(wanted.begin)
-    while block.isValid() and block.position() < wanted.end:
-        corner = layout.blockBoundingRect(block).topLeft()
-        text, start = block.layout(), block.position()
-        for number in range(text.lineCount()):
-            line = text.lineAt(number)
-            begin = max(wanted.begin - start, line.textStart())
-            end = min(wanted.end - start, line.textStart() + line.textLength())
-            if begin < end:
-                left, right = _x_of(line, begin), _x_of(line, end)
-                yield QRectF(
-                    corner.x() + min(left, right) - across,
-                    corner.y() + line.y() - down,
-                    abs(right - left),
-                    line.ascent() + line.descent(),
-                )
-        block = block.next()
-
-
-def _x_of(line: QTextLine, position: int) -> float:
-    x, _ = cast("tuple[float, int]", line.cursorToX(position))
-    return x
 
 
 _WORDS = {
@@ -297,6 +251,7 @@ MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
 # Qt lays a block out again whenever it grows, so the length of blocks is limited.
 _BLOCK_CHARS = 500
+_LEAST_LINES, _NO_LIMIT_PX = 2, 1 << 14
 
 
 class TapeView(QTextEdit):
@@ -329,7 +284,23 @@ class TapeView(QTextEdit):
         self.setMouseTracking(True)
         self.viewport().setMouseTracking(True)
         align(self)
+        self.document().documentLayout().documentSizeChanged.connect(self._note_height)
         current_theme().changed.connect(self._draw_in_new_colors)
+
+    def sizeHint(self) -> QSize:
+        """Return the height of its tokens; as much as there is while an answer grows."""
+        if self._trace is not None and not self._is_ended:
+            return QSize(256, _NO_LIMIT_PX)
+        text_px = self.document().size().height() + 2 * self.frameWidth()
+        return QSize(256, max(round(text_px), self.minimumSizeHint().height()))
+
+    def _note_height(self) -> None:
+        if self._is_ended:  # while it grows, it has its share of the window
+            self.updateGeometry()
+
+    def minimumSizeHint(self) -> QSize:
+        lines_px = _LEAST_LINES * self.fontMetrics().lineSpacing()
+        return QSize(75, lines_px + round(2 * self.document().documentMargin()))
 
     @property
     def tape(self) -> Tape | None:
@@ -444,6 +415,7 @@ class TapeView(QTextEdit):
         self._tape = None
         if trace is not None and trace.tokens:
             self._append(Tape(trace, MAX_TOKENS))
+        self.updateGeometry()
         self.token_chosen.emit(-1)
 
     def _append(self, tape: Tape) -> None:

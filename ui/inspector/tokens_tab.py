@@ -18,6 +18,7 @@ from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab, RowsView
 from ui.inspector.shown_run import ShownRun
 from ui.inspector.tape import CHANNEL_NAMES, chip_text, percent
+from ui.kit.fields import add_clear_button
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
@@ -212,7 +213,7 @@ class TokensTab(InspectorTab):
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.filter.setAccessibleName("Filter tokens")
-        self.filter.setClearButtonEnabled(True)
+        add_clear_button(self.filter, "Clear the filter")
         self.copy = QPushButton("Copy as Table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
         self.table = RowsView(self.model, "Tokens", is_code=True, widths=_WIDTHS)

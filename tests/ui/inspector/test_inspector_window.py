@@ -166,7 +166,6 @@ async def test_everything_begins_at_one_left_edge(
     edges = {
         left(part)
         for part in (
-            inspector.bar.source,
             inspector.head.steps,
             inspector.head.figures,
             inspector.head.past,
@@ -194,6 +193,29 @@ async def test_everything_begins_at_one_left_edge(
     assert len(edges) == 1
     texts.add(left(inspector.tape.viewport()) + round(inspector.tape.document().documentMargin()))
     assert len(texts) == 1, "the texts in frames begin at one edge too"
+
+
+async def test_the_tape_is_no_higher_than_its_tokens_and_the_tabs_have_the_rest(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    inspector.resize(1080, 900)
+    await ask(window, COUNT, "3")
+    tape = inspector.tape
+    text_px = round(tape.document().size().height())
+    await eventually(lambda: tape.height() <= text_px + 2 * tape.frameWidth() + 2)
+    assert tape.verticalScrollBar().maximum() == 0
+    assert inspector.tabs.height() > 2 * tape.height()
+
+
+async def test_a_tab_that_is_chosen_comes_into_view_where_not_all_fits(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    inspector.resize(900, 420)
+    await eventually(lambda: inspector.tabs.visibleRegion().boundingRect().height() < 150)
+    inspector.tabs.setCurrentIndex(1)
+    await eventually(lambda: inspector.tabs.visibleRegion().boundingRect().height() > 200)
+    assert not inspector.tabs.tabBar().visibleRegion().isEmpty()
 
 
 async def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
