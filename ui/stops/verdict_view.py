@@ -160,7 +160,7 @@ class VerdictView(QWidget):
 
     def _show_progress(self, run: Run) -> None:
         watched = ", ".join(quoted(stop, 16) for stop in run.stops)
-        detail = f"Watching for {watched}." if watched else "No stop sequences are set."
+        detail = f"Watching for {watched}." if watched else "This answer has no stop sequences."
         if run.state is RunState.STREAMING:
             detail = f"{counted(len(run.text), 'character')} so far. {detail}"
         self._say("clock", Tone.BUSY, progress_words(run), detail)

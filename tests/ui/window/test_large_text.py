@@ -2,20 +2,23 @@
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QFontMetrics, QImage, QStandardItemModel
 from PySide6.QtWidgets import (
     QApplication,
     QLineEdit,
+    QListView,
     QStyle,
     QStyleOptionButton,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
 
+from ui.chat.columns.sidebar_rows import ConversationDelegate
 from ui.chat.composer.composer import Composer
 from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.context_meter import Count
+from ui.chat.storage.conversation_list import ConversationRole
 from ui.kit import layouts
 from ui.kit.buttons import CheckBox, ChipButton, IconBadge, IconButton, ToggleSwitch
 from ui.kit.colors import of_glyphs
@@ -221,3 +224,25 @@ def test_the_columns_of_the_request_log_have_room_for_their_names(
         name = panel.table.headerData(column, Qt.Orientation.Horizontal)
         assert not panel.view.isColumnHidden(column)
         assert panel.view.columnWidth(column) > head.fontMetrics().horizontalAdvance(name), name
+
+
+def test_a_title_has_room_beside_an_old_date(theme: Theme, qtbot: QtBot) -> None:
+    theme.set_text_size(200)
+    view, model = QListView(), QStandardItemModel(1, 1)
+    qtbot.addWidget(view)
+    view.setModel(model)
+    view.setItemDelegate(ConversationDelegate(view))
+    view.resize(250, 200)
+    view.show()
+
+    def row(title: str) -> QImage:
+        values = {
+            ConversationRole.TITLE: title,
+            ConversationRole.UPDATED_AT: 1.7e9,
+            ConversationRole.IS_PINNED: True,
+        }
+        for role, value in values.items():
+            model.setData(model.index(0, 0), value, role)
+        return view.viewport().grab().toImage()
+
+    assert row("Alpha") != row("Beta")

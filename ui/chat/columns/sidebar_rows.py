@@ -366,6 +366,8 @@ class ConversationDelegate(QStyledItemDelegate):
         when = "Answering…" if is_running else when_words(updated_at)
         when = NEEDS_YOU if needs_person else when
         when_width = small_metrics.horizontalAdvance(when)
+        if when_width > inner.width() // 2 and not (is_running or needs_person):
+            when, when_width = "", 0  # beside a long date with large text there is no title
         half = inner.height() // 2
         top = QRect(inner.left(), inner.top(), inner.width(), half)
         painter.setFont(bold)

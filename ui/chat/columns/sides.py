@@ -43,7 +43,7 @@ from ui.records.conversations import ChosenModel, StopEntry, Variant, difference
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState
 from ui.stops.stop_list import refusal
-from ui.words import Spans, differences, unescaped
+from ui.words import Spans, Tone, differences, unescaped
 
 
 class SideColumn(QFrame):
@@ -175,6 +175,9 @@ class SideColumn(QFrame):
         self.keep.setAccessibleName(f"Keep answer {self.number}, {model}")
         for view in self.views:
             view.refresh()
+        if run is not None and run.state is RunState.REFUSED:
+            # The cause is said below, whole.
+            self.view.reason.show_reason("", "Not sent", [], "fault", Tone.FAULT)
         self.need.setVisible(run is not None and run.needs_person)
         self.cause.setText(_cause(self.side.run))
         self.cause.setVisible(self.has_failed)

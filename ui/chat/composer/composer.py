@@ -117,6 +117,7 @@ class MessageEditor(QFrame):
         self.setObjectName("composer")
         self.input = GrowingInput()
         self.input.setAccessibleName(f"Edit the {says}")
+        self.input.focus_changed.connect(lambda has_focus: restyle(self, "focused", has_focus))
         self.input.setPlainText(text)
         cursor = self.input.textCursor()
         cursor.movePosition(cursor.MoveOperation.End)

@@ -1,6 +1,7 @@
 """One question with two answers: asked, shown, compared, and one of them kept."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -393,3 +394,15 @@ async def test_answers_side_by_side_call_the_tools_of_the_conversation(
 
 
 _WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+async def test_a_refused_answer_says_its_cause_once(window: MainWindow, tmp_path: Path) -> None:
+    window.chat.composer.set_text(COUNT)
+    sheet = sheet_of(window)
+    sheet.forms[0].model.addItem("gone", tmp_path / "gone")
+    sheet.forms[0].model.setCurrentIndex(sheet.forms[0].model.count() - 1)
+    sheet.buttons.accepted.emit()
+    await eventually(lambda: bool(columns(window)) and columns(window)[1].has_failed)
+    refused = columns(window)[1]
+    assert refused.cause.text()
+    assert refused.view.reason.text() == "Not sent"
