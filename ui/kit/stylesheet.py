@@ -99,7 +99,7 @@ QPushButton[kind="link"]:disabled { color: $hint; }
 QPushButton[kind="link"]:hover { text-decoration: underline; }
 QPushButton[kind="link"]:focus { border: $ring; }
 QPushButton[kind="chip"] {
-    background: transparent; border: 1px solid $line; border-radius: 10px;
+    background: transparent; border: 1px solid $line; border-radius: 9px;
     padding: 3px 9px; color: $muted;
 }
 QPushButton[kind="chip"]:hover { background: $hover; color: $text; }

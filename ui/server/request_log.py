@@ -71,9 +71,9 @@ TITLES = {
     RequestColumn.MODEL: "Model",
     RequestColumn.STREAM: "Stream",
     RequestColumn.STATUS: "Status",
-    RequestColumn.STOP: "Stopped by",
+    RequestColumn.STOP: "Stopped By",
     RequestColumn.TOKENS: "Tokens",
-    RequestColumn.FIRST_TOKEN: "First token",
+    RequestColumn.FIRST_TOKEN: "First Token",
     RequestColumn.SPEED: "Tok/s",
     RequestColumn.TOTAL: "Total",
 }

@@ -432,8 +432,9 @@ def shown_columns(panel: RequestLogPanel) -> list[RequestColumn]:
 
 
 def test_a_menu_at_the_heads_chooses_the_columns_and_other_tables_keep_theirs(
-    theme: Theme, qtbot: QtBot
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(theme, "columns", ())
     chosen: list[object] = []
     theme.columns_chosen.connect(chosen.append)
     theme.choose_columns("Runs", ["When"])
@@ -466,12 +467,13 @@ def test_a_menu_at_the_heads_chooses_the_columns_and_other_tables_keep_theirs(
     assert theme.columns == (("Runs", "When"),)
 
 
-def test_the_last_column_stays(theme: Theme, qtbot: QtBot) -> None:
-    theme.choose_columns("Requests", ["Stopped by"])
+def test_the_last_column_stays(theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theme, "columns", ())
+    theme.choose_columns("Requests", ["Stopped By"])
     panel = RequestLogPanel(RequestLog())
     qtbot.addWidget(panel)
     panel.show()
     assert shown_columns(panel) == [RequestColumn.STOP]
     entries = column_entries(panel)
-    assert not entries["Stopped by"].isEnabled()
+    assert not entries["Stopped By"].isEnabled()
     assert entries["Time"].isEnabled()

@@ -181,9 +181,10 @@ class ImportDialog(QDialog):
         self._count()
 
     def _count(self) -> None:
-        count = self.rows.checked_count
-        self.every.setChecked(count == self.rows.rowCount())
-        self.every.setVisible(self.rows.rowCount() > 1)
+        count, listed = self.rows.checked_count, self.rows.rowCount()
+        self.every.setChecked(count == listed)
+        self.every.setVisible(listed > 1)
+        self.list.setVisible(listed > 0)
         words = f"Import {counted(count, 'Conversation')}" if count else "Import"
         self.accept_button.setText(words)
         found = self._preview.found
@@ -213,7 +214,10 @@ def _sentence(preview: ImportPreview) -> str:
         link = "and" if found.presets else "with"
         parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
     words = " ".join(parts) + "."
-    if here := len(preview.here):
+    here = len(preview.here)
+    if here > 1 and here == len(found.listed):
+        words += " All of them are here already."
+    elif here:
         is_one = here == 1
         words += f" {here:,} of them {'is' if is_one else 'are'} here already."
     return words

@@ -77,9 +77,11 @@ class _ReportDelegate(QStyledItemDelegate):
         option.text = ""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        width = self._view.viewport().width() - 2 * _GAP_PX
-        _, rest = self._areas(index, QRect(0, 0, width, 1 << 16))
-        return QSize(width, rest.bottom() + 2 * _GAP_PX)
+        room = QRect(0, 0, self._view.viewport().width() - 2 * _GAP_PX, 1 << 16)
+        _, rest = self._areas(index, room)
+        return QSize(
+            0, rest.bottom() + 2 * _GAP_PX
+        )  # as wide as the view, whatever comes beside it
 
     def _areas(self, index: Index, room: QRect) -> tuple[QRect, QRect]:
         """Return the areas of the title and of the lines below it."""
@@ -132,7 +134,9 @@ class ImportReportDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._reports = list(reports)
         self._open = open_conversation
-        names = [(one.id, f"{one.program}, {when_words(one.imported_at)}") for one in reports]
+        names = [
+            (one.id, f"{one.program}: {one.name}, {when_words(one.imported_at)}") for one in reports
+        ]
         self.choice = Choice("Import", names)
         self.choice.setVisible(len(self._reports) > 1)
         self.words = label("", is_wrapped=True)

@@ -266,6 +266,7 @@ _PIN_PX = 13
 _ARROW_PX = 15
 _FOLDER_PX = 14
 _ELIDE = Qt.TextElideMode.ElideRight
+_LEAST_TITLE = 0.55  # of the width of its line
 NEEDS_YOU = "● Needs You"
 
 
@@ -373,7 +374,9 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.setFont(bold)
         painter.setPen(QColor(colors.text))
         title = str(index.data(ConversationRole.TITLE))
-        room = inner.width() - when_width - 10
+        # With large text the line below has the time, or little would be seen of the title.
+        is_narrow = inner.width() - when_width < _LEAST_TITLE * inner.width()
+        room = inner.width() - (0 if is_narrow else when_width + 10)
         if index.data(ConversationRole.IS_PINNED):
             size = theme.px(_PIN_PX)
             pin = icons.pixmap("pin", colors.match, size)
@@ -385,9 +388,11 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.setFont(small)
         color = colors.match if is_running else colors.faint
         painter.setPen(QColor(colors.limit if needs_person else color))
-        painter.drawText(top, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
-        painter.setPen(QColor(colors.muted))
         bottom = QRect(inner.left(), inner.top() + half, inner.width(), inner.height() - half)
+        beside = bottom if is_narrow else top
+        painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
+        painter.setPen(QColor(colors.muted))
+        bottom = bottom.adjusted(0, 0, -(when_width + 10) if is_narrow else 0, 0)
         if tags := " ".join(f"#{tag}" for tag in index.data(ConversationRole.TAGS) or ()):
             # The tags leave half of the line to the preview.
             shown = small_metrics.elidedText(tags, _ELIDE, bottom.width() // 2)

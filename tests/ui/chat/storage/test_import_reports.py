@@ -138,6 +138,9 @@ async def test_the_report_opens_from_the_bar_the_menu_and_the_conversation(
         assert "conversation_id" in dialog.rows.index(0).data(Qt.ItemDataRole.ToolTipRole)
         assert "conversation_id" in dialog.report.text()
         assert dialog.rows.rowCount() == 4
+        dialog.resize(500, 300)  # not all of them fit
+        await eventually(lambda: dialog.list.verticalScrollBar().maximum() > 0)
+        assert dialog.list.horizontalScrollBar().maximum() == 0
         told = dialog.rows.at(2)
         dialog.list.setCurrentIndex(dialog.rows.index(2))
         qtbot.keyClick(dialog.list, Qt.Key.Key_Return)

@@ -100,6 +100,10 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
     last = await look()
     assert not last.accept_button.isEnabled()
+    assert last.words.text().endswith("All of them are here already.")
+    assert last.list.isHidden()
+    last.copies.setChecked(True)
+    assert not last.list.isHidden()
     last.reject()
 
 
