@@ -12,7 +12,8 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import pytest
 import qasync
 from PySide6.QtCore import QCoreApplication, QEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
 
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, RunOnLoop, ScriptedEngine, T, opened
@@ -100,6 +101,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture
 def scripted() -> ScriptedEngine:
     return ScriptedEngine()
+
+
+@pytest.fixture
+def parent(qtbot: QtBot) -> QWidget:
+    """A widget for others to stand in."""
+    widget = QWidget()
+    qtbot.addWidget(widget)
+    return widget
 
 
 @pytest.fixture

@@ -14,13 +14,6 @@ from ui.kit.menus import add_entry, copied_text, copy_text, empty_menu, literal,
 from ui.kit.tasks import FileRefused, read_text
 
 
-@pytest.fixture
-def parent(qtbot: QtBot) -> QWidget:
-    widget = QWidget()
-    qtbot.addWidget(widget)
-    return widget
-
-
 def _button(box: QMessageBox, words: str) -> QPushButton:
     (found,) = [one for one in box.findChildren(QPushButton) if one.text() == words]
     return found

@@ -36,10 +36,8 @@ def storage_page(
 
 
 async def test_it_says_how_much_is_kept_and_forgets_it(
-    theme: Theme, qtbot: QtBot, tmp_path: Path
+    theme: Theme, parent: QWidget, qtbot: QtBot, tmp_path: Path
 ) -> None:
-    parent = QWidget()
-    qtbot.addWidget(parent)
     disk = filled(tmp_path)
     dialog = storage_page(theme, preferences_state(), parent, disk)
     row = dialog.kept
@@ -56,10 +54,8 @@ async def test_it_says_how_much_is_kept_and_forgets_it(
 
 
 async def test_keeping_none_deletes_what_is_there_and_the_page_shows_it(
-    theme: Theme, qtbot: QtBot, tmp_path: Path
+    theme: Theme, parent: QWidget, tmp_path: Path
 ) -> None:
-    parent = QWidget()
-    qtbot.addWidget(parent)
     disk = filled(tmp_path)
     state = preferences_state()
     state.changed.connect(lambda _: disk.limit_to(state.now.kept_prompts_bytes))
@@ -74,10 +70,8 @@ async def test_keeping_none_deletes_what_is_there_and_the_page_shows_it(
 
 
 async def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
-    theme: Theme, qtbot: QtBot, tmp_path: Path
+    theme: Theme, parent: QWidget, tmp_path: Path
 ) -> None:
-    parent = QWidget()
-    qtbot.addWidget(parent)
     import threading
 
     disk, gate = filled(tmp_path), threading.Event()
@@ -89,10 +83,8 @@ async def test_a_dialog_that_is_closed_while_the_disk_is_slow_asks_no_more(
 
 
 async def test_without_a_folder_for_cached_prompts_nothing_can_be_deleted(
-    theme: Theme, qtbot: QtBot
+    theme: Theme, parent: QWidget
 ) -> None:
-    parent = QWidget()
-    qtbot.addWidget(parent)
     dialog = storage_page(theme, preferences_state(), parent, None)
     assert dialog.kept is None
     dialog.close()

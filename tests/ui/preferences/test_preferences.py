@@ -25,13 +25,6 @@ def control(dialog: PreferencesDialog, path: str, kind: type[Control]) -> Contro
 
 
 @pytest.fixture
-def parent(qtbot: QtBot) -> QWidget:
-    made = QWidget()
-    qtbot.addWidget(made)
-    return made
-
-
-@pytest.fixture
 def plain_theme(theme: Theme) -> Iterator[Theme]:
     yield theme
     theme.set_high_contrast(False)

@@ -47,13 +47,19 @@ def parent(qtbot: QtBot) -> QWidget:
     return widget
 
 
+def settings_card(parent: QWidget) -> tuple[SettingsPopover, list[ConversationSettings]]:
+    """Return the card, and what a person changes in it."""
+    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
+    edited: list[ConversationSettings] = []
+    popover.edited.connect(edited.append)
+    return popover, edited
+
+
 @pytest.mark.parametrize("settings", ODD)
 def test_opening_and_closing_the_settings_of_a_conversation_changes_none(
     parent: QWidget, theme: Theme, settings: ConversationSettings
 ) -> None:
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
-    edited: list[ConversationSettings] = []
-    popover.edited.connect(edited.append)
+    popover, edited = settings_card(parent)
     popover.show_settings(settings)
     popover.pop_up(parent)
     for field in popover.findChildren(NumberField):
@@ -82,9 +88,7 @@ def test_opening_and_closing_the_preferences_changes_none(
 
 
 def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
-    edited: list[ConversationSettings] = []
-    popover.edited.connect(edited.append)
+    popover, edited = settings_card(parent)
     before = ODD[1]
     popover.show_settings(before)
     popover.pop_up(parent)
@@ -101,9 +105,7 @@ def test_an_edited_number_changes_alone(parent: QWidget, theme: Theme) -> None:
 
 
 def test_no_thinking_budget_differs_from_a_budget_of_zero(parent: QWidget, theme: Theme) -> None:
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
-    edited: list[ConversationSettings] = []
-    popover.edited.connect(edited.append)
+    popover, edited = settings_card(parent)
     popover.show_settings(ConversationSettings())
     popover.pop_up(parent)
     field = popover.thinking_budget
@@ -120,9 +122,7 @@ def test_no_thinking_budget_differs_from_a_budget_of_zero(parent: QWidget, theme
 def test_every_stop_option_has_a_control_and_is_named_where_it_differs(
     parent: QWidget, theme: Theme
 ) -> None:
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
-    edited: list[ConversationSettings] = []
-    popover.edited.connect(edited.append)
+    popover, edited = settings_card(parent)
     popover.show_settings(ConversationSettings(temperature=0.5))
     # In the window each stop has a scope of its own.
     assert {*popover.stop_options} == {one.name for one in STOP_OPTIONS} - {"scope"}
@@ -186,9 +186,7 @@ def test_the_models_own_numbers_and_its_context_are_shown(parent: QWidget, theme
 def test_a_slider_changes_its_number_and_the_number_its_slider(
     parent: QWidget, theme: Theme
 ) -> None:
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
-    edited: list[ConversationSettings] = []
-    popover.edited.connect(edited.append)
+    popover, edited = settings_card(parent)
     popover.show_basis(BASIS)
     popover.show_settings(ConversationSettings())
     slider = popover.sliders["temperature"]
@@ -206,9 +204,7 @@ def test_a_slider_changes_its_number_and_the_number_its_slider(
 def test_each_number_says_where_it_comes_from_and_goes_back_there(
     parent: QWidget, theme: Theme
 ) -> None:
-    popover = SettingsPopover(parent, PresetList(MemoryConversationStore()))
-    edited: list[ConversationSettings] = []
-    popover.edited.connect(edited.append)
+    popover, edited = settings_card(parent)
     popover.show_basis(BASIS)
     popover.show_settings(ConversationSettings(temperature=1.5, top_p=0.5, top_k=9))
     said = {name: source.text() for name, source in popover._sources.items()}
