@@ -187,8 +187,8 @@ def server_addresses(options: ServeOptions) -> list[str]:
     """Return the possible addresses of our server: the window's port, and that of ``serve``."""
     host = DEFAULT_HOST if options.host in _EVERYWHERE else options.host
     places = [(DEFAULT_HOST, _window_port()), (host, options.port)]
-    named = [(f"[{one}]" if ":" in one else one, port) for one, port in places if port]
-    return list(dict.fromkeys(f"http://{one}:{port}" for one, port in named))
+    named = [(f"[{host}]" if ":" in host else host, port) for host, port in places if port]
+    return list(dict.fromkeys(f"http://{host}:{port}" for host, port in named))
 
 
 def running_server(url: str, keys: Iterable[str]) -> RunningServer | None:

@@ -257,21 +257,21 @@ def lines(agent: AgentProgram, target: Target, more: tuple[str, ...] = ()) -> st
     """
     has_key = target.key != NO_KEY
     setup = agent.set_up(replace(target, key=_KEY_MARK) if has_key else target)
-    found: list[str] = []
+    lines: list[str] = []
     if has_key:
-        found.append(f"# {KEY_VARIABLE} must hold the API key of the server.")
+        lines.append(f"# {KEY_VARIABLE} must hold the API key of the server.")
     for name, value in setup.variables.items():
         if value == _KEY_MARK and name == KEY_VARIABLE:
-            found.append(f"export {name}")
+            lines.append(f"export {name}")
         else:
-            found.append(f"export {name}={_written(value)}")
-    found += [
+            lines.append(f"export {name}={_written(value)}")
+    lines += [
         f"printf '%s' {shlex.quote(text)} > \"{_FOLDER}/{name}\""
         for name, text in setup.files.items()
     ]
     words = (agent.program, *setup.arguments, *more)
-    found.append(" ".join(_written(word) for word in words))
-    return "\n".join(found) + "\n"
+    lines.append(" ".join(_written(word) for word in words))
+    return "\n".join(lines) + "\n"
 
 
 def _written(word: str) -> str:

@@ -90,17 +90,17 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 
 def options_of(kind: type[T], values: Mapping[str, Any], prefix: str = "") -> T:
     """Return the options of a command, of the values in a namespace."""
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     hints = get_type_hints(kind)
     for option in declared_here(kind):
         name = _dest(option, prefix)
         if option.kind is StopOptions:
-            found[option.name] = _stop_options(values, prefix)
+            given[option.name] = _stop_options(values, prefix)
         elif is_dataclass(option.kind):
-            found[option.name] = options_of(hints[option.name], values, prefix)
+            given[option.name] = options_of(hints[option.name], values, prefix)
         elif name in values:
-            found[option.name] = _value(option, values[name], values.get(f"{prefix}escapes", False))
-    return kind(**found)
+            given[option.name] = _value(option, values[name], values.get(f"{prefix}escapes", False))
+    return kind(**given)
 
 
 def refuse_options_before(command: Command, given: argparse.Namespace) -> None:
@@ -171,8 +171,8 @@ def declared_here(kind: type) -> list[Declared]:
 
 
 def _add_options(place: argparse._ActionsContainer, kind: type, prefix: str = "") -> None:
-    for one in declared_here(kind):
-        if one.kind is StopOptions:
+    for field in declared_here(kind):
+        if field.kind is StopOptions:
             for option in STOP_OPTIONS:
                 place.add_argument(
                     f"--{_flag(option)}",
@@ -181,10 +181,10 @@ def _add_options(place: argparse._ActionsContainer, kind: type, prefix: str = ""
                     help=option.help,
                     **_kind_of_stop_option(option),
                 )
-        elif isinstance(one.kind, type) and is_dataclass(one.kind):
-            _add_options(place, one.kind, prefix)
+        elif isinstance(field.kind, type) and is_dataclass(field.kind):
+            _add_options(place, field.kind, prefix)
         else:
-            _add_option(place, one, prefix, is_model_found=True)
+            _add_option(place, field, prefix, is_model_found=True)
 
 
 def _add_option(

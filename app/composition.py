@@ -180,7 +180,7 @@ def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedMo
             raise CommandError(f"--models-folder: {folder} is not a folder", exits.USAGE)
     if not given and not folders:
         return offered_models(paths.local_models())
-    first = [look_into(one, Origin.FOLDER) for one in given]
+    first = [look_into(folder, Origin.FOLDER) for folder in given]
     for model in first:
         if model.problem:
             raise CommandError(f"--model {model.folder}: {model.problem}")
@@ -223,14 +223,14 @@ def _found(option: str, offering: Offering, name: str) -> OfferedModel:
         raise CommandError(f"{option}: {error}", exits.USAGE) from error
 
 
-def offered_models(found: Iterable[FoundModel]) -> list[OfferedModel]:
+def offered_models(models: Iterable[FoundModel]) -> list[OfferedModel]:
     """Return the complete ones among the found models, with ids to offer them by.
 
     Those that take precedence come first. If two models have the same name, the id of the second
     includes the folder around it.
     """
     offers: dict[str, OfferedModel] = {}
-    for model in found:
+    for model in models:
         if model.is_partial or model.problem or model.is_gguf:
             continue
         name = model.name

@@ -91,11 +91,11 @@ _MOST_SAVED_BYTES = 100_000_000
 
 # Numbers that ``/set`` takes: the smallest and the greatest value, and whether they are whole.
 _NUMBERS = {
-    **{one.name: (one.least, one.most, one.is_whole) for one in SAMPLING_OPTIONS},
+    **{option.name: (option.least, option.most, option.is_whole) for option in SAMPLING_OPTIONS},
     **{
-        one.name: (one.setting.least, one.setting.most, one.kind == int | None)
-        for one in declared(NewConversation)
-        if one.setting.least is not None and one.setting.most is not None
+        field.name: (field.setting.least, field.setting.most, field.kind == int | None)
+        for field in declared(NewConversation)
+        if field.setting.least is not None and field.setting.most is not None
     },
 }
 _SETTINGS = (*_NUMBERS, "thinking", "system")
@@ -295,7 +295,7 @@ class ChatSession:
         name, _, value = rest.strip().removeprefix("parameter ").strip().partition(" ")
         name, value = name.replace("-", "_"), value.strip()
         if not name:
-            return "\n".join(f"{one:<20}{self._shown(one)}" for one in _SETTINGS)
+            return "\n".join(f"{name:<20}{self._shown(name)}" for name in _SETTINGS)
         if name == "stop":
             return self._add_stop(value)
         if name not in _SETTINGS:
@@ -346,8 +346,10 @@ class ChatSession:
         name, names = rest.strip(), paths.model_names()
         if not name:
             present = self.model.id if self.model else ""
-            marks = ("*" if one in (present, present.rpartition("/")[2]) else " " for one in names)
-            return "\n".join(f"{mark} {one}" for mark, one in zip(marks, names, strict=True))
+            marks = (
+                "*" if model in (present, present.rpartition("/")[2]) else " " for model in names
+            )
+            return "\n".join(f"{mark} {model}" for mark, model in zip(marks, names, strict=True))
         folder = paths.model_folder(name)
         if not folder.exists():
             near = did_you_mean(name, names)
@@ -406,22 +408,26 @@ class ChatSession:
             file, number = _saved_file(head), int(last)
         try:
             data = read_bounded(file, _MOST_SAVED_BYTES)
-            found = conversations_from_json(data.decode("utf-8-sig"))
+            conversations = conversations_from_json(data.decode("utf-8-sig"))
         except OSError as error:
             return f"not loaded: {file}: {os_cause(error)}"
         except (DamagedFile, UnicodeDecodeError) as error:
             return f"not loaded: {file} holds no conversations of Fullstop ({error})"
-        if not 1 <= number <= len(found) or (len(found) > 1 and not last.isdecimal()):
-            lines = [f"{n}. {one.title}" for n, one in enumerate(found, 1)]
-            return "\n".join([f"/load FILE N takes one of {len(found)}:", *lines])
-        self.conversation = found[number - 1]
-        self._file = file if len(found) == 1 else None
+        if not 1 <= number <= len(conversations) or (
+            len(conversations) > 1 and not last.isdecimal()
+        ):
+            lines = [
+                f"{n}. {conversation.title}" for n, conversation in enumerate(conversations, 1)
+            ]
+            return "\n".join([f"/load FILE N takes one of {len(conversations)}:", *lines])
+        self.conversation = conversations[number - 1]
+        self._file = file if len(conversations) == 1 else None
         return "\n".join([*self._last_words(), *self._loaded_words()])
 
     def _last_words(self) -> list[str]:
         """Return the last question and its answer, so that the person sees where it goes on."""
         last = self.conversation.messages[-2:]
-        return [f"{_PROMPT if one.role == 'user' else ''}{one.text}" for one in last]
+        return [f"{_PROMPT if message.role == 'user' else ''}{message.text}" for message in last]
 
     def _loaded_words(self) -> list[str]:
         conversation = self.conversation
@@ -437,7 +443,7 @@ class ChatSession:
 
     def _new(self, _rest: str) -> str:
         old = self.conversation
-        forgotten = counted(sum(one.role == "user" for one in old.messages), "turn")
+        forgotten = counted(sum(message.role == "user" for message in old.messages), "turn")
         self.conversation = Conversation(settings=old.settings, stops=old.stops)
         self.conversation.tools = old.tools
         self._file = None
@@ -693,9 +699,9 @@ def completer() -> "Completer":
                 return
             begun = rest if has_more else word
             known = (below[word]() if word in below else ()) if has_more else words
-            for one in known:
-                if one.startswith(begun):
-                    yield Completion(one, -len(begun))
+            for completion in known:
+                if completion.startswith(begun):
+                    yield Completion(completion, -len(begun))
 
     return Commands()
 

@@ -71,9 +71,9 @@ class ChatTools:
         servers = {server.name: server for server in self._host.servers}
         if not name:
             lines = [
-                f"{'*' if one.name in conversation.tools.servers else ' '} {one.name}  "
-                f"{stage_words(one)}"
-                for one in servers.values()
+                f"{'*' if server.name in conversation.tools.servers else ' '} {server.name}  "
+                f"{stage_words(server)}"
+                for server in servers.values()
             ]
             file = paths.data_folder() / FILE_NAME
             return "\n".join(lines) or f"no tool servers: add one in the window, or in {file}"
@@ -86,7 +86,7 @@ class ChatTools:
             self._printer.remark(f"starting {servers[name].config.words}")
             await self._host.switch(name, is_on=True)
         await self._host.ready((name,))
-        server = next(one for one in self._host.servers if one.name == name)
+        server = next(server for server in self._host.servers if server.name == name)
         if server.stage is not ServerStage.READY:
             return f"{name}: {stage_words(server)}"
         conversation.tools = conversation.tools.with_server(name, is_on=True)

@@ -530,7 +530,9 @@ async def batches_of(
         async for batch in generation.batches():
             await queue.put((index, batch))
 
-    pumps = [asyncio.create_task(pump(index, one)) for index, one in enumerate(generations)]
+    pumps = [
+        asyncio.create_task(pump(index, generation)) for index, generation in enumerate(generations)
+    ]
     try:
         unfinished = len(generations)
         while unfinished:

@@ -138,7 +138,7 @@ class Report:
     @property
     def is_right(self) -> bool:
         """Whether no answer differs from the plain loop but where rounding decides."""
-        return not any(_real(found) for found in self.comparisons.values())
+        return not any(_real(comparison) for comparison in self.comparisons.values())
 
     @property
     def verdict(self) -> str:
@@ -148,10 +148,14 @@ class Report:
                 f"{self.model.id} does not answer here as mlx-lm's plain loop does. Please report "
                 "this with the output of --json."
             )
-        good = [found for found in self.measurements if found.accepted and found.gain >= _GAIN]
+        good = [
+            measured
+            for measured in self.measurements
+            if measured.accepted and measured.gain >= _GAIN
+        ]
         if not good:
             return f"{self.model.id} works. Draft tokens gain nothing here, so few are used."
-        best = max(good, key=lambda found: found.gain)
+        best = max(good, key=lambda measured: measured.gain)
         return (
             f"{self.model.id} works. Draft tokens gain most for {best.text}: {best.gain:.1f} times "
             f"the tokens per second, by {best.drafts}."
@@ -286,13 +290,13 @@ def _must_be_whole(finished: Finished) -> None:
 
 def _measurements(ends: dict[tuple[str, str], list[Finished]]) -> Iterable[Measurement]:
     speeds = {
-        key: [tokens_per_s(end.usage, end.timing) or 0.0 for end in found]
-        for key, found in ends.items()
+        key: [tokens_per_s(end.usage, end.timing) or 0.0 for end in finished]
+        for key, finished in ends.items()
     }
-    for (text, drafts), found in ends.items():
+    for (text, drafts), finished in ends.items():
         # Within a round, because other programs slow down one more than the next.
         pairs = zip(speeds[text, drafts], speeds[text, _NONE], strict=True)
-        done = [end.speculation for end in found]
+        done = [end.speculation for end in finished]
         yield Measurement(
             text,
             drafts,
@@ -326,10 +330,12 @@ async def _compared(folder: Path, answered: Sequence[_Answers]) -> dict[str, Com
     pairs = [pair for answers in answered for pair in answers.pairs]
     try:
         async with live_line(words, sys.stderr):
-            found = await asyncio.to_thread(compare_with_plain_loop, folder, pairs, loading, told)
+            compared = await asyncio.to_thread(
+                compare_with_plain_loop, folder, pairs, loading, told
+            )
     finally:
         is_over.set()
-    comparisons, rest = {}, iter(found)
+    comparisons, rest = {}, iter(compared)
     for answers in answered:
         parts = [next(rest) for _ in answers.pairs]
         comparisons[answers.how] = Comparison(
@@ -340,8 +346,8 @@ async def _compared(folder: Path, answered: Sequence[_Answers]) -> dict[str, Com
     return comparisons
 
 
-def _real(found: Comparison) -> list[Difference]:
-    return [difference for difference in found.differences if not difference.is_near_tie]
+def _real(comparison: Comparison) -> list[Difference]:
+    return [difference for difference in comparison.differences if not difference.is_near_tie]
 
 
 def _as_text(report: Report) -> str:
@@ -356,12 +362,16 @@ def _as_text(report: Report) -> str:
     compared = [
         (
             how,
-            f"{found.tokens:,}",
-            "yes" if not found.differences else "no" if _real(found) else "but for near ties",
-            f"{found.near_ties:,}",
-            _words((_real(found) or found.differences)[:1]),
+            f"{comparison.tokens:,}",
+            "yes"
+            if not comparison.differences
+            else "no"
+            if _real(comparison)
+            else "but for near ties",
+            f"{comparison.near_ties:,}",
+            _words((_real(comparison) or comparison.differences)[:1]),
         )
-        for how, found in report.comparisons.items()
+        for how, comparison in report.comparisons.items()
     ]
     measured = [_cells(measurement) for measurement in report.measurements]
     return "\n".join(
@@ -404,7 +414,7 @@ def _as_json(report: Report) -> str:
         "own_draft_head": _has_head(model),
         "mlx": mlx_in_use(),
         "comparisons": [
-            {"answers": how, **asdict(found)} for how, found in report.comparisons.items()
+            {"answers": how, **asdict(comparison)} for how, comparison in report.comparisons.items()
         ],
         "measurements": [asdict(measurement) for measurement in report.measurements],
         "is_right": report.is_right,

@@ -26,7 +26,9 @@ def show(options: LoadedOptions) -> int:
     """List the loaded models of all servers; return the exit code."""
     loaded = [(server, model) for server in _servers() for model in server.loaded()]
     if options.is_json:
-        print(harmless_json({"models": [{**model, "server": one.url} for one, model in loaded]}))
+        print(
+            harmless_json({"models": [{**model, "server": server.url} for server, model in loaded]})
+        )
         return exits.OK
     rows = [
         (
@@ -46,7 +48,7 @@ def unload(options: UnloadOptions) -> int:
     """Unload a model from every server that has loaded it; return the exit code."""
     loaded = [(place, _name(model)) for place in _servers() for model in place.loaded()]
     typed = options.model.removesuffix(_TAG)
-    meant = [(one, name) for one, name in loaded if typed in (name, name.rpartition("/")[2])]
+    meant = [(server, name) for server, name in loaded if typed in (name, name.rpartition("/")[2])]
     if not meant:
         near = did_you_mean(options.model, (name for _, name in loaded))
         raise CommandError(

@@ -64,7 +64,7 @@ def show(options: ModelsOptions) -> int:
             {"models": names} if options.is_json else "".join(f"{name}\n" for name in names)
         )
     if options.is_json:
-        return _printed({"models": [_local_values(one, now) for one in models]})
+        return _printed({"models": [_local_values(model, now) for model in models]})
     rows = [
         (
             each.name,
@@ -189,7 +189,7 @@ def _model_named(name: str) -> FoundModel:
         )
     if len(models_found) > 1:
         several = ", ".join(
-            f"{one.name} ({ORIGINS[one.origin]}, {one.folder})" for one in models_found
+            f"{model.name} ({ORIGINS[model.origin]}, {model.folder})" for model in models_found
         )
         raise CommandError(
             f"{name} names {counted(len(models_found), 'model')}: {several}", exits.USAGE
@@ -202,28 +202,28 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
     printer.status("asking the hub for sizes …")
     problem = ""
     try:
-        said = look_up_all(Hub(), tuple(one.name for one in chosen))
+        said = look_up_all(Hub(), tuple(suggestion.name for suggestion in chosen))
     except HubFailed as error:
         said, problem = (None,) * len(chosen), str(error)
     finally:
         printer.status("")
-    models = [one or own.model() for one, own in zip(said, chosen, strict=True)]
+    models = [model or own.model() for model, own in zip(said, chosen, strict=True)]
     if is_json:
         listed = [
             {
-                **_hub_values(one, now, here),
+                **_hub_values(model, now, here),
                 "purpose": own.purpose,
                 "is_from_hub": from_hub is not None,
             }
-            for one, own, from_hub in zip(models, chosen, said, strict=True)
+            for model, own, from_hub in zip(models, chosen, said, strict=True)
         ]
         return _printed({"models": listed, "written_on": WRITTEN_ON, "hub_problem": problem})
     if not chosen:
         printer.remark("none of the suggested models fits into this computer's memory")
         return exits.OK
     rows = [
-        (*_hub_row(one, now, here)[:-1], own.purpose)
-        for one, own in zip(models, chosen, strict=True)
+        (*_hub_row(model, now, here)[:-1], own.purpose)
+        for model, own in zip(models, chosen, strict=True)
     ]
     code = _printed(table((*_HUB_HEAD[:-1], "GOOD FOR"), rows))
     if problem:

@@ -211,8 +211,8 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     if library.is_looking or not library.has_looked:
         return
     offers = [
-        _resolved(one, library.draft_of(one.folder))
-        for one in offered_models(model.found for model in library.models)
+        _resolved(offered, library.draft_of(offered.folder))
+        for offered in offered_models(model.found for model in library.models)
     ]
     there = {offer.folder for offer in offers}
     left = [
@@ -220,7 +220,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
         for model in engine.models
         if model.is_loaded and model.folder not in there
     ]
-    names = {one.id for one in left}
+    names = {offer.id for offer in left}
     engine.offer([*left, *(offer for offer in offers if offer.id not in names)])
 
 

@@ -146,15 +146,15 @@ class RescuedText:
         """Wait until running imports have ended."""
         await finish_tasks(self)
 
-    def _start(self, found: list[Path]) -> None:
-        start_task(self, self._import(found), "import rescued conversations")
+    def _start(self, rescued: list[Path]) -> None:
+        start_task(self, self._import(rescued), "import rescued conversations")
 
-    async def _import(self, found: list[Path]) -> None:
+    async def _import(self, rescued: list[Path]) -> None:
         files = self._window.workspace.files
         refused: list[str] = []
         files.refused.connect(refused.append)
         try:
-            for path in found:
+            for path in rescued:
                 refused.clear()
                 files.import_from(path)
                 await files.finish()

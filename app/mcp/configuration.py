@@ -84,7 +84,7 @@ def _whole(text: str, where: str) -> str:
 
 def url_field(values: Mapping[str, Any], where: str) -> str:
     """Return the address of a server from the field with any of its names; empty for none."""
-    field = next((one for one in ADDRESSES if values.get(one) is not None), "url")
+    field = next((name for name in ADDRESSES if values.get(name) is not None), "url")
     url = text_field(values, field, where).strip()
     if not url:
         return ""
@@ -110,12 +110,13 @@ def args_field(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
         raise BadConfiguration(
             f'{where}.args: must be a list such as ["-y", "some-server"], not {kind_of(args)}.'
         )
-    for number, one in enumerate(args):
-        if not isinstance(one, str):
+    for number, argument in enumerate(args):
+        if not isinstance(argument, str):
             raise BadConfiguration(
-                f"{where}.args[{number}]: must be a text, not {kind_of(one)}. Put it in quotes."
+                f"{where}.args[{number}]: must be a text, not {kind_of(argument)}. "
+                "Put it in quotes."
             )
-        _whole(one, f"{where}.args[{number}]")
+        _whole(argument, f"{where}.args[{number}]")
     return tuple(args)
 
 

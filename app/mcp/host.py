@@ -51,7 +51,7 @@ def text_of_result(result: Any, most_bytes: int) -> str:
 
     What is not text (pictures, sound, other files) is named with its kind and size.
     """
-    parts = [_block(one) for one in result.content[:1_000]]
+    parts = [_block(block) for block in result.content[:1_000]]
     if not any(part.strip() for part in parts) and result.structured_content is not None:
         parts = [json.dumps(result.structured_content, ensure_ascii=False)]
     return shortened("\n".join(parts), most_bytes) or "(no output)"
@@ -94,8 +94,8 @@ def text_of_prompt(result: Any, most_bytes: int) -> str:
     texts = [_block(message.content) for message in messages]
     if len({message.role for message in messages}) > 1:
         texts = [
-            f"{'Me' if one.role == 'user' else 'You'}: {text}"
-            for one, text in zip(messages, texts, strict=True)
+            f"{'Me' if message.role == 'user' else 'You'}: {text}"
+            for message, text in zip(messages, texts, strict=True)
         ]
     return shortened("\n\n".join(texts), most_bytes)
 
@@ -210,7 +210,7 @@ class ServerRoom:
             kept = [
                 await asyncio.to_thread(self._without_secrets, config, "") for config in configs
             ]
-            self._configs = {one.name: one for one in kept}
+            self._configs = {config.name: config for config in kept}
             if kept != configs:
                 try:
                     await asyncio.to_thread(self._file.save, kept)
@@ -236,8 +236,8 @@ class ServerRoom:
             before = self._configs.get(replaced)
             kept = await asyncio.to_thread(self._without_secrets, config, replaced)
             configs = {
-                (kept.name if name == replaced else name): (kept if name == replaced else one)
-                for name, one in self._configs.items()
+                (kept.name if name == replaced else name): (kept if name == replaced else other)
+                for name, other in self._configs.items()
             }
             configs[kept.name] = kept
             await self._take(configs)
@@ -356,16 +356,16 @@ class ServerRoom:
 
         def kept(kind: str, values: Iterable[NamedValue]) -> tuple[NamedValue, ...]:
             out = []
-            for one in values:
-                if one.is_secret:
-                    name = f"{kind}/{one.name}"
-                    value: str | None = one.value
+            for variable in values:
+                if variable.is_secret:
+                    name = f"{kind}/{variable.name}"
+                    value: str | None = variable.value
                     if not value and replaced and replaced != config.name:
                         value = self._secrets.value(replaced, name)
                     if value:
                         self._secrets.keep(config.name, name, value)
-                    one = replace(one, value="")
-                out.append(one)
+                    variable = replace(variable, value="")
+                out.append(variable)
             return tuple(out)
 
         return replace(config, env=kept("env", config.env), headers=kept("header", config.headers))
@@ -374,16 +374,16 @@ class ServerRoom:
         """Return the values of all variables and headers."""
         values: dict[str, str] = {}
         for kind, named in (("env", config.env), ("header", config.headers)):
-            for one in named:
-                value: str | None = one.value
-                if one.is_secret:
-                    value = self._secrets.value(config.name, f"{kind}/{one.name}")
+            for variable in named:
+                value: str | None = variable.value
+                if variable.is_secret:
+                    value = self._secrets.value(config.name, f"{kind}/{variable.name}")
                     if value is None:
                         raise ToolsRefused(
-                            f"The tool server “{config.name}” needs a value for {one.name}. Fill "
-                            "it in: choose Edit."
+                            f"The tool server “{config.name}” needs a value for {variable.name}. "
+                            "Fill it in: choose Edit."
                         )
-                values[f"{kind}/{one.name}"] = value or ""
+                values[f"{kind}/{variable.name}"] = value or ""
         return values
 
     async def _ready(self, name: str) -> None:

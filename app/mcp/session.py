@@ -62,39 +62,39 @@ async def listed_tools(
     client: Client, config: ToolServerConfig
 ) -> tuple[tuple[ToolInfo, ...], tuple[str, ...]]:
     """Ask a server for its tools; return them, with remarks about tools that are left out."""
-    found = [tool async for page in _pages(client.list_tools) for tool in page.tools]
-    tools, remarks = tools_from(found, config)
+    listed = [tool async for page in _pages(client.list_tools) for tool in page.tools]
+    tools, remarks = tools_from(listed, config)
     return tuple(tools), tuple(remarks)
 
 
 async def listed_resources(client: Client, server: str) -> tuple[ResourceInfo, ...]:
     """Ask a server for its resources."""
-    found = [
+    listed = [
         resource async for page in _pages(client.list_resources) for resource in page.resources
     ]
-    return tuple(resources_from(found, server))
+    return tuple(resources_from(listed, server))
 
 
 async def listed_prompts(client: Client, server: str) -> tuple[PromptInfo, ...]:
     """Ask a server for its prompts."""
-    found = [prompt async for page in _pages(client.list_prompts) for prompt in page.prompts]
-    return tuple(prompts_from(found, server))
+    listed = [prompt async for page in _pages(client.list_prompts) for prompt in page.prompts]
+    return tuple(prompts_from(listed, server))
 
 
-def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[ToolInfo], list[str]]:
+def tools_from(listed: Iterable[Any], config: ToolServerConfig) -> tuple[list[ToolInfo], list[str]]:
     """Return a server's tools, with remarks about tools that are left out."""
     tools: dict[str, ToolInfo] = {}
     count, unusable, tasks = 0, 0, 0
-    for one in found:
+    for tool_listed in listed:
         # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks: a call is
         # an error there, and later versions of MCP have no such tasks.
-        if one.execution is not None and one.execution.task_support == "required":
+        if tool_listed.execution is not None and tool_listed.execution.task_support == "required":
             tasks += 1
             continue
         count += 1
         if len(tools) >= MOST_TOOLS:
             continue
-        tool = _tool(one, config)
+        tool = _tool(tool_listed, config)
         if tool is None or tool.name in tools:
             unusable += 1
         else:
@@ -115,52 +115,56 @@ def tools_from(found: Iterable[Any], config: ToolServerConfig) -> tuple[list[Too
     return list(tools.values()), remarks
 
 
-def resources_from(found: Iterable[Any], server: str) -> list[ResourceInfo]:
+def resources_from(listed: Iterable[Any], server: str) -> list[ResourceInfo]:
     """Return a server's resources."""
     return [
-        ResourceInfo(server, str(one.uri), printable(one.title or one.name or str(one.uri), 120))
-        for one in list(found)[:MOST_RESOURCES]
-        if len(str(one.uri)) <= 4_000
+        ResourceInfo(
+            server,
+            str(resource.uri),
+            printable(resource.title or resource.name or str(resource.uri), 120),
+        )
+        for resource in list(listed)[:MOST_RESOURCES]
+        if len(str(resource.uri)) <= 4_000
     ]
 
 
-def prompts_from(found: Iterable[Any], server: str) -> list[PromptInfo]:
+def prompts_from(listed: Iterable[Any], server: str) -> list[PromptInfo]:
     """Return a server's prompts."""
     return [
         PromptInfo(
             server,
-            one.name,
-            printable(one.title or one.name, 120),
+            prompt.name,
+            printable(prompt.title or prompt.name, 120),
             tuple(
                 PromptArgument(
                     each.name, printable(each.description or "", 300), bool(each.required)
                 )
-                for each in (one.arguments or [])[:20]
+                for each in (prompt.arguments or [])[:20]
             ),
         )
-        for one in list(found)[:MOST_PROMPTS]
-        if one.name and len(one.name) <= _MOST_NAME_CHARS
+        for prompt in list(listed)[:MOST_PROMPTS]
+        if prompt.name and len(prompt.name) <= _MOST_NAME_CHARS
     ]
 
 
-def _tool(one: Any, config: ToolServerConfig) -> ToolInfo | None:
-    if not one.name or len(one.name) > _MOST_NAME_CHARS:
+def _tool(tool: Any, config: ToolServerConfig) -> ToolInfo | None:
+    if not tool.name or len(tool.name) > _MOST_NAME_CHARS:
         return None
     try:
-        schema = json.dumps(one.input_schema, sort_keys=True)
-        (one.name + (one.description or "") + schema).encode()
+        schema = json.dumps(tool.input_schema, sort_keys=True)
+        (tool.name + (tool.description or "") + schema).encode()
     except (ValueError, RecursionError):
         return None
     if len(schema) > _MOST_SCHEMA_CHARS:
         return None
-    description = (one.description or "")[:_MOST_DESCRIPTION_CHARS]
+    description = (tool.description or "")[:_MOST_DESCRIPTION_CHARS]
     return ToolInfo(
         config.name,
-        one.name,
-        printable(one.name, 80),
+        tool.name,
+        printable(tool.name, 80),
         "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in description),
-        one.input_schema,
-        _fingerprint(config, one.name, one.description or "", schema),
+        tool.input_schema,
+        _fingerprint(config, tool.name, tool.description or "", schema),
     )
 
 
@@ -488,7 +492,7 @@ class ServerSession:
     def _new_client(self, mode: str) -> Client:
         config = self.config
         if config.is_program:
-            env = {one.name: self._values[f"env/{one.name}"] for one in config.env}
+            env = {variable.name: self._values[f"env/{variable.name}"] for variable in config.env}
             transport: Any = ProgramTransport(
                 config.command, config.args, env, config.cwd, self.log, self._note_end
             )

@@ -241,9 +241,9 @@ class ProgramTransport:
 
     async def __aenter__(self) -> Any:
         """Start the program; return the streams of messages from and to it."""
-        found = self._found()
+        program = self._found()
         try:
-            process = await self._started(found)
+            process = await self._started(program)
         except FileNotFoundError as error:
             raise OSError(f"Its folder {self._cwd} does not exist. Correct it.") from error
         except ValueError as error:
@@ -294,12 +294,12 @@ class ProgramTransport:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _found(self) -> str:
-        found = shutil.which(os.path.expanduser(self._command), path=self._env.get("PATH"))
-        if found is None:
+        program = shutil.which(os.path.expanduser(self._command), path=self._env.get("PATH"))
+        if program is None:
             raise OSError(
                 f"{printable(self._command, 80)} was not found. Install it, or give its whole path."
             )
-        return found
+        return program
 
     async def _read_messages(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -335,12 +335,12 @@ class ProgramTransport:
         self._end(_exit_words(process))
         self._arriving.close()
 
-    async def _started(self, found: str) -> asyncio.subprocess.Process:
+    async def _started(self, program: str) -> asyncio.subprocess.Process:
         loop = asyncio.get_running_loop()
         # ``Process.wait`` also waits for the pipes, which what the program started may hold open.
         transport, streams = await loop.subprocess_exec(
             lambda: _Streams(self._left, loop),
-            found,
+            program,
             *self._args,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

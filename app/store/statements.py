@@ -436,10 +436,10 @@ def save_report(connection: sqlite3.Connection, row: ReportRow) -> None:
 
 def reports(connection: sqlite3.Connection) -> list[ImportReport]:
     """Return the reports of all imports, the newest first."""
-    found = connection.execute(
+    reports = connection.execute(
         f"SELECT {columns(ReportRow)} FROM imports ORDER BY imported_at DESC LIMIT {_MOST_REPORTS}"
     )
-    return rows.reports_from(ReportRow(*row) for row in found)
+    return rows.reports_from(ReportRow(*row) for row in reports)
 
 
 def save_folder(connection: sqlite3.Connection, row: FolderRow) -> None:
@@ -498,12 +498,12 @@ def search(
     if not words:
         return []
     named = _named(connection, words, wanted, limit) if wanted.speaker is Speaker.ANYONE else []
-    found: list[_Match] = []
+    matches: list[_Match] = []
     for index in _INDEXES:
         if wanted.speaker is Speaker.ANYONE or wanted.speaker in index.speakers:
-            found += _matches(connection, words, wanted, index, limit)
-    found.sort(key=lambda match: match.rank)
-    return (named + [_hit(match, words) for match in _once(found)])[:limit]
+            matches += _matches(connection, words, wanted, index, limit)
+    matches.sort(key=lambda match: match.rank)
+    return (named + [_hit(match, words) for match in _once(matches)])[:limit]
 
 
 class _Match(NamedTuple):
@@ -516,10 +516,10 @@ class _Match(NamedTuple):
     rank: float
 
 
-def _once(found: Sequence[_Match]) -> list[_Match]:
+def _once(matches: Sequence[_Match]) -> list[_Match]:
     """Leave out copies: a version of an answer repeats the messages after it."""
     kept: dict[tuple[Any, ...], _Match] = {}
-    for match in found:
+    for match in matches:
         said = (match.conversation_id, match.role, match.said_at, match.text)
         kept.setdefault(said, match)
     return list(kept.values())
@@ -577,12 +577,12 @@ def _matches(
     if index.name == "worked":
         beside += " JOIN works w ON w.number = m.number"
     if not long:
-        found = connection.execute(
+        cursor = connection.execute(
             f"SELECT {columns}, 0.0 FROM messages m {beside} "
             f"WHERE {narrowed} AND {condition} ORDER BY m.number DESC LIMIT ?",
             (*more, *values, limit),
         )
-        return [_Match(*row) for row in found]
+        return [_Match(*row) for row in cursor]
     match = " AND ".join('"' + word.replace('"', '""') + '"' for word in long)
     if index.name == "worked":
         match = f"{index.text.removeprefix('w.')} : ({match})"
@@ -596,12 +596,12 @@ def _matches(
     floor = connection.execute(
         f"SELECT i.rowid {newest[0]} ORDER BY i.rowid DESC LIMIT 1 OFFSET ?", (*newest[1], ranked)
     ).fetchone()
-    found = connection.execute(
+    cursor = connection.execute(
         f"SELECT {columns}, i.rank {matching} AND i.rowid > ? AND {narrowed} AND {condition} "
         "ORDER BY i.rank, m.number DESC LIMIT ?",
         (match, floor[0] if floor else -1, *more, *values, limit),
     )
-    return [_Match(*row) for row in found]
+    return [_Match(*row) for row in cursor]
 
 
 def _all_like(column: str, words: Sequence[str]) -> tuple[str, list[str]]:

@@ -51,7 +51,7 @@ def make_folders(folder: Path) -> None:
     Raises:
         OSError: One cannot be made.
     """
-    for missing in [one for one in (folder, *folder.parents) if not one.exists()][::-1]:
+    for missing in [parent for parent in (folder, *folder.parents) if not parent.exists()][::-1]:
         # One by one: ``mkdir(parents=True)`` does not apply the mode to the parents.
         missing.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(exist_ok=True)

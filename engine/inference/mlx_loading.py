@@ -99,7 +99,7 @@ _SLOW_ON_CPU = (mx.float16, mx.bfloat16)
 def widen(model: Any) -> None:
     """Let a quantised model compute with 32-bit numbers; nothing is read yet."""
     named = tree_flatten(model.parameters())
-    if not any(name.endswith(".scales") and one.dtype in _SLOW_ON_CPU for name, one in named):
+    if not any(name.endswith(".scales") and weight.dtype in _SLOW_ON_CPU for name, weight in named):
         return
     _log.info("the model computes with 32-bit numbers, because 16-bit ones are slow without a GPU")
     model.set_dtype(mx.float32, lambda dtype: dtype in _SLOW_ON_CPU)
@@ -107,10 +107,10 @@ def widen(model: Any) -> None:
 
 def _read_part(part: list[tuple[str, mx.array]]) -> None:
     """Read some weights and compute their sums, which take no memory and show every NaN."""
-    weights = [(name, one) for name, one in part if mx.issubdtype(one.dtype, mx.floating)]
+    weights = [(name, weight) for name, weight in part if mx.issubdtype(weight.dtype, mx.floating)]
     # All at once, because waiting for single values takes longer than the sums of a small model.
-    are_finite = mx.isfinite(mx.stack([mx.array(0.0), *(mx.sum(one) for _, one in weights)]))
-    mx.eval([one for _, one in part], are_finite)
+    are_finite = mx.isfinite(mx.stack([mx.array(0.0), *(mx.sum(weight) for _, weight in weights)]))
+    mx.eval([weight for _, weight in part], are_finite)
     finite: Any = are_finite.tolist()
     for (name, weight), is_finite in zip(weights, finite[1:], strict=True):
         # A sum may also overflow although no weight is NaN.

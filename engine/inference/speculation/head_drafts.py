@@ -194,7 +194,7 @@ class HeadCache:
         read: Any = self.read or self._head.seen(cache)
         states, handed_on = self._head.read(waiting.hidden[:, :width], tokens, read)
         more = [width - 1 - count for count in counts]
-        cut(self._parts, min(more), [one - min(more) for one in more])
+        cut(self._parts, min(more), [count - min(more) for count in more])
         drafts = [self._likeliest(_last(states, counts))]
         handed_on = _last(handed_on, counts)
         for _ in range(most - 1):
@@ -284,10 +284,10 @@ class HeadCache:
         if not self._change_rows(self.rows + other.rows):
             return
         width = max(own.tokens.shape[1], more.tokens.shape[1])
-        both = [_widened(one, width) for one in (own, more)]
+        both = [_widened(waiting, width) for waiting in (own, more)]
         joined = (
-            mx.concatenate([one.tokens for one in both]),
-            mx.concatenate([one.hidden.astype(own.hidden.dtype) for one in both]),
+            mx.concatenate([waiting.tokens for waiting in both]),
+            mx.concatenate([waiting.hidden.astype(own.hidden.dtype) for waiting in both]),
         )
         self.wait(_Waiting(*joined, [*own.counts, *more.counts]))
         for part, others in zip(self.read, other.read, strict=True):

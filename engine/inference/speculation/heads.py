@@ -157,7 +157,7 @@ def _is_further_head(name: str, layers: int) -> bool:
 
 
 def _named(weights: Mapping[str, mx.array], end: str) -> mx.array | None:
-    return next((one for name, one in weights.items() if name.endswith(end)), None)
+    return next((weight for name, weight in weights.items() if name.endswith(end)), None)
 
 
 def _is_same(weight: mx.array | None, other: mx.array | None) -> bool:
@@ -220,7 +220,9 @@ class HeadKeeper:
 
 
 def _final_norm(weights: Mapping[str, mx.array]) -> mx.array | None:
-    return next((one for name, one in weights.items() if name.endswith("model.norm.weight")), None)
+    return next(
+        (weight for name, weight in weights.items() if name.endswith("model.norm.weight")), None
+    )
 
 
 @dataclass(slots=True)
