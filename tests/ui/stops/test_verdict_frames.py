@@ -1,5 +1,6 @@
 """No frame shows the verdict cut off, also while all text grows."""
 
+import asyncio
 import itertools
 
 import pytest
@@ -160,3 +161,30 @@ async def test_the_panel_is_laid_out_once_at_the_start_and_stays_so_when_its_mod
         moved = {name_of(one): places for one, places in frames.places.items() if len(places) > 1}
         assert moved == {}
         assert frames.faults == []
+
+
+async def test_what_replaces_facts_and_end_tokens_is_in_the_next_frame(
+    scripted: ScriptedEngine, theme: Theme
+) -> None:
+    window = main_window(scripted, theme)
+    window.stop_panel.show()
+    window.resize(1800, 820)
+    async with shown(window, quits=True):
+        window.workspace.take_in(conversation())
+        panel = window.stop_panel
+        frames = Frames(panel.editor.parentWidget())
+        await eventually(lambda: bool(frames.places))
+        tokens = panel.editor.end_tokens
+        for change in (
+            lambda: panel.verdict.show_run(finished_run("I add them. " * 30)),
+            lambda: tokens.show_tokens(MODEL, (5,), MODEL.id),
+        ):
+            frames.places.clear()
+            change()
+            window.repaint()
+            drawn = set(frames.places)
+            assert drawn
+            for _ in range(5):
+                await asyncio.sleep(0.02)
+            frames.look()
+            assert {name_of(one) for one in set(frames.places) - drawn} == set()
