@@ -84,10 +84,10 @@ class ChoiceDraft:
             self._thoughts.setdefault(index, []).append(text)
 
     def add_call(self, key: object, name: object, arguments: object) -> None:
-        """Add a name or a part of the arguments to the tool call with a key."""
+        """Set the name of the tool call with a key, or add a part of the arguments to it."""
         # Any value can serve as a key, also one that is not a number, and even a list or an object.
         call = self._calls.setdefault(repr(key), ["", ""])
-        call[0] = call[0] or (name if isinstance(name, str) else "")
+        call[0] = (name if isinstance(name, str) else "") or call[0]
         call[1] += arguments if isinstance(arguments, str) else ""
 
     def as_string(self, index: int, arguments: object) -> object:

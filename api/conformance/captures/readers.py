@@ -349,7 +349,7 @@ class _ChatCalls:
                 index,
             )
         self._names[key] = self._names.get(key, "") + name
-        into.add_call(key, name, into.as_string(index, function.get("arguments")))
+        into.add_call(key, self._names[key], into.as_string(index, function.get("arguments")))
 
     def _identified(self, index: int, key: str, given: object, name: str) -> str:
         """Return the key of the call that has an id, and record ids that cannot be right."""

@@ -177,7 +177,7 @@ def _baseline(
         text=first.text,
         thinking=first.thinking,
         stable=_common_start(texts),
-        bounds=_bounds(stream) if stream is not None and stream.text == first.text else (),
+        bounds=bounds(stream) if stream is not None and stream.text == first.text else (),
         tokens=first.usage.output_tokens if first.usage is not None else None,
         ending=first.ending,
         is_repeatable=len(set(texts)) == 1,
@@ -198,7 +198,7 @@ def _common_start(texts: Sequence[str]) -> str:
     return shortest
 
 
-def _bounds(capture: Capture) -> tuple[int, ...]:
+def bounds(capture: Capture) -> tuple[int, ...]:
     """Return the ends of a stream's pieces; a few large pieces say nothing about tokens."""
     ends: list[int] = []
     seen = 0

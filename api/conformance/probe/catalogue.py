@@ -12,12 +12,15 @@ from api.conformance.probe.values import Case, Level
 _EXACT = "The answer ends right before the stop, whole and streamed"
 _ENDS = "ends the answer right before it, whole and streamed"
 _REFUSED = "is refused with status 400 and the dialect's error object."
+# Which of several stops wins is not written down anywhere.
+_OTHER_STOP = ("another_stop_won", "wrong_sequence", "stop_ignored", "text_after_stop")
 _OPINION, _EXTENSION = Level.OPINION, Level.EXTENSION
 
 
-def _stop(code: str, title: str, rule: str, level: Level = Level.SPECIFICATION) -> Case:
+def _stop(code: str, title: str, rule: str, opinions: tuple[str, ...] = ()) -> Case:
     """Return a case of a stop that is chosen from a plain answer."""
-    return Case(f"stop.{code}", f"Stop: {title}", rule, Topic.STOPS, level)
+    level = _OPINION if opinions else Level.SPECIFICATION
+    return Case(f"stop.{code}", f"Stop: {title}", rule, Topic.STOPS, level, opinions=opinions)
 
 
 def _among(code: str, title: str, rule: str, level: Level = Level.SPECIFICATION) -> Case:
@@ -65,13 +68,13 @@ _CASES: tuple[Case, ...] = (
         "overlapping",
         "two that overlap",
         "Of stops that overlap, the one whose last character comes first ends the answer.",
-        _OPINION,
+        _OTHER_STOP,
     ),
     _stop(
         "shadowed",
         "one that begins another",
         "A stop that begins a longer one ends the answer before the longer one is complete.",
-        _OPINION,
+        _OTHER_STOP,
     ),
     _stop(
         "nested",
@@ -103,6 +106,8 @@ _CASES: tuple[Case, ...] = (
         "A stop that is the first character leaves an empty answer.",
     ),
     _stop("unicode", "beyond ASCII", f"{_EXACT}, also where the stop is not ASCII."),
+    _stop("ideograph", "an ideograph", f"{_EXACT}, also where the stop has three bytes."),
+    _stop("emoji", "an emoji", f"{_EXACT}, also where the stop has four bytes."),
     _stop("after_emoji", "after an emoji", f"{_EXACT}, also after an emoji, which loses no text."),
     Case(
         "reason.natural",
@@ -124,6 +129,7 @@ _CASES: tuple[Case, ...] = (
     _among("system", "A stop beside a system message", f"With a system message a stop {_ENDS}."),
     _among("turn", "A stop in a second turn", f"In a second turn a stop {_ENDS}."),
     _among("tools", "A stop beside tools", f"With tools that are not called a stop {_ENDS}."),
+    _among("result", "A stop after a tool's result", f"After the result of a tool a stop {_ENDS}."),
     _among(
         "temperature",
         "A stop at a temperature",
@@ -157,6 +163,7 @@ _CASES: tuple[Case, ...] = (
         "A stop that the last allowed token completes is named as the reason.",
         Topic.REASON,
         _OPINION,
+        opinions=("stop_lost_to_limit",),
     ),
     Case(
         "limit.stop_before",
@@ -214,6 +221,12 @@ _CASES: tuple[Case, ...] = (
         "A bare string for one stop",
         "One stop may stand without a list; it is the whole string, not each of its characters.",
         Topic.ONE_STOP,
+    ),
+    Case(
+        "stops.twice",
+        "A stop that is listed twice",
+        "A list with the same stop twice is refused, or is the list with that stop.",
+        None,
     ),
     Case(
         "stops.blank",
@@ -288,6 +301,18 @@ _CASES: tuple[Case, ...] = (
         _EXTENSION,
     ),
     Case(
+        "tools.choice",
+        "Whether a tool is called",
+        "A call is made where tool_choice requires it, and none where it rules calls out.",
+        Topic.TOOLS,
+    ),
+    Case(
+        "limit.thinking",
+        "A limit after thinking",
+        "The limit ends an answer after thinking, whose tokens count.",
+        Topic.LIMIT,
+    ),
+    Case(
         "structured.stop",
         "A stop in structured output",
         "A stop ends an answer of a given structure like any other.",
@@ -316,6 +341,12 @@ _CASES: tuple[Case, ...] = (
         "usage.stop",
         "Counts of tokens with a stop",
         "All tokens generated are counted, those of the stop included.",
+        Topic.USAGE,
+    ),
+    Case(
+        "answers.agree",
+        "All answers beside each other",
+        "What belongs to the same text is the same in every answer: its reason and its counts.",
         Topic.USAGE,
     ),
     Case(
@@ -364,6 +395,7 @@ _CASES: tuple[Case, ...] = (
         None,
         _OPINION,
         may_harm=True,
+        opinions=("not_freed",),
     ),
     *(
         Case(f"errors.{code}", title, f"{what} {_REFUSED}", topic, may_harm=True)

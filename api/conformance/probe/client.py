@@ -5,8 +5,8 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -242,17 +242,37 @@ MOST_BODY_BYTES = 2 * 1024 * 1024
 _REDIRECTS = range(300, 400)
 
 
-def open_session(access: Access) -> aiohttp.ClientSession:
-    """Return a session that keeps no connections and no cookies, and does not decompress."""
+def open_session(access: Access, *, is_kept: bool = False) -> aiohttp.ClientSession:
+    """Return a session that keeps no cookies, and no connections but a single one if asked to.
+
+    It does not decompress.
+    """
+    # After a hang-up, a server may close a kept connection during the next request.
+    connector = (
+        aiohttp.TCPConnector(limit=1, ssl=access.tls())
+        if is_kept
+        else aiohttp.TCPConnector(force_close=True, ssl=access.tls())
+    )
     return aiohttp.ClientSession(
-        # After a hang-up, a server may close a kept connection during the next request.
-        connector=aiohttp.TCPConnector(force_close=True, ssl=access.tls()),
+        connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
         # A few compressed kilobytes can expand to gigabytes.
         auto_decompress=False,
         headers={"accept-encoding": "identity"},
     )
+
+
+@asynccontextmanager
+async def kept_connection(client: "Client") -> AsyncIterator[None]:
+    """Send the requests of the block on one connection, if the server keeps it."""
+    async with open_session(client.access, is_kept=True) as session:
+        usual = client.session
+        client.use(session)
+        try:
+            yield
+        finally:
+            client.use(usual)
 
 
 @dataclass(slots=True)
@@ -321,6 +341,8 @@ class Client:
         path: The path of requests.
         url: The address of requests.
         model: The model that is asked for.
+        session: Its connections.
+        access: How the server is reached.
         exchanges: All requests and answers, in order.
         slips: The requests without an answer that were answered when they were repeated.
         broken: The requests that got no answer, also when they were repeated.
@@ -347,15 +369,15 @@ class Client:
         self.slips: list[Exchange] = []
         self.broken: list[Exchange] = []
         self.repeats = False
-        self._session = session
-        self._access = access
+        self.session = session
+        self.access = access
         self._headers = headers(driver.dialect, access.api_key, access.headers)
         self._budget = budget
         self._grace_s = access.grace_s
 
     def use(self, session: aiohttp.ClientSession) -> None:
         """Send the next requests with another session."""
-        self._session = session
+        self.session = session
 
     def curl(self, body: Any, *, is_cut: bool = False) -> str:
         """Return a command that sends this body."""
@@ -363,7 +385,7 @@ class Client:
             self._url_of(body),
             self.driver.dialect,
             self.driver.on_wire(body),
-            self._access,
+            self.access,
             is_cut=is_cut,
         )
 
@@ -377,11 +399,11 @@ class Client:
         If the server is busy, wait and send it again. A single lost answer is no fault, so the
         request is then repeated, too.
         """
-        exchange = await self._answered(body, timeout_s or self._access.timeout_s)
+        exchange = await self._answered(body, timeout_s or self.access.timeout_s)
         self.exchanges.append(exchange)
         if is_broken(exchange) and self.repeats and exchange.status not in BUSY:
             first = exchange
-            exchange = await self._answered(body, timeout_s or self._access.timeout_s)
+            exchange = await self._answered(body, timeout_s or self.access.timeout_s)
             self.exchanges.append(exchange)
             if not is_broken(exchange):
                 self.slips.append(first)
@@ -396,7 +418,7 @@ class Client:
             exchange = await self._exchange(body, timeout_s)
             if exchange.status not in BUSY or waits == MOST_WAITS:
                 break
-            pause_s = wait_s(exchange.headers, waits, self._access.longest_wait_s)
+            pause_s = wait_s(exchange.headers, waits, self.access.longest_wait_s)
             self._budget.note_wait(pause_s)
             waits += 1
             await asyncio.sleep(pause_s)
@@ -412,7 +434,7 @@ class Client:
         body = self.driver.body(ask, self.model)
         seen = b""
         try:
-            async with asyncio.timeout(self._access.timeout_s if ask.is_streamed else wait_s):
+            async with asyncio.timeout(self.access.timeout_s if ask.is_streamed else wait_s):
                 async with self._post(body) as response:
                     async for part in response.content.iter_any():
                         seen += part[:_MOST_BEFORE_TEXT]
@@ -480,7 +502,7 @@ class Client:
     def _post(self, body: Any) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         raw = body if isinstance(body, bytes) else json.dumps(self.driver.on_wire(body)).encode()
         # Redirects are not followed, because the key and the prompts are for this server only.
-        return self._session.post(
+        return self.session.post(
             self._url_of(body), data=raw, headers=self._headers, allow_redirects=False
         )
 

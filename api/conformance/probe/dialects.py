@@ -4,8 +4,10 @@ Pure; any thread.
 """
 
 import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
@@ -31,6 +33,7 @@ class Ask:
         system: A system message; empty for none.
         earlier: An earlier turn: what the user said, and the answer.
         temperature: The temperature.
+        seed: The seed, where the dialect has one.
         counts: Whether a stream asks for its counts, where the dialect has an option for that.
     """
 
@@ -43,6 +46,7 @@ class Ask:
     system: str = ""
     earlier: tuple[str, str] | None = None
     temperature: float = 0
+    seed: int | None = None
     counts: bool = True
 
 
@@ -93,9 +97,10 @@ def is_converse_error(body: Any) -> bool:
 # Each function returns the changed body, or None if the dialect lacks the feature.
 
 TOOL_PROMPT = "Call the tool note with the text: red green blue"
+_CALL_PROMPT = "Call the tool note with the text: red, and then do what it says."
 STRUCTURE_PROMPT = "Describe a large blue circle as JSON with color, shape and size"
 
-_NAME = "note"
+TOOL_NAME = "note"
 _WHAT = "Keeps a text."
 _PARAMETERS: Body = {
     "type": "object",
@@ -117,13 +122,19 @@ def with_choices(dialect: WireDialect, body: Body, count: int) -> Body | None:
     return None
 
 
-def with_logprobs(dialect: WireDialect, body: Body) -> Body | None:
-    """Return a request for the probabilities of the answer's tokens."""
+def with_logprobs(dialect: WireDialect, body: Body, tops: int = 1) -> Body | None:
+    """Return a request for the probabilities of the answer's tokens, and of others in their place.
+
+    Args:
+        dialect: The dialect.
+        body: The request.
+        tops: How many tokens are listed for each place; 1 lists those of the answer alone.
+    """
     match dialect:
         case WireDialect.CHAT:
-            return {**body, "logprobs": True}
+            return {**body, "logprobs": True} | ({"top_logprobs": tops} if tops > 1 else {})
         case WireDialect.COMPLETIONS:
-            return {**body, "logprobs": 1}
+            return {**body, "logprobs": tops}
         case _:
             return None
 
@@ -143,30 +154,83 @@ def with_structure(dialect: WireDialect, body: Body) -> Body | None:
             return None
 
 
-def with_tool(dialect: WireDialect, body: Body, *, is_forced: bool) -> Body | None:
-    """Return a request that offers a tool, and requires its use if asked to and the dialect can."""
+class Choice(StrEnum):
+    """Whether a request that offers a tool wants a call of it."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+    NAMED = "named"
+
+
+def with_tool(dialect: WireDialect, body: Body, choice: Choice = Choice.AUTO) -> Body | None:
+    """Return a request that offers a tool; None if the dialect cannot, or has no such choice."""
     function: dict[str, Any] = {
-        "name": _NAME,
+        "name": TOOL_NAME,
         "description": _WHAT,
         "parameters": _PARAMETERS,
     }
     match dialect:
         case WireDialect.MESSAGES:
-            tool = {"name": _NAME, "description": _WHAT, "input_schema": _PARAMETERS}
-            offered = {**body, "tools": [tool]}
-            return offered | ({"tool_choice": {"type": "tool", "name": _NAME}} if is_forced else {})
+            tool: Body = {"name": TOOL_NAME, "description": _WHAT, "input_schema": _PARAMETERS}
+            named: Body = {"type": "tool", "name": TOOL_NAME}
+            kinds: Body = {Choice.NONE: {"type": "none"}, Choice.REQUIRED: {"type": "any"}}
         case WireDialect.CHAT:
-            choice = {"type": "function", "function": {"name": _NAME}}
-            offered = {**body, "tools": [{"type": "function", "function": function}]}
-            return offered | ({"tool_choice": choice} if is_forced else {})
+            tool = {"type": "function", "function": function}
+            named = {"type": "function", "function": {"name": TOOL_NAME}}
+            kinds = {Choice.NONE: "none", Choice.REQUIRED: "required"}
         case WireDialect.RESPONSES:
-            choice = {"type": "function", "name": _NAME}
-            offered = {**body, "tools": [{"type": "function", **function}]}
-            return offered | ({"tool_choice": choice} if is_forced else {})
-        case WireDialect.OLLAMA:
+            tool = {"type": "function", **function}
+            named = {"type": "function", "name": TOOL_NAME}
+            kinds = {Choice.NONE: "none", Choice.REQUIRED: "required"}
+        case WireDialect.OLLAMA if choice is Choice.AUTO:
             return {**body, "tools": [{"type": "function", "function": function}]}
         case _:
             return None
+    offered = {**body, "tools": [tool]}
+    kinds |= {Choice.NAMED: named}
+    return offered if choice is Choice.AUTO else {**offered, "tool_choice": kinds[choice]}
+
+
+def after_call(dialect: WireDialect, body: Body, prompt: str) -> Body | None:
+    """Return a request in which the tool was called, and its result is what the user says."""
+    offered = with_tool(dialect, body)
+    if offered is None:
+        return None
+    arguments = {"text": "red"}
+    written = json.dumps(arguments)
+    asked: Body = {"role": "user", "content": _CALL_PROMPT}
+    match dialect:
+        case WireDialect.MESSAGES:
+            called: Body = {
+                "type": "tool_use",
+                "id": "toolu_1",
+                "name": TOOL_NAME,
+                "input": arguments,
+            }
+            result: Body = {"type": "tool_result", "tool_use_id": "toolu_1", "content": prompt}
+            turns = [
+                {"role": "assistant", "content": [called]},
+                {"role": "user", "content": [result]},
+            ]
+        case WireDialect.RESPONSES:
+            called = {"type": "function_call", "call_id": "call_1", "name": TOOL_NAME}
+            result = {"type": "function_call_output", "call_id": "call_1", "output": prompt}
+            return {**offered, "input": [asked, {**called, "arguments": written}, result]}
+        case WireDialect.CHAT:
+            function = {"name": TOOL_NAME, "arguments": written}
+            called = {"id": "call_1", "type": "function", "function": function}
+            turns = [
+                {"role": "assistant", "content": None, "tool_calls": [called]},
+                {"role": "tool", "tool_call_id": "call_1", "content": prompt},
+            ]
+        case _:
+            called = {"function": {"name": TOOL_NAME, "arguments": arguments}}
+            turns = [
+                {"role": "assistant", "content": "", "tool_calls": [called]},
+                {"role": "tool", "tool_name": TOOL_NAME, "content": prompt},
+            ]
+    return {**offered, "messages": [asked, *turns]}
 
 
 # The body of a request in each dialect, without its stops.
@@ -211,7 +275,7 @@ def chat_body(ask: Ask, model: str) -> Body:
     }
     if ask.is_thinking is not None:
         body["chat_template_kwargs"] = {"enable_thinking": ask.is_thinking}
-    return body
+    return body | _seed(ask)
 
 
 def completions_body(ask: Ask, model: str) -> Body:
@@ -222,7 +286,12 @@ def completions_body(ask: Ask, model: str) -> Body:
         "temperature": ask.temperature,
         "prompt": ask.prompt,
         **_openai_stream(ask),
+        **_seed(ask),
     }
+
+
+def _seed(ask: Ask) -> Body:
+    return {} if ask.seed is None else {"seed": ask.seed}
 
 
 def _openai_stream(ask: Ask) -> Body:
@@ -263,7 +332,11 @@ def ollama_body(ask: Ask, model: str) -> Body:
         "model": model,
         "messages": _turns(ask),
         "stream": ask.is_streamed,
-        "options": {"temperature": ask.temperature, "num_predict": ask.max_tokens},
+        "options": {
+            "temperature": ask.temperature,
+            "num_predict": ask.max_tokens,
+            **_seed(ask),
+        },
     }
     if ask.is_thinking is not None:
         body["think"] = ask.is_thinking
@@ -333,6 +406,12 @@ def converse_body(ask: Ask, model: str) -> Body:
 # A dialect as the probe uses it: one value that makes its requests.
 
 
+def _at(body: Any, path: Path) -> Any:
+    for name in path:
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
     """Makes requests in one dialect."""
@@ -385,12 +464,18 @@ class Driver:
             return body
         return {name: value for name, value in body.items() if name != "stream"}
 
+    def stops_in(self, body: Body) -> Any:
+        """Return the stops of a request in any form; None if it has none."""
+        return _at(body, self.stop_path)
+
+    def limit_in(self, body: Body) -> Any:
+        """Return the limit of a request, by any of its names."""
+        newer = _at(body, (*self.limit_path[:-1], "max_completion_tokens"))
+        return _at(body, self._limit_path) if newer is None else newer
+
     def has_stops(self, body: Body) -> bool:
         """Return whether a request has stops in any form."""
-        holder: Any = body
-        for name in self.stop_path:
-            holder = holder.get(name) if isinstance(holder, dict) else None
-        return holder not in (None, [], ())
+        return self.stops_in(body) not in (None, [], ())
 
     def with_stop(self, body: Body, value: Any) -> Body:
         """Return the body with any value, even a wrong one, as the stops."""

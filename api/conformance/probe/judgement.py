@@ -4,7 +4,7 @@ Pure; any thread.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from api.conformance.captures.values import CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Driver
@@ -48,10 +48,13 @@ def judge(case: StopCase, run: Exchange, driver: Driver) -> list[Judgement]:
     if text_fault is not None and text_fault.code in ("stop_ignored", "stop_cut_out"):
         # A wrong reason or cost would only follow from this fault.
         return [text_fault]
-    judgements = [text_fault, _reason(case, run, driver), _matched(case, run, driver)]
-    if text_fault is None:
-        judgements.append(_cost(case, run))
-    return [judgement for judgement in judgements if judgement is not None]
+    said = (_reason(case, run, driver), _matched(case, run, driver))
+    if text_fault is not None:
+        return [one for one in (text_fault, *said) if one is not None]
+    # Where the text is right, no luck of the model explains another reason.
+    certain = [replace(one, is_certain=True) for one in said if one is not None]
+    cost = _cost(case, run)
+    return certain if cost is None else [*certain, cost]
 
 
 def no_answer(run: Exchange) -> Judgement | None:
@@ -76,6 +79,28 @@ def no_answer(run: Exchange) -> Judgement | None:
             str(run.capture.reason),
         )
     return None
+
+
+def misprinted(text: str, tokens: int | None, run: Exchange) -> list[Judgement]:
+    """Judge a text beside another of as many tokens: none of it may be lost, and nothing added."""
+    got, usage = run.capture.text, run.capture.usage
+    if tokens is None or usage is None or usage.output_tokens != tokens or tokens < _LEAST_TOKENS:
+        return []
+    if got.strip() == text.strip() or max(len(got), len(text)) > 5_000:
+        return []
+    if _is_among(got, text):
+        said = f"The answer has its {tokens} tokens, but a part of its text is missing."
+        return [Judgement("text_lost", said, text, got, is_certain=True)]
+    if _is_among(text, got):
+        said = f"The answer has its {tokens} tokens, but more text than these."
+        return [Judgement("text_added", said, text, got, is_certain=True)]
+    return []
+
+
+def _is_among(part: str, text: str) -> bool:
+    """Whether the characters of a text are in another one, in their order."""
+    characters = iter(text)
+    return all(char in characters for char in part)
 
 
 def invariants(case: StopCase, run: Exchange) -> list[Judgement]:
@@ -110,9 +135,17 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
         # At the very end, only the named stop or the tokens tell whether it was shown or ignored.
         sentence = f"The answer ends with the stop {case.matched!r}."
         return Judgement("stop_included", sentence, expected, got, full, is_certain=True)
+    tail = got.removeprefix(expected)
+    if any(found.code == "text_retracted" for found in run.capture.findings) and tail != got:
+        sentence = f"The stream shows {tail!r}, the beginning of the stop, and takes it back."
+        return Judgement("text_retracted", sentence, expected, got, full, is_certain=True)
     code, sentence = _difference(case, got, expected, full)
-    is_certain = first_occurrence(got, case.stops) is not None
+    is_certain = first_occurrence(got, case.stops) is not None or code in _STRUCTURAL
     return Judgement(code, sentence, expected, got, full, is_certain)
+
+
+# No model answers so by chance: the text is the right one, but for what stops do to a text.
+_STRUCTURAL = ("prefix_leaked", "half_character", "stop_cut_out")
 
 
 def _has_fewer_tokens(case: StopCase, run: Exchange) -> bool:

@@ -345,6 +345,18 @@ def _unicode(given: Baseline) -> Iterator[_Chosen]:
             yield (char,)
 
 
+def _ideograph(given: Baseline) -> Iterator[_Chosen]:
+    for (char,) in _unicode(given):
+        if 0x2E80 < ord(char) <= 0xFFFF:
+            yield (char,)
+
+
+def _emoji(given: Baseline) -> Iterator[_Chosen]:
+    for (char,) in _unicode(given):
+        if ord(char) > 0xFFFF:
+            yield (char,)
+
+
 def _after_emoji(given: Baseline) -> Iterator[_Chosen]:
     # Beyond the basic plane: two units of UTF-16, four bytes of UTF-8.
     first = next((at for at, char in enumerate(given.stable) if ord(char) > 0xFFFF), None)
@@ -391,6 +403,8 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
     ("last_characters", _last_characters, ""),
     ("very_first", _very_first, ""),
     ("unicode", _unicode, ""),
+    ("ideograph", _ideograph, ""),
+    ("emoji", _emoji, ""),
     ("after_emoji", _after_emoji, ""),
 )
 

@@ -13,6 +13,7 @@ import aiohttp
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.baselines import baselines
 from api.conformance.probe.catalogue import CASES, case_of
+from api.conformance.probe.checks.agreement_checks import AGREEMENT_CHECKS
 from api.conformance.probe.checks.answer_checks import (
     ANSWER_CHECKS,
     ERROR_CHECKS,
@@ -164,6 +165,7 @@ def all_checks(usable: Sequence[Baseline]) -> list[Check]:
         *LATE_CHECKS,
         *USAGE_CHECKS,
         *PACE_CHECKS,
+        *AGREEMENT_CHECKS,
         *FORM_CHECKS,
         *FRAMING_CHECKS,
         *EMPTY_CHECKS,
@@ -202,6 +204,7 @@ class ProbeRun:
         self._is_deterministic = True
         self._results: dict[str, CheckResult] = {}
         self._harm: list[Fault] = []
+        self._broken: list[Exchange] = []
         self._conclusions: tuple[str, ...] = ()
         self._cut_short = _CANCELLED
         self._lacks_stops = False
@@ -303,7 +306,9 @@ class ProbeRun:
         self._is_deterministic = measured.is_deterministic
         self._conclusions = measured.conclusions
         self._note("baseline", _same(measured), before)
-        return CheckSetting(client, self._options, measured.usable, short.total_s)
+        setting = CheckSetting(client, self._options, measured.usable, short.total_s)
+        setting.found |= {fault.code for fault in measured.faults}
+        return setting
 
     async def _check_all(self, setting: CheckSetting, *, may_harm: bool) -> None:
         checks = [known for known in all_checks(setting.baselines) if known.code in self._codes]
@@ -343,8 +348,12 @@ class ProbeRun:
         if self._lacks_stops and check.code.startswith(_NEED_STOPS):
             return self._note(check.code, _no_stops_here(), before)
         seen = await check.run(setting)
+        codes = {fault.code for fault in seen.faults}
+        counts = case_of(check.code).level_in(client.driver.dialect, codes) in self._options.levels
+        setting.found |= codes if counts else set()
         unanswered = client.broken[broken:]
         case = case_of(check.code)
+        self._broken += () if case.may_harm else unanswered
         if unanswered or (case.may_harm and len(client.exchanges) > before):
             blamed = unanswered[0] if unanswered else client.exchanges[-1]
             harm = len(self._harm)
@@ -388,7 +397,7 @@ class ProbeRun:
         """Record whether all requests were answered."""
         if _HEALTH not in self._codes:
             return
-        faults, slips = list(self._harm), client.slips
+        faults, slips = [*self._harm, *self._unanswered(client)], client.slips
         failures = [slip for slip in slips if slip.status >= 500]
         asked = f"{self._budget.requests} requests"
         if not faults and (len(failures) > _MOST_FAILURES or len(slips) > _MOST_SLIPS):
@@ -407,6 +416,27 @@ class ProbeRun:
         if slips and not faults:
             seen = _flaky(f"{len(slips)} of {asked} got an answer only when repeated.")
         self._note(_HEALTH, seen, len(client.exchanges))
+
+    def _unanswered(self, client: Client) -> list[Fault]:
+        """Return a fault for the first ordinary request that got no answer, unless a check says so.
+
+        Requests that may harm a server are judged by their checks alone.
+        """
+        told = [
+            result.exchanges[fault.exchange]
+            for result in self._results.values()
+            for fault in result.faults
+            if fault.exchange is not None
+        ]
+        for run in self._broken:
+            if run.status in (401, 403) or self._harm or any(run is other for other in told):
+                continue
+            sentence = f"A request got no answer, also when it was repeated: {_said(run)}."
+            place = next(at for at, exchange in enumerate(client.exchanges) if exchange is run)
+            code = "server_error" if run.status else "no_answer"
+            curl = client.curl(run.body)
+            return [Fault(code, sentence, run.mode, "an answer", _said(run), curl, exchange=place)]
+        return []
 
     def _note(self, code: str, seen: Seen, before: int) -> CheckResult | None:
         """Keep a result with the exchanges since ``before``, and note broken stops."""

@@ -4,8 +4,8 @@ Pure; any thread.
 """
 
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -55,6 +55,7 @@ class Case:
         level: How binding it is where the vendor states it.
         is_quick: Whether ``--quick`` runs it.
         may_harm: Whether its requests may harm a server; these run last, after all dialects.
+        opinions: Of an opinion, the faults that it is about; others are as binding as elsewhere.
     """
 
     code: str
@@ -64,13 +65,21 @@ class Case:
     level: Level = Level.SPECIFICATION
     is_quick: bool = False
     may_harm: bool = False
+    opinions: tuple[str, ...] = ()
 
     def reference_in(self, dialect: WireDialect) -> Reference | None:
         """Return the reference of the dialect's vendor, or None."""
         return None if self.topic is None else reference(dialect, self.topic)
 
-    def level_in(self, dialect: WireDialect) -> Level:
-        """Return the level in a dialect; a rule that its vendor does not state is an extension."""
+    def level_in(self, dialect: WireDialect, codes: Iterable[str] = ()) -> Level:
+        """Return the level in a dialect; a rule that its vendor does not state is an extension.
+
+        Args:
+            dialect: The dialect.
+            codes: The faults that were found.
+        """
+        if self.opinions and not set(codes) <= set(self.opinions):
+            return replace(self, level=Level.SPECIFICATION, opinions=()).level_in(dialect)
         if self.level is Level.SPECIFICATION and self.reference_in(dialect) is None:
             return Level.EXTENSION
         return self.level

@@ -50,6 +50,7 @@ class CheckSetting:
         broken_by: The check that showed that stops do not work at all; empty if they do.
         is_thinking_safe: Whether a stop that occurs in the thinking, too, ends the answer alone.
         shared: What several checks ask for, by its name.
+        found: The codes of the faults that checks have found.
     """
 
     client: Client
@@ -59,6 +60,7 @@ class CheckSetting:
     broken_by: str = ""
     is_thinking_safe: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
+    found: set[str] = field(default_factory=set)
 
     @property
     def main(self) -> Baseline:
@@ -109,7 +111,7 @@ class Seen:
             outcome=outcome,
             sentence=sentence,
             faults=self.faults,
-            level=case.level_in(dialect),
+            level=case.level_in(dialect, [fault.code for fault in self.faults]),
             rule=case.rule,
             reference=case.reference_in(dialect),
             cause=self.cause,
@@ -164,22 +166,40 @@ def fault(client: Client, run: Exchange, verdict: Judgement, curl: str = "") -> 
     )
 
 
+def now_and_then(fault: Fault) -> Fault:
+    """Return a fault of an answer to a request that was also answered correctly."""
+    said = f"{fault.sentence} The same request was also answered correctly."
+    return replace(fault, sentence=said, is_intermittent=True)
+
+
+_ONLY = {"streamed": "Only when streamed: ", "whole": "Only in whole answers: "}
+
+
 class Findings:
     """Asks a check's questions and collects what is wrong with the answers.
 
     A faulty answer is asked for again, and only a fault that both answers show counts; of a
     single one only what no correct server ever sends.
+
+    Args:
+        setting: What is known of the server.
+        situation: What all its requests have, as faults say it: "With tools"; empty for nothing.
     """
 
-    def __init__(self, setting: CheckSetting) -> None:
+    def __init__(self, setting: CheckSetting, situation: str = "") -> None:
         self.faults: list[Fault] = []
         self._setting = setting
+        self._situation = f"{situation}: " if situation else ""
+        self._modes: set[str] = set()
         self._doubts: list[str] = []
         self._failed_once = ""
 
     def note(self, run: Exchange, verdicts: Iterable[Judgement], curl: str = "") -> None:
         """Record faults of one answer."""
-        self.faults += [fault(self._setting.client, run, verdict, curl) for verdict in verdicts]
+        self._modes.add(run.mode)
+        for verdict in verdicts:
+            said = replace(verdict, sentence=self._situation + verdict.sentence)
+            self.faults.append(fault(self._setting.client, run, said, curl))
 
     def doubt(self, sentence: str) -> None:
         """Record why something could not be decided."""
@@ -193,6 +213,7 @@ class Findings:
         run = first or await client.send(body)
         if may_refuse and run.is_refusal:
             return run
+        self._modes.add(run.mode)
         verdicts = judged(run)
         if not verdicts or run.problem or run.is_refusal:
             self.note(run, verdicts)
@@ -205,8 +226,7 @@ class Findings:
         if certain := [verdict for verdict in verdicts if verdict.is_certain]:
             self.note(run, certain, again_and_again(client.curl(body)))
             for at in range(-len(certain), 0):
-                said = f"{self.faults[at].sentence} The same request was also answered correctly."
-                self.faults[at] = replace(self.faults[at], sentence=said, is_intermittent=True)
+                self.faults[at] = now_and_then(self.faults[at])
         elif any(verdict.code != STOP_ONLY_HIDDEN for verdict in verdicts):
             # The cost of a single answer says nothing: the machine may have been slow.
             self._failed_once = self._failed_once or verdicts[0].sentence
@@ -228,18 +248,19 @@ class Findings:
                 full = in_mode.baseline
                 full = replace(full, total_s=max(full.total_s, plain.total_s))
                 in_mode = replace(in_mode, baseline=full)
-            await self.ask(body, partial(self._verdicts, in_mode), first=run)
+            await self.ask(body, partial(self.verdicts, in_mode), first=run)
             return
         for _ in range(_REPEATS + 1):
             run = await self._setting.client.send(body)
-            if not self._verdicts(in_mode, run):
+            if not self.verdicts(in_mode, run):
                 return
             if certain := invariants(in_mode, run):
                 self.note(run, certain)
                 return
         self.doubt("The server answers differently each time, so the text cannot be compared.")
 
-    def _verdicts(self, case: StopCase, run: Exchange) -> list[Judgement]:
+    def verdicts(self, case: StopCase, run: Exchange) -> list[Judgement]:
+        """Return what is wrong with an answer, unless its thinking may explain that."""
         verdicts = judge(case, run, self._setting.client.driver) or took_as_long(case, run)
         thought, given = run.capture.thinking.strip(), case.baseline.thinking.strip()
         if verdicts and case.is_thought and len(thought) < len(given):
@@ -250,6 +271,12 @@ class Findings:
     def seen(self, sentence: str) -> Seen:
         """Return the result; ``sentence`` says what held."""
         if self.faults:
+            faulty = {fault.mode for fault in self.faults}
+            if len(self._modes) == 2 and len(faulty) == 1:
+                where = _ONLY[faulty.pop()]
+                self.faults = [
+                    replace(fault, sentence=where + fault.sentence) for fault in self.faults
+                ]
             return Seen(sentence, tuple(self.faults))
         if self._failed_once:
             said = f"One of two answers was wrong: {self._failed_once}"

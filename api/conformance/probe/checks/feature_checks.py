@@ -7,7 +7,13 @@ from typing import Any
 
 from api.conformance.captures.draft import items, mapping
 from api.conformance.captures.frames import parsed
-from api.conformance.captures.values import Capture, CapturedChoice, CapturedEnding, WireDialect
+from api.conformance.captures.values import (
+    Capture,
+    CapturedCall,
+    CapturedChoice,
+    CapturedEnding,
+    WireDialect,
+)
 from api.conformance.probe.checks.check import (
     Check,
     CheckSetting,
@@ -16,44 +22,75 @@ from api.conformance.probe.checks.check import (
     skipped,
     undecided,
     without_premise,
-    working_case,
 )
+from api.conformance.probe.checks.limit_checks import limited
+from api.conformance.probe.checks.request_checks import Situation, judged_in, modes
 from api.conformance.probe.dialects import (
     STRUCTURE_PROMPT,
+    TOOL_NAME,
     TOOL_PROMPT,
     Ask,
     Body,
+    Choice,
     Driver,
     with_choices,
     with_logprobs,
     with_structure,
     with_tool,
 )
-from api.conformance.probe.judgement import Judgement, judge, no_answer
-from api.conformance.probe.plan import Baseline, StopCase
+from api.conformance.probe.judgement import Judgement, no_answer
+from api.conformance.probe.plan import Baseline
 from api.conformance.probe.values import Exchange
 
 # Checks several choices.
 
 _CHOICES = 2
 _TOKENS = 256
+_TEMPERATURE = 0.7
+
+
+async def _several(setting: CheckSetting) -> Exchange | Seen:
+    """Return an answer of several choices; else why there is none.
+
+    Some servers give several only where they are sampled.
+    """
+    if "choices" not in setting.shared:
+        run: Exchange | None = None
+        for temperature in (0.0, _TEMPERATURE):
+            setting.shared["choices_temperature"] = temperature
+            body = _of_several(setting, setting.main.ask)
+            if body is None:
+                setting.shared["choices"] = skipped("The dialect has one choice only.")
+                break
+            run = await setting.client.send(body)
+            said = f"Several choices are refused with status {run.status}."
+            setting.shared["choices"] = skipped(said) if run.is_refusal else run
+            if not run.is_refusal or "temperature" in setting.client.driver.left_out:
+                break
+    several: Exchange | Seen = setting.shared["choices"]
+    return several
+
+
+def _of_several(setting: CheckSetting, ask: Ask) -> Body | None:
+    temperature: float = setting.shared.get("choices_temperature", 0.0)
+    body = setting.body(replace(ask, temperature=temperature))
+    return with_choices(setting.client.driver.dialect, body, _CHOICES)
 
 
 async def _count(setting: CheckSetting) -> Seen:
     """As many choices come as are asked for, each with its own index, text and reason."""
+    whole = await _several(setting)
+    if isinstance(whole, Seen):
+        return whole
     findings = Findings(setting)
-    for is_streamed in (False, True):
-        asked = setting.body(replace(setting.main.ask, is_streamed=is_streamed))
-        body = with_choices(setting.client.driver.dialect, asked, _CHOICES)
-        if body is None:
-            return skipped("The dialect has one choice only.")
-        run = await findings.ask(body, _counted, may_refuse=True)
-        if run.is_refusal:
-            return skipped(f"Several choices are refused with status {run.status}.")
+    judged = partial(_counted, setting.main)
+    await findings.ask(whole.body, judged, first=whole)
+    streamed = _of_several(setting, replace(setting.main.ask, is_streamed=True))
+    await findings.ask(streamed, judged)
     return findings.seen(f"{_CHOICES} choices")
 
 
-def _counted(run: Exchange) -> list[Judgement]:
+def _counted(main: Baseline, run: Exchange) -> list[Judgement]:
     broken = no_answer(run)
     if broken is not None:
         return [broken]
@@ -70,50 +107,51 @@ def _counted(run: Exchange) -> list[Judgement]:
     if unended:
         said = f"Choice {unended[0]} gives no reason for its end."
         return [Judgement("reason_missing", said, "a reason for each", "none")]
+    usage = run.capture.usage
+    tokens = usage.output_tokens if usage is not None else None
+    is_known = tokens is not None and main.tokens and {one.text for one in choices} == {main.text}
+    if is_known and tokens != _CHOICES * (main.tokens or 0):
+        said = f"The counts of {_CHOICES} choices are not those of {_CHOICES} such answers."
+        wanted = f"{_CHOICES} times {main.tokens} tokens"
+        return [Judgement("usage_choices", said, wanted, f"{tokens} tokens")]
     return []
 
 
 async def _choices(setting: CheckSetting) -> Seen:
-    """Each of several choices ends at the stop."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    findings = Findings(setting)
-    for is_streamed in (False, True):
-        ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
-        body = with_choices(setting.client.driver.dialect, setting.body(ask), _CHOICES)
-        if body is None:
-            return skipped("The dialect has one choice only.")
-        run = await findings.ask(body, partial(_unstopped, case.stops[0]), may_refuse=True)
-        if run.is_refusal:
-            return skipped(f"Several choices are refused with status {run.status}.")
-        if run.is_answer and len(_texts_of_choices(run)) < _CHOICES:
-            return skipped("The server gives one choice only.")
-    return findings.seen(f"{_CHOICES} choices with {case.stops[0]!r}")
+    """Each of several choices ends at the stop, and at the limit."""
+    whole = await _several(setting)
+    if isinstance(whole, Seen):
+        return whole
+    if whole.is_answer and len(_each(whole)) < _CHOICES:
+        return skipped("The server gives one choice only.")
+    situation = Situation(
+        "With several choices", _of_several, views=_each, ignored="choice_not_stopped"
+    )
+    return await judged_in(situation, setting)
 
 
-def _unstopped(stop: str, run: Exchange) -> list[Judgement]:
-    broken = no_answer(run)
-    if broken is not None:
-        return [broken]
-    for index, text in sorted(_texts_of_choices(run).items()):
-        if stop in text:
-            sentence = f"The stop {stop!r} was ignored in choice {index}."
-            wanted = "the text before the stop"
-            return [Judgement("choice_not_stopped", sentence, wanted, text, is_certain=True)]
-    return []
-
-
-def _texts_of_choices(run: Exchange) -> dict[int, str]:
-    """Return the text of each choice by its index."""
-    texts: dict[int, str] = {}
-    for choice in (choice for raw in _raws(run) for choice in _choices_in(raw)):
-        part = mapping(choice.get("message")) or mapping(choice.get("delta"))
-        text = choice.get("text", part.get("content"))
-        index = choice.get("index", 0)
-        if isinstance(index, int):
-            texts[index] = texts.get(index, "") + (text if isinstance(text, str) else "")
-    return texts
+def _each(run: Exchange) -> list[Exchange]:
+    """Return an answer as one answer for each of its choices."""
+    capture = run.capture
+    return [
+        replace(
+            run,
+            capture=replace(
+                capture,
+                text=choice.text,
+                thinking=choice.thinking,
+                tool_calls=choice.tool_calls,
+                reason=choice.reason,
+                ending=choice.ending,
+                matched=choice.matched,
+                says_matched=choice.says_matched,
+                # The counts are those of all choices.
+                usage=None,
+                choices=(),
+            ),
+        )
+        for choice in (capture, *capture.choices)
+    ]
 
 
 def _choices_in(raw: str) -> list[dict[str, Any]]:
@@ -125,37 +163,45 @@ def _choices_in(raw: str) -> list[dict[str, Any]]:
 
 # Checks logprobs.
 
+_TOPS = 2
+
 
 async def _logprobs(setting: CheckSetting) -> Seen:
-    """Logprobs are listed only for tokens of the text."""
-    case = working_case(setting)
-    if isinstance(case, Seen):
-        return case
-    findings = Findings(setting)
-    whole: Exchange | None = None
-    for is_streamed in (False, True):
-        ask = replace(case.baseline.ask, stops=case.stops, is_streamed=is_streamed)
-        body = with_logprobs(setting.client.driver.dialect, setting.body(ask))
+    """Logprobs are listed only for tokens of the text, and for all of them."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    client = setting.client
+    for tops in (_TOPS, 1):
+        body = with_logprobs(client.driver.dialect, setting.body(setting.main.ask), tops)
         if body is None:
             return skipped("The probe knows no logprobs of this dialect.")
-        run = await findings.ask(body, partial(_mislogged, whole), may_refuse=True)
-        if run.is_refusal:
-            return skipped(f"Logprobs are refused with status {run.status}.")
-        if is_streamed or findings.faults:
-            continue
-        whole = run
-        if not _logged(run):
-            return skipped("The answer has no logprobs with tokens in words.")
-        if run.capture.text not in "".join(_logged(run)):
-            return undecided("The tokens of the logprobs do not spell the text.")
-    return findings.seen(f"{len(_logged(whole)) if whole else 0} tokens with {case.stops[0]!r}")
+        run = await client.send(body)
+        if not run.is_refusal:
+            break
+    if run.is_refusal:
+        return skipped(f"Logprobs are refused with status {run.status}.")
+    if run.is_answer and not _logged(run):
+        return skipped("The answer has no logprobs with tokens in words.")
+    text, logged = run.capture.text, "".join(_logged(run))
+    if run.is_answer and text not in logged and logged not in text:
+        return undecided("The tokens of the logprobs do not spell the text.")
+    wholes: dict[str, Exchange] = {}
+    situation = Situation(
+        "With logprobs",
+        lambda setting, ask: with_logprobs(client.driver.dialect, setting.body(ask), tops),
+        extra=partial(_mislogged, wholes, tops),
+    )
+    return await judged_in(situation, setting)
 
 
-def _mislogged(whole: Exchange | None, run: Exchange) -> list[Judgement]:
-    verdicts = _logged_behind(run)
+def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Judgement]:
+    verdicts = _logged_behind(run) or _logged_too_few(tops, run)
     if not verdicts and run.capture.ending is None:
         said = "With logprobs the answer gives no reason for its end."
         return [Judgement("reason_missing", said, "a reason", "none")]
+    if not run.is_streamed:
+        wholes[run.capture.text] = run
+    whole = wholes.get(run.capture.text)
     if whole is None or verdicts or _logged(whole) != _logged(run):
         return verdicts
     wanted, got = _offsets(whole), _offsets(run)
@@ -163,6 +209,24 @@ def _mislogged(whole: Exchange | None, run: Exchange) -> list[Judgement]:
         return []
     said = "The offsets of the tokens, text_offset, are not those of the whole answer."
     return [Judgement("offsets_differ", said, repr(wanted)[:200], repr(got)[:200])]
+
+
+def _logged_too_few(tops: int, run: Exchange) -> list[Judgement]:
+    text, logged = run.capture.text, "".join(_logged(run))
+    # A stop may leave half a character of a token.
+    if text.rstrip("\ufffd") not in logged:
+        said = "Logprobs are missing for tokens of the text."
+        return [Judgement("logprobs_missing", said, text, logged)]
+    counts = [count for listed in _lists_of_logprobs(run) for count in _tops_in(listed)]
+    if counts and min(counts) < tops:
+        said = f"{tops} tokens were asked for in each place of the logprobs, but fewer are listed."
+        return [Judgement("tops_missing", said, str(tops), str(min(counts)))]
+    return []
+
+
+def _tops_in(listed: dict[str, Any]) -> list[int]:
+    entries = [items(mapping(item).get("top_logprobs")) for item in items(listed.get("content"))]
+    return [len(entry) for entry in (*entries, *items(listed.get("top_logprobs"))) if entry != {}]
 
 
 def _offsets(run: Exchange) -> list[Any]:
@@ -241,20 +305,21 @@ async def _call(setting: CheckSetting) -> Seen:
     findings = Findings(setting)
     driver = setting.client.driver
     for is_streamed in (False, True):
-        judged = partial(_whole_call, driver, plain.capture.tool_calls[0].name, is_forced)
+        judged = partial(_whole_call, driver, plain, is_forced)
         asked = _tool_body(setting, is_forced=is_forced, is_streamed=is_streamed)
         await findings.ask(asked, judged)
     return findings.seen(f"a call of {plain.capture.tool_calls[0].name}")
 
 
-def _whole_call(driver: Driver, name: str, is_forced: bool, run: Exchange) -> list[Judgement]:
+def _whole_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) -> list[Judgement]:
     broken = no_answer(run)
     if broken is not None:
         return [broken]
     capture, words = run.capture, driver.words[CapturedEnding.TOOL]
+    wanted = plain.capture.tool_calls[0]
     if not capture.tool_calls:
         said = "The call that another answer to the same request has is missing."
-        return [Judgement("call_missing", said, f"a call of {name}", repr(capture.text))]
+        return [Judgement("call_missing", said, f"a call of {wanted.name}", repr(capture.text))]
     judgements = []
     call = capture.tool_calls[0]
     if any(finding.code == "arguments_form" for finding in capture.findings):
@@ -265,6 +330,14 @@ def _whole_call(driver: Driver, name: str, is_forced: bool, run: Exchange) -> li
     elif not _is_whole(call.arguments) and capture.ending is not CapturedEnding.LIMIT:
         said = "The arguments of a call are not a JSON object."
         judgements.append(Judgement("arguments_broken", said, "a JSON object", call.arguments))
+    elif call.name != TOOL_NAME and not any(
+        finding.code == "call_name_repeated" for finding in capture.findings
+    ):
+        said = f"The call is one of {call.name!r}, a tool that was not offered."
+        judgements.append(Judgement("call_name", said, TOOL_NAME, call.name))
+    elif run.is_streamed and _is_whole(wanted.arguments):
+        judgements += _other_call(plain, run)
+    judgements += _call_in_text(run)
     if driver.dialect not in _NAMING_CALLS:
         return judgements
     if capture.ending is None:
@@ -278,6 +351,40 @@ def _whole_call(driver: Driver, name: str, is_forced: bool, run: Exchange) -> li
         said = "The answer has a call, but the reason says otherwise."
         judgements.append(Judgement("wrong_reason", said, words, str(capture.reason)))
     return judgements
+
+
+# Marks that models write around calls and turns.
+_MARK = re.compile(r"</?tool_calls?>|\[/?TOOL_CALLS\]|<\|[a-z_]+\|>|</?s>|<(?:start|end)_of_turn>")
+
+
+def _call_in_text(run: Exchange) -> list[Judgement]:
+    """Judge the text beside a call: it is neither the call again nor a mark of the model."""
+    text, arguments = run.capture.text, run.capture.tool_calls[0].arguments
+    if (mark := _MARK.search(text)) is not None:
+        said = f"The text beside a call has {mark[0]}, a mark of the model."
+        return [Judgement("marker_leaked", said, "text without marks", text)]
+    if len(arguments) > 2 and arguments in text:
+        said = "The arguments of the call are in the text, too."
+        return [Judgement("call_as_text", said, "the call alone", text)]
+    return []
+
+
+def _other_call(plain: Exchange, run: Exchange) -> list[Judgement]:
+    """Compare the calls and the text of a stream with those of the whole answer."""
+    wholes, streamed = plain.capture.tool_calls, run.capture.tool_calls
+    wanted, got = ([_read(call) for call in calls] for calls in (wholes, streamed))
+    if wanted != got and all(_is_whole(call.arguments) for call in (*wholes, *streamed)):
+        said = "The call of the stream is not the one of the whole answer."
+        return [Judgement("call_differs", said, repr(wanted), repr(got))]
+    text, other = plain.capture.text.strip(), run.capture.text.strip()
+    if text != other:
+        said = "The text beside the call is not the one of the whole answer."
+        return [Judgement("text_differs", said, text, other)]
+    return []
+
+
+def _read(call: CapturedCall) -> tuple[str, Any]:
+    return call.name, parsed(call.arguments) if _is_whole(call.arguments) else call.arguments
 
 
 # The dialects whose reason says that a tool is called.
@@ -354,7 +461,10 @@ def _tool_body(
     tokens = limit or max(_TOKENS, setting.main.ask.max_tokens)
     is_thinking = setting.main.ask.is_thinking
     ask = Ask(TOOL_PROMPT, stops, tokens, is_streamed=is_streamed, is_thinking=is_thinking)
-    return with_tool(setting.client.driver.dialect, setting.body(ask), is_forced=is_forced)
+    choice = Choice.NAMED if is_forced else Choice.AUTO
+    dialect = setting.client.driver.dialect
+    # Not every dialect can force a call.
+    return with_tool(dialect, setting.body(ask), choice) or with_tool(dialect, setting.body(ask))
 
 
 def _half_call(stop: str, arguments: str, whole: str, run: Exchange) -> list[Judgement]:
@@ -395,45 +505,96 @@ def _is_whole(arguments: str) -> bool:
 
 async def _structure(setting: CheckSetting) -> Seen:
     """A stop ends an answer of a given structure like any other."""
-    if (broken := without_premise(setting)) is not None:
-        return broken
-    client = setting.client
     tokens = max(_TOKENS, setting.main.ask.max_tokens)
     ask = Ask(STRUCTURE_PROMPT, max_tokens=tokens, is_thinking=setting.main.ask.is_thinking)
     body = _structured(setting, ask)
     if body is None:
         return skipped("The probe knows no structured output of this dialect.")
-    plain, again = await client.send(body), await client.send(body)
-    text = plain.capture.text
-    if not plain.is_answer or text != again.capture.text or not _is_whole(text):
-        return skipped("The server gives no JSON that repeats itself.")
-    given = Baseline(ask, text, text, thinking=plain.capture.thinking, ending=plain.capture.ending)
-    case = setting.simple(given)
-    if case is None:
-        return skipped("The JSON has no text for a stop.")
-    findings = Findings(setting)
-    for is_streamed in (False, True):
-        if is_streamed and setting.main.streamed_text is not None:
-            continue
-        stopped = _structured(setting, replace(ask, stops=case.stops, is_streamed=is_streamed))
-        judged = partial(_judge_structured, case, client.driver)
-        run = await findings.ask(stopped, judged, may_refuse=True)
-        if run.is_refusal:
-            return skipped("Stops beside structured output are refused.")
-    return findings.seen(f"{case.stops[0]!r} in {text}")
+    plain = await setting.client.send(body)
+    if plain.is_refusal or (plain.is_answer and not _is_whole(plain.capture.text)):
+        return skipped("The server gives no JSON.")
+    situation = Situation("With JSON asked for", _structured, ignored="structured_stop_ignored")
+    return await judged_in(situation, setting, ask)
 
 
 def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
     return with_structure(setting.client.driver.dialect, setting.body(ask))
 
 
-def _judge_structured(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
-    return [
-        replace(judgement, code="structured_stop_ignored")
-        if judgement.code == "stop_ignored"
-        else judgement
-        for judgement in judge(case, run, driver)
-    ]
+# Checks whether a call is made where the request wants one.
+
+
+async def _choice(setting: CheckSetting) -> Seen:
+    """A tool is called where the request requires it, and not where it rules it out."""
+    called = await _called(setting)
+    if isinstance(called, Seen):
+        return called
+    dialect, findings = setting.client.driver.dialect, Findings(setting)
+    tokens = max(_TOKENS, setting.main.ask.max_tokens)
+    counting = replace(setting.main.ask, max_tokens=tokens)
+    calling = replace(counting, prompt=TOOL_PROMPT)
+    shown = []
+    for choice, ask, is_streamed in (
+        (Choice.NONE, calling, False),
+        (Choice.NONE, calling, True),
+        (Choice.REQUIRED, counting, False),
+        (Choice.NAMED, counting, True),
+    ):
+        body = with_tool(dialect, setting.body(replace(ask, is_streamed=is_streamed)), choice)
+        if body is None:
+            return skipped("The dialect has no such choice.")
+        if choice is Choice.REQUIRED:
+            body = _one_at_a_time(dialect, body)
+        run = await findings.ask(body, partial(_chosen, choice), may_refuse=True)
+        if not run.is_refusal:
+            shown.append(choice.value)
+    if not shown:
+        return skipped("The server refuses tool_choice.")
+    return findings.seen(", ".join(dict.fromkeys(shown)))
+
+
+def _one_at_a_time(dialect: WireDialect, body: Body) -> Body:
+    if dialect is WireDialect.MESSAGES:
+        return {**body, "tool_choice": {**body["tool_choice"], "disable_parallel_tool_use": True}}
+    return {**body, "parallel_tool_calls": False}
+
+
+def _chosen(choice: Choice, run: Exchange) -> list[Judgement]:
+    broken, capture = no_answer(run), run.capture
+    if broken is not None:
+        return [broken]
+    calls = [call.name for call in capture.tool_calls]
+    if choice is Choice.NONE:
+        said = "tool_choice rules calls out, but the answer has one."
+        return [Judgement("choice_ignored", said, "no call", ", ".join(calls))] if calls else []
+    if capture.ending is CapturedEnding.LIMIT:
+        return []
+    if not calls:
+        said = f"tool_choice wants a call ({choice}), but the answer has none."
+        return [Judgement("choice_ignored", said, "a call", capture.text)]
+    if choice is Choice.REQUIRED and len(calls) > 1:
+        said = "One call at a time was asked for, but there are several."
+        return [Judgement("calls_parallel", said, "one call", ", ".join(calls))]
+    return []
+
+
+# Checks the limit of answers with thinking.
+
+
+async def _limit_and_thinking(setting: CheckSetting) -> Seen:
+    """The limit counts the tokens of thinking and answer together."""
+    given: Baseline | Seen | None = setting.shared.get("thought")
+    if not isinstance(given, Baseline):
+        return given or skipped("No answer with thinking was asked for.")
+    if not given.is_repeatable or given.tokens is None or len(given.text) < _FEW_TOKENS:
+        return undecided("The answer with thinking is too short for a limit.")
+    limit, findings = given.tokens - 2, Findings(setting, "With thinking")
+    for is_streamed in modes(setting):
+        ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
+        body = setting.client.driver.with_limit(setting.body(ask), limit)
+        judged = partial(limited, given, limit, setting.client.driver.words)
+        await findings.ask(body, judged, may_refuse=True)
+    return findings.seen(f"{limit} tokens")
 
 
 FEATURE_CHECKS = (
@@ -443,5 +604,7 @@ FEATURE_CHECKS = (
     Check("tools.call", _call),
     Check("tools.limit", _cut_by_limit),
     Check("tools.stop", _tools),
+    Check("tools.choice", _choice),
     Check("structured.stop", _structure),
+    Check("limit.thinking", _limit_and_thinking),
 )

@@ -46,13 +46,20 @@ async def _plain(setting: CheckSetting, driver: Driver | None = None) -> Seen:
     if given.tokens is not None and given.tokens <= limit:
         return undecided("The answers are too short for a limit.")
     findings = Findings(setting)
-    for is_streamed in (False, True):
-        ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
+    is_newer = driver is not client.driver
+    # The smallest limits, too, each in one of the modes.
+    smallest = driver.least_tokens
+    smaller = ((smallest, False), (smallest + 1, True))
+    smaller = smaller if smallest + 1 < limit and not is_newer else ()
+    for most, is_streamed in ((limit, False), (limit, True), *smaller):
+        ask = replace(given.ask, max_tokens=most, is_streamed=is_streamed)
         body = driver.body(ask, client.model)
-        judged = partial(_limited, given, limit, driver.words)
-        run = await findings.ask(body, judged, may_refuse=driver is not client.driver)
-        if run.is_refusal and driver is not client.driver:
+        judged = partial(limited, given, most, driver.words)
+        run = await findings.ask(body, judged, may_refuse=is_newer)
+        if run.is_refusal and is_newer:
             return skipped(f"{driver.limit_name} is refused with status {run.status}.")
+        if findings.faults:
+            break
     return findings.seen(f"{limit} tokens")
 
 
@@ -66,9 +73,10 @@ async def _newer(setting: CheckSetting) -> Seen:
     return await _plain(setting, replace(driver, limit_name="max_completion_tokens"))
 
 
-def _limited(
+def limited(
     given: Baseline, limit: int, words: Mapping[CapturedEnding, str], run: Exchange
 ) -> list[Judgement]:
+    """Judge an answer that a limit should end."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]
@@ -246,7 +254,7 @@ def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Judgeme
 
 
 async def _own_end(setting: CheckSetting) -> Seen:
-    """An answer that ends by itself right before the limit has no text behind its end."""
+    """An answer that ends by itself at the limit is whole, and has no text behind its end."""
     ended = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP)
     givens = [
         given
@@ -254,27 +262,45 @@ async def _own_end(setting: CheckSetting) -> Seen:
         if given.ending in ended and given.is_repeatable and given.tokens and not given.thinking
     ]
     findings, shown = Findings(setting), []
-    for given in givens[:2]:
-        for more in (1, 2):
+    # One token less must cut the answer, or end it if the end itself counts as a token.
+    for at, given in enumerate(givens[:2]):
+        for more in (-1, 0, 1, 2) if at == 0 else (0, 1):
             limit = (given.tokens or 0) + more
+            is_streamed = bool((more + at) % 2) and given.streamed_text is None
             if not setting.client.driver.least_tokens <= limit < given.ask.max_tokens:
                 continue
-            body = setting.body(replace(given.ask, max_tokens=limit))
-            await findings.ask(body, partial(_judge_end, given))
+            body = setting.body(replace(given.ask, max_tokens=limit, is_streamed=is_streamed))
+            await findings.ask(body, partial(_judge_end, given, more))
             shown.append(str(limit))
     if not shown:
         return undecided("No answer ends by itself.")
     return findings.seen(f"limits of {', '.join(shown)} tokens")
 
 
-def _judge_end(given: Baseline, run: Exchange) -> list[Judgement]:
-    broken, got = no_answer(run), run.capture.text
+def _judge_end(given: Baseline, more: int, run: Exchange) -> list[Judgement]:
+    broken, got, capture = no_answer(run), run.capture.text, run.capture
     if broken is not None:
         return [broken]
     # What is shorter may have tokens that are not counted.
     if got != given.text and got.startswith(given.text):
         said = "The answer goes on behind its own end, because the limit is near."
         return [Judgement("text_after_end", said, given.text, got, given.text)]
+    if capture.ending is None:
+        said = "The answer gives no reason for its end."
+        return [Judgement("reason_missing", said, "a reason", "none")]
+    is_natural = capture.ending in (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP)
+    if more < 0 and is_natural and got == given.text:
+        said = f"The limit is one less than the {given.tokens} tokens counted, but did not end it."
+        return [Judgement("limit_ignored", said, "the limit as the reason", str(capture.reason))]
+    if more < 0 and is_natural:
+        said = "The limit cut the answer, but the reason says otherwise."
+        return [Judgement("wrong_reason", said, "the limit as the reason", str(capture.reason))]
+    if more >= 0 and got != given.text and given.text.startswith(got):
+        said = f"The limit allows the {given.tokens} tokens of the answer, but its text is cut."
+        return [Judgement("limit_too_early", said, given.text, got)]
+    if more > 0 and got == given.text and not is_natural:
+        said = "The answer ended by itself before the limit, but the reason says otherwise."
+        return [Judgement("wrong_reason", said, "a natural end", str(capture.reason))]
     return []
 
 
@@ -457,8 +483,28 @@ async def _chunk(setting: CheckSetting) -> Seen:
     ask = replace(given.ask, max_tokens=max(_SMALL, driver.least_tokens), is_streamed=True)
     if "stream_options" not in driver.left_out:
         await findings.ask(setting.body(ask), partial(_misplaced_counts, True))
-    await findings.ask(setting.body(replace(ask, counts=False)), partial(_misplaced_counts, False))
+    # A stream without counts is otherwise the same: its stop, its text and its reason.
+    case = None if setting.broken_by else setting.simple(given)
+    if case is None or given.streamed_text is not None or setting.options.is_quick:
+        plain = replace(ask, counts=False)
+        await findings.ask(setting.body(plain), partial(_misplaced_counts, False))
+        return findings.seen("counts where they were asked for, and nowhere else")
+    for stops in ((), case.stops):
+        plain = replace(given.ask, stops=stops, is_streamed=True, counts=False)
+        await findings.ask(setting.body(plain), partial(_uncounted, case, driver))
     return findings.seen("counts where they were asked for, and nowhere else")
+
+
+def _uncounted(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
+    verdicts = _misplaced_counts(False, run)
+    if not driver.has_stops(run.body):
+        case = replace(case, stops=(NEVER,), text=case.baseline.text, matched=None)
+    verdicts = verdicts or [one for one in judge(case, run, driver) if one.code != STOP_ONLY_HIDDEN]
+    said = "Without counts asked for: "
+    return [
+        one if one.code.startswith("usage") else replace(one, sentence=said + one.sentence)
+        for one in verdicts
+    ]
 
 
 def _misplaced_counts(is_asked: bool, run: Exchange) -> list[Judgement]:
@@ -542,17 +588,24 @@ async def _hang_up(setting: CheckSetting, *, is_streamed: bool) -> Seen:
     prompts = _LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN
     asks = [Ask(text, max_tokens=_MAX_TOKENS, is_streamed=is_streamed) for text in prompts]
     wait_s = min(_WAIT_S, setting.main.total_s / 2)
+    short = setting.body(_after_hang_up(setting))
     # The machine may have become slower since the first answers.
-    before = await client.ask_shortly()
+    before = await client.send(short)
     usual_s = max(setting.short_s, before.total_s if before.is_answer else 0.0)
     allowed_s = setting.options.patience_s + _USUAL * usual_s
     for attempt in range(2):
         left = await asyncio.gather(*(client.hang_up_on(ask, wait_s) for ask in asks))
-        after = await client.ask_shortly()
+        after = await client.send(short)
         if after.is_answer and after.total_s <= allowed_s:
             if not any(left):
                 return undecided("The answers ended before a client could hang up.")
-            return Seen(f"the next request took {after.total_s:.2f} s")
+            verdicts = _unlike(before, after) if setting.main.is_repeatable else []
+            if not verdicts:
+                return Seen(f"the next request took {after.total_s:.2f} s")
+            if attempt:
+                leaving = [client.curl(setting.body(ask), is_cut=True) for ask in asks]
+                shown = one_after_the_other(at_the_same_time(*leaving), client.curl(short))
+                return Seen(faults=(fault(client, after, verdicts[0], shown),))
         if attempt == 0:
             # What still runs must not be blamed on the second attempt.
             await client.ask_shortly()
@@ -562,7 +615,7 @@ async def _hang_up(setting: CheckSetting, *, is_streamed: bool) -> Seen:
         else f"the next request got status {after.status}"
     )
     leaving = [client.curl(setting.body(ask), is_cut=True) for ask in asks]
-    fault = Fault(
+    kept = Fault(
         "not_freed",
         f"After {len(asks)} clients hung up {why}.",
         # Streamed or not, the fault is the same: the server does not free the client's slot.
@@ -570,7 +623,37 @@ async def _hang_up(setting: CheckSetting, *, is_streamed: bool) -> Seen:
         got=why,
         curl=one_after_the_other(at_the_same_time(*leaving), client.curl(after.body)),
     )
-    return Seen(faults=(fault,))
+    return Seen(faults=(kept,))
+
+
+def _after_hang_up(setting: CheckSetting) -> Ask:
+    """Return a short request with a stop, if stops work, whose answer is known."""
+    case = None if setting.broken_by else setting.simple(setting.main)
+    ask = replace(setting.main.ask, max_tokens=max(_FEW_TOKENS, setting.client.driver.least_tokens))
+    if case is None or not case.text[:1].strip():
+        return ask
+    early = setting.main.stable[1:2]
+    return replace(ask, stops=(early if early.strip() else case.stops[0],))
+
+
+def _unlike(before: Exchange, after: Exchange) -> list[Judgement]:
+    """Compare the answer to the next client with the one before others left."""
+    one, other = before.capture, after.capture
+    said = "After clients hung up, the answer to the next one has "
+    if one.text != other.text:
+        return [Judgement("text_differs", f"{said}another text.", one.text, other.text)]
+    if (one.ending, one.matched) != (other.ending, other.matched):
+        wanted, got = f"{one.reason}, {one.matched!r}", f"{other.reason}, {other.matched!r}"
+        return [Judgement("wrong_reason", f"{said}another reason.", wanted, got)]
+    counts = [_shown_tokens(run) for run in (before, after)]
+    if counts[0] != counts[1]:
+        return [Judgement("usage_differs", f"{said}other counts.", counts[0], counts[1])]
+    return []
+
+
+def _shown_tokens(run: Exchange) -> str:
+    usage = run.capture.usage
+    return "no counts" if usage is None else f"{usage.output_tokens} tokens"
 
 
 HANG_UP_CHECKS = (

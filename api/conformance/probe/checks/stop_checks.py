@@ -232,6 +232,23 @@ async def _bare_string(setting: CheckSetting) -> Seen:
     return findings.seen(repr(stop))
 
 
+async def _twice(setting: CheckSetting) -> Seen:
+    """A stop that is listed twice is one stop."""
+    case = working_case(setting)
+    if isinstance(case, Seen):
+        return case
+    findings = Findings(setting, "With a stop that is listed twice")
+    for is_streamed in (False, True):
+        in_mode = case.in_mode(is_streamed=is_streamed)
+        if in_mode is not None:
+            ask = replace(case.baseline.ask, stops=2 * case.stops, is_streamed=is_streamed)
+            judged = partial(judge, in_mode, driver=setting.client.driver)
+            run = await findings.ask(setting.body(ask), judged, may_refuse=True)
+            if run.is_refusal:
+                return skipped(f"A list with duplicates is refused with status {run.status}.")
+    return findings.seen(repr(2 * case.stops))
+
+
 def _several_characters(given: Baseline) -> StopCase | None:
     """Return a stop of several characters, each of which occurs before it."""
     if not given.is_repeatable:
@@ -283,24 +300,29 @@ def _not_fired(given: Baseline, run: Exchange) -> list[Judgement]:
 
 async def _blank_stop(setting: CheckSetting) -> Seen:
     """A stop of white space is refused, or works like any other stop."""
-    for given in setting.baselines:
-        for blank in ("\n", " "):
-            at = given.stable.find(blank)
-            if at > 0:
-                is_thought = blank in given.thinking
-                case = StopCase(
-                    "blank", given, (blank,), given.text[:at], blank, is_thought=is_thought
-                )
-                run = await setting.client.ask(replace(given.ask, stops=case.stops))
-                if run.is_refusal:
-                    return Seen(f"refused with status {run.status}")
-                findings = Findings(setting)
-                await findings.judge(case, is_streamed=False)
-                # The white space of a stream with another text may not be the answer's own.
-                if given.streamed_text is None:
-                    await findings.judge(case, is_streamed=True)
-                return findings.seen(repr(blank))
-    return undecided("The answers contain no white space.")
+    findings, shown = Findings(setting), []
+    for blank in ("\n", " "):
+        given = next((one for one in setting.baselines if one.stable.find(blank) > 0), None)
+        if given is None:
+            continue
+        text, is_thought = given.text[: given.stable.find(blank)], blank in given.thinking
+        case = StopCase("blank", given, (blank,), text, blank, is_thought=is_thought)
+        if not given.is_repeatable:
+            await findings.judge(case, is_streamed=False)
+            await findings.judge(case, is_streamed=True)
+            shown.append(repr(blank))
+            continue
+        # The white space of a stream with another text may not be the answer's own.
+        for is_streamed in (False, True) if given.streamed_text is None else (False,):
+            body = setting.body(replace(given.ask, stops=case.stops, is_streamed=is_streamed))
+            judged = partial(findings.verdicts, case)
+            run = await findings.ask(body, judged, may_refuse=not is_streamed)
+            if run.is_refusal:
+                return findings.seen(f"refused with status {run.status}")
+        shown.append(repr(blank))
+    if not shown:
+        return undecided("The answers contain no white space.")
+    return findings.seen(", ".join(shown))
 
 
 async def _token_ids(setting: CheckSetting) -> Seen:
@@ -340,6 +362,7 @@ def _by_ids(given: Baseline, run: Exchange) -> list[Judgement]:
 LIST_CHECKS = (
     Check("stops.none", _no_stops),
     Check("stops.string", _bare_string),
+    Check("stops.twice", _twice),
     Check("stops.blank", _blank_stop),
     Check("stops.token_ids", _token_ids),
 )
@@ -387,7 +410,10 @@ async def _long(setting: CheckSetting) -> Seen:
     """A long stop is compared to its end: it is neither shortened nor forgotten."""
     if (broken := without_premise(setting)) is not None:
         return broken
-    given = await long_answer(setting, 4 * setting.main.ask.max_tokens, 100)
+    findings = Findings(setting)
+    given = await long_answer(setting, findings, 4 * setting.main.ask.max_tokens, 100)
+    if findings.faults:
+        return findings.seen("")
     if given is None:
         return undecided("There is no long answer that could be compared.")
     start = len(given.text) // 8
@@ -398,7 +424,6 @@ async def _long(setting: CheckSetting) -> Seen:
     start = given.text.find(stop)
     fires = StopCase("long", given, (stop,), given.text[:start], stop)
     never = StopCase("long", given, (stop + NEVER,), given.text, None)
-    findings = Findings(setting)
     for case in (fires, never):
         for is_streamed in (False, True):
             if is_streamed and setting.main.streamed_text is not None:
@@ -410,6 +435,8 @@ async def _long(setting: CheckSetting) -> Seen:
 
 def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement]:
     verdicts = judge(case, run, driver)
+    if any(verdict.code == "text_retracted" for verdict in verdicts):
+        return verdicts
     length = len(case.stops[0])
     got = run.capture.text
     if case.matched is None and verdicts and case.text.startswith(got) and got != case.text:
@@ -424,21 +451,35 @@ def _judge_long(case: StopCase, driver: Driver, run: Exchange) -> list[Judgement
     return verdicts
 
 
-async def long_answer(setting: CheckSetting, max_tokens: int, count: int) -> Baseline | None:
-    """Return a longer answer that repeats itself, if the server gives one; else the longest."""
+async def long_answer(
+    setting: CheckSetting, findings: Findings, max_tokens: int, count: int
+) -> Baseline | None:
+    """Return a longer answer that repeats itself, if the server gives one; else the longest.
+
+    A stream that always has another text than the whole answer is a finding.
+    """
+    client = setting.client
     repeatable = [baseline for baseline in setting.baselines if baseline.is_repeatable]
     if not repeatable:
         return None
     usual = max(repeatable, key=lambda baseline: len(baseline.text))
-    has_template = setting.client.driver.has_chat_template
-    prompt = (_LONG_CHAT if has_template else _LONG_PLAIN).replace("100", str(count))
+    prompt = (_LONG_CHAT if client.driver.has_chat_template else _LONG_PLAIN).replace(
+        "100", str(count)
+    )
     ask = replace(usual.ask, prompt=prompt, max_tokens=max_tokens)
-    first, again = await setting.client.ask(ask), await setting.client.ask(ask)
+    is_comparable = setting.main.streamed_text is None
+    streaming = replace(ask, is_streamed=is_comparable)
+    first, again = await client.ask(ask), await client.ask(streaming)
     text = first.capture.text
+    if first.is_answer and again.is_answer and text != again.capture.text and is_comparable:
+        others = [await client.ask(ask), await client.ask(streaming)]
+        if [run.capture.text for run in others] == [text, again.capture.text]:
+            said = "A long answer has another text when it is streamed, each time."
+            findings.note(again, [Judgement("stream_differs", said, text, again.capture.text)])
     is_usable = first.is_answer and text == again.capture.text and "\ufffd" not in text
     if not is_usable or len(text) <= len(usual.text):
         return usual
-    usage = first.capture.usage
+    usage, streamed = first.capture.usage, again.capture.usage
     return Baseline(
         ask=ask,
         text=text,
@@ -448,6 +489,7 @@ async def long_answer(setting: CheckSetting, max_tokens: int, count: int) -> Bas
         ending=first.capture.ending,
         total_s=first.total_s,
         wait_s=setting.short_s,
+        streamed_tokens=streamed.output_tokens if streamed is not None else None,
     )
 
 

@@ -49,7 +49,7 @@ def test_every_kind_of_stop_is_found_in_lines_words_and_signs() -> None:
     three = (baseline(LINES, pieces), baseline(WORDS), baseline("Grüße, 数 and 👋 too"))
     cases = plan(three)
     assert missing(cases) == []
-    assert len({one.code for one in cases}) == 16
+    assert len({one.code for one in cases}) == 18
 
 
 def test_a_stop_inside_a_piece_touches_neither_of_its_ends() -> None:

@@ -42,7 +42,8 @@ def last_message(value: Any) -> str:
     """Return what the user said last, or refuse the messages."""
     if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
         raise Refused("messages: must be a list")
-    return str(value[-1].get("content"))
+    last = value[-1]
+    return str(last.get("output") if "output" in last else last.get("content"))
 
 
 def openai_error(message: str) -> dict[str, Any]:
@@ -111,7 +112,19 @@ class ChatWire:
         return choice
 
     def _listed(self, tokens: Sequence[str]) -> dict[str, Any]:
-        return {"content": [{"token": token, "logprob": -0.1} for token in tokens]}
+        return {
+            "content": [
+                {
+                    "token": token,
+                    "logprob": -0.1,
+                    "top_logprobs": [
+                        {"token": other, "logprob": -0.1 - rank}
+                        for rank, other in enumerate((token, "?"))
+                    ],
+                }
+                for token in tokens
+            ]
+        }
 
     def end(self, one: Said) -> dict[str, Any]:
         """Return the fields that say how an answer ended."""
@@ -172,8 +185,12 @@ class CompletionsWire(ChatWire):
 
     def _scored(self, tokens: Sequence[str], begin: int = 0) -> dict[str, Any]:
         ends = list(accumulate(map(len, tokens), initial=begin))
-        scores = [-0.1 for _ in tokens]
-        return {"tokens": list(tokens), "token_logprobs": scores, "text_offset": ends[:-1]}
+        return {
+            "tokens": list(tokens),
+            "token_logprobs": [-0.1 for _ in tokens],
+            "top_logprobs": [{token: -0.1, "?": -1.1} for token in tokens],
+            "text_offset": ends[:-1],
+        }
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""

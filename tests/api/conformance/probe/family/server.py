@@ -90,7 +90,7 @@ class FamilyServer:
 
     def answer(self, query: Query) -> Said:
         """Return one answer."""
-        if query.has_tool and "Call the tool" in query.prompt:
+        if self.calls_tool(query):
             return self.called(query)
         thought = self.thought(query)
         spent = len(pieces(thought))
@@ -113,6 +113,14 @@ class FamilyServer:
             said = self.stopped(said, full, query)
         said = replace(said, tokens=said.tokens + spent)
         return replace(said, logged=self.logged(said, full)) if query.has_logprobs else said
+
+    def calls_tool(self, query: Query) -> bool:
+        """Return whether a request gets a call: it says so itself, or its prompt does."""
+        choice = query.body.get("tool_choice")
+        kind = choice.get("type") if isinstance(choice, dict) else choice
+        if not query.has_tool or kind == "none":
+            return False
+        return kind in ("any", "required", "tool", "function") or "Call the tool" in query.prompt
 
     def called(self, query: Query) -> Said:
         """Return the answer to a request that offers a tool."""

@@ -78,7 +78,7 @@ class FinishesTwice(Faulty):
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
         frames = super().frames(said, query)
-        last = -3 if self.dialect in OPENAI else -2
+        last = -3 if self.dialect in OPENAI and self.wire.counts(query) else -2
         return [*frames[:last], frames[last], *frames[last:]]
 
 
@@ -92,7 +92,8 @@ class SpeaksAfterTheFinish(Faulty):
         frames = super().frames(said, query)
         if not said[0].text or query.choices > 1:
             return frames
-        return [*frames[:-4], frames[-3], frames[-4], *frames[-2:]]
+        last = len(frames) - (3 if self.wire.counts(query) else 2)
+        return [*frames[: last - 1], frames[last], frames[last - 1], *frames[last + 1 :]]
 
 
 class CountsNothingOut(Faulty):

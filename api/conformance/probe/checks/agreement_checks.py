@@ -1,0 +1,464 @@
+"""Checks all answers of a probe beside each other: what belongs to the same text is the same.
+
+Sends no requests.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from api.conformance.captures.values import CapturedEnding, WireDialect, first_occurrence
+from api.conformance.probe.baselines import bounds
+from api.conformance.probe.checks.check import (
+    Check,
+    CheckSetting,
+    Seen,
+    fault,
+    now_and_then,
+    undecided,
+)
+from api.conformance.probe.judgement import Judgement, invariants, judge, misprinted
+from api.conformance.probe.plan import Baseline, StopCase
+from api.conformance.probe.values import Exchange, Fault
+
+# What changes an answer's form, but not its text.
+_FORM = ("stream", "stream_options", "n", "logprobs", "top_logprobs", "fullstop", "stop_token_ids")
+_ENDED = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP, CapturedEnding.STOP)
+_LEAST_CHARACTERS = 12
+# Servers that make several tokens a step make some behind a stop.
+_MOST_BEHIND = 3
+# So many answers must say the same before another one is wrong.
+_FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """One answer, and what was asked for."""
+
+    run: Exchange
+    question: str
+    prompt: str
+    stops: tuple[str, ...]
+    limit: int | None
+    tokens: int | None
+    input_tokens: int | None
+    is_several: bool
+    has_ids: bool
+    traits: frozenset[str]
+
+    @property
+    def text(self) -> str:
+        return self.run.capture.text
+
+    @property
+    def ending(self) -> CapturedEnding | None:
+        return self.run.capture.ending
+
+    @property
+    def whole_key(self) -> tuple[Hashable, ...]:
+        """What belongs to the same text."""
+        capture = self.run.capture
+        return (self.question, self.text, capture.thinking, capture.tool_calls, self.stops)
+
+
+# -- the conditions, as a finding names them -----------------------------------------------------
+
+
+def _traits(setting: CheckSetting, run: Exchange, stops: Any, limit: int | None) -> frozenset[str]:
+    body, capture = run.body, run.capture
+    raw = json.dumps(body, ensure_ascii=False)
+    usage = capture.usage
+    claims: dict[str, bool] = {
+        "when streamed": run.is_streamed,
+        "in whole answers": not run.is_streamed,
+        "with a system message": bool({"system", "instructions"} & body.keys())
+        or '"role": "system"' in raw,
+        "with tools": "tools" in body,
+        "with a call": bool(capture.tool_calls),
+        "after the result of a tool": any(
+            name in raw for name in ('"role": "tool"', '"tool_result"', '"function_call_output"')
+        ),
+        "in a second turn": '"role": "assistant"' in raw,
+        "with thinking": bool(capture.thinking),
+        "with logprobs": bool(body.get("logprobs")),
+        "with several choices": body.get("n", 1) != 1,
+        "at a temperature": re.search(r'"temperature": (?:0\.\d*[1-9]|[1-9])', raw) is not None,
+        "with a seed": '"seed": ' in raw,
+        "with JSON asked for": '"json_schema"' in raw or "format" in body,
+        "with a stop": bool(stops),
+        "without stops": not stops,
+        "with a stop as a string": isinstance(stops, str),
+        "with several stops": isinstance(stops, list) and len(stops) > 1,
+        "with a limit of 1 or 2": limit is not None and limit <= 2,
+        "where the limit ends the answer": capture.ending is CapturedEnding.LIMIT,
+        "where a stop ends the answer": bool(stops) and capture.ending in _ENDED,
+        "with counts asked for": "stream_options" in body,
+        "without counts asked for": run.is_streamed and "stream_options" not in body,
+        "after more than 300 tokens": usage is not None and (usage.output_tokens or 0) > 300,
+        "beyond ASCII": not capture.text.isascii(),
+    }
+    return frozenset(name for name, holds in claims.items() if holds)
+
+
+def _where(wrong: Sequence[_Answer], right: Iterable[_Answer]) -> str:
+    """Return what the wrong answers have in common, and no right one has."""
+    common = frozenset.intersection(*(answer.traits for answer in wrong))
+    others: Counter[str] = Counter()
+    number = 0
+    for answer in right:
+        others.update(answer.traits)
+        number += 1
+    alone = sorted(name for name in common if not others[name])
+    if alone:
+        return f"Only {alone[0]}: "
+    if len(wrong) > 1:
+        rare = sorted(name for name in common if others[name] < number / 2)
+        return f"{' and '.join(rare[:2]).capitalize()}: " if rare else ""
+    return ""
+
+
+# -- the answers ---------------------------------------------------------------------------------
+
+
+def _answers(setting: CheckSetting) -> list[_Answer]:
+    driver = setting.client.driver
+    found = []
+    for run in setting.client.exchanges:
+        if not run.is_answer or not isinstance(run.body, dict):
+            continue
+        body = {name: value for name, value in run.body.items() if name not in _FORM}
+        stops, limit = driver.stops_in(body), driver.limit_in(body)
+        for path in (driver.stop_path, driver.limit_path, driver.ids_path or ()):
+            body = _without(body, path)
+        body.pop("max_completion_tokens", None)
+        question = json.dumps(body, sort_keys=True)
+        holder: Any = run.body
+        for name in driver.prompt_path:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        prompt = json.dumps(holder[-1] if isinstance(holder, list) and holder else holder)
+        usage = run.capture.usage
+        is_list = isinstance(stops, list) and all(isinstance(one, str) for one in stops)
+        proper = (stops,) if isinstance(stops, str) else tuple(stops) if is_list else ()
+        found.append(
+            _Answer(
+                run,
+                question,
+                prompt,
+                tuple(one for one in proper if one),
+                limit if isinstance(limit, int) else None,
+                usage.output_tokens if usage is not None else None,
+                _prompt_tokens(driver.dialect, run),
+                run.body.get("n", 1) != 1,
+                "stop_token_ids" in json.dumps(run.body),
+                _traits(setting, run, stops, limit if isinstance(limit, int) else None),
+            )
+        )
+    return found
+
+
+def _without(body: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    if not path or path[0] not in body:
+        return body
+    if len(path) == 1:
+        return {name: value for name, value in body.items() if name != path[0]}
+    inner = body[path[0]]
+    return {**body, path[0]: _without(inner, path[1:])} if isinstance(inner, dict) else body
+
+
+def _prompt_tokens(dialect: WireDialect, run: Exchange) -> int | None:
+    """Return the tokens of the prompt, those in a cache included."""
+    usage = run.capture.usage
+    if usage is None or usage.input_tokens is None:
+        return None
+    if dialect is not WireDialect.MESSAGES:
+        return usage.input_tokens
+    created = re.search(r'"cache_creation_input_tokens": ?(\d+)', run.text)
+    return usage.input_tokens + (usage.cached_tokens or 0) + int(created[1] if created else 0)
+
+
+# -- the rules -----------------------------------------------------------------------------------
+
+_Wrong = tuple[_Answer, Judgement]
+
+
+def _uncounted(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
+    """Judge whether all answers have counts where most of their mode have them."""
+    found: list[_Wrong] = []
+    is_asked = setting.client.driver.dialect in (WireDialect.CHAT, WireDialect.COMPLETIONS)
+    for is_streamed in (False, True):
+        alike = [
+            answer
+            for answer in answers
+            if answer.run.is_streamed is is_streamed
+            and ("without counts asked for" not in answer.traits or not is_asked)
+        ]
+        counted = [answer for answer in alike if answer.tokens is not None]
+        if 2 * len(counted) <= len(alike):
+            continue
+        said = "The answer has no counts, which others have."
+        verdict = Judgement("usage_missing", said, "counts of tokens", "none")
+        found += [(answer, verdict) for answer in alike if answer.tokens is None]
+    return found
+
+
+def _unlike(
+    answers: Iterable[_Answer],
+    key: Callable[[_Answer], Hashable],
+    value: Callable[[_Answer], int | None],
+) -> list[tuple[_Answer, int]]:
+    """Return the answers whose count is not that of most answers with the same key."""
+    groups: dict[Hashable, list[_Answer]] = {}
+    for answer in answers:
+        if value(answer) is not None:
+            groups.setdefault(key(answer), []).append(answer)
+    found = []
+    for group in groups.values():
+        counts = Counter(value(answer) for answer in group)
+        usual, times = counts.most_common(1)[0]
+        # Of two that differ, the stream is shown.
+        if times * 2 == len(group) and len(counts) == 2:
+            wholes = [value(answer) for answer in group if not answer.run.is_streamed]
+            usual = wholes[0] if wholes else usual
+        found += [(answer, usual or 0) for answer in group if value(answer) != usual]
+    return found
+
+
+def _prompts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
+    """Judge whether the same prompt has the same count of tokens."""
+    single = [answer for answer in answers if not answer.is_several]
+    found: list[_Wrong] = []
+    for answer, usual in _unlike(
+        single, lambda answer: answer.question, lambda answer: answer.input_tokens
+    ):
+        # Some servers count only what is not in their cache.
+        if (answer.input_tokens or 0) * 2 <= usual and answer.input_tokens:
+            continue
+        said = "The same prompt has another count of tokens in other answers."
+        got = f"{answer.input_tokens} tokens"
+        found.append((answer, Judgement("usage_prompt", said, f"{usual} tokens", got)))
+    return found
+
+
+def _counts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
+    """Judge whether the same text has the same count of tokens."""
+    # A limit may end the same text after more tokens, which have none.
+    comparable = [
+        answer
+        for answer in answers
+        if not answer.is_several
+        and not answer.has_ids
+        and answer.ending is not CapturedEnding.LIMIT
+    ]
+    found: list[_Wrong] = []
+    for answer, usual in _unlike(
+        comparable, lambda answer: answer.whole_key, lambda answer: answer.tokens
+    ):
+        said = "The same text has another count of tokens in other answers."
+        verdict = Judgement("usage_differs", said, f"{usual} tokens", f"{answer.tokens} tokens")
+        found.append((answer, verdict))
+    return found
+
+
+def _spelled(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
+    """Judge the counts of answers that a stop ended by the pieces of a stream without stops.
+
+    Where each token is a piece of the stream, a text has at least its own pieces. How much more is
+    generated than the stop is the server's choice, within reason.
+    """
+    fulls, ends = _fulls(answers), {}
+    for answer in answers:
+        full, pieces = fulls.get(answer.question), bounds(answer.run.capture)
+        if full is not None and answer.text == full.text and len(pieces) == answer.tokens:
+            ends[answer.question] = pieces
+    found: list[_Wrong] = []
+    for answer in answers:
+        pieces, full = ends.get(answer.question, ()), fulls.get(answer.question)
+        tokens, thinking = answer.tokens, answer.run.capture.thinking
+        is_known = pieces and full is not None and not answer.is_several and not answer.has_ids
+        if not is_known or tokens is None or thinking or answer.ending not in _ENDED:
+            continue
+        occurrence = first_occurrence(full.text if full is not None else "", answer.stops)
+        if occurrence is None or answer.text != full.text[: occurrence.start]:  # type: ignore[union-attr]
+            continue
+        least = sum(end <= occurrence.start for end in pieces)
+        most = sum(end < occurrence.end for end in pieces) + 1
+        if least <= tokens <= 1.5 * most + _MOST_BEHIND:
+            continue
+        said = "The count of tokens does not fit the text before the stop."
+        verdict = Judgement("usage_differs", said, f"{least} to {most} tokens", f"{tokens} tokens")
+        found.append((answer, verdict))
+    return found
+
+
+def _limits(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
+    """Judge whether answers that the limit is said to end have as many tokens as it allows."""
+    known = [
+        answer
+        for answer in answers
+        if answer.tokens is not None and answer.limit is not None and not answer.is_several
+    ]
+    limited = [answer for answer in known if answer.ending is CapturedEnding.LIMIT]
+    exact = [answer for answer in limited if answer.tokens == answer.limit]
+    # Where the context is full there is no room for more, whatever the limit allows.
+    room = max((_total(answer) for answer in known), default=0)
+    found: list[_Wrong] = []
+    for answer in limited if len(exact) >= max(_FEWEST, len(limited) / 2) else ():
+        tokens, limit = answer.tokens or 0, answer.limit or 0
+        if tokens < limit and _total(answer) < room:
+            said = "The limit is named as the reason, but fewer tokens are counted."
+            wanted, got = f"{limit} tokens, or another reason", f"{tokens} tokens"
+            found.append((answer, Judgement("limit_miscounted", said, wanted, got)))
+    for answer in known:
+        tokens, limit = answer.tokens or 0, answer.limit or 0
+        if tokens > limit >= setting.client.driver.least_tokens:
+            said = "The answer has more tokens than the limit allows."
+            got = f"{tokens} tokens"
+            found.append((answer, Judgement("limit_ignored", said, f"at most {limit}", got)))
+    return found
+
+
+def _total(answer: _Answer) -> int:
+    return (answer.tokens or 0) + (answer.input_tokens or 0)
+
+
+def _reasons(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
+    """Judge whether answers have a reason, and one that fits the others."""
+    words = setting.client.driver.words
+    found: list[_Wrong] = []
+    said_all = [answer for answer in answers if answer.ending is not None]
+    if 2 * len(said_all) > len(answers):
+        said = "The answer gives no reason for its end."
+        missing = Judgement("reason_missing", said, words[CapturedEnding.NATURAL], "none")
+        found += [(answer, missing) for answer in answers if answer.ending is None]
+    fulls = _fulls(answers)
+    for answer in said_all:
+        capture = answer.run.capture
+        if answer.ending is CapturedEnding.TOOL and not capture.tool_calls:
+            said = "The reason is a call, but the answer has none."
+            found.append((answer, Judgement("wrong_reason", said, "a call", str(capture.reason))))
+        full = fulls.get(answer.question)
+        if full is None or answer.is_several or answer.has_ids:
+            continue
+        is_cut = full.text.startswith(answer.text) and full.text != answer.text
+        is_fired = first_occurrence(full.text, answer.stops) is not None
+        if is_cut and not is_fired and answer.ending in _ENDED and not capture.tool_calls:
+            said = "The answer is cut, but the reason says otherwise."
+            limit = words[CapturedEnding.LIMIT]
+            found.append((answer, Judgement("wrong_reason", said, limit, str(capture.reason))))
+        if (
+            full.text == answer.text
+            and full.ending in _ENDED
+            and answer.ending is CapturedEnding.LIMIT
+            and answer.tokens is not None
+            and answer.tokens < (answer.limit or 0)
+        ):
+            said = "The answer ended by itself before the limit, which is named as the reason."
+            natural = words[CapturedEnding.NATURAL]
+            found.append((answer, Judgement("wrong_reason", said, natural, str(capture.reason))))
+    return found
+
+
+def _fulls(answers: Sequence[_Answer]) -> dict[str, _Answer]:
+    """Return for each question an answer without stops that most others like it agree with."""
+    groups: dict[str, list[_Answer]] = {}
+    for answer in answers:
+        is_plain = not answer.stops and not answer.has_ids and not answer.is_several
+        if is_plain and answer.text and not answer.run.capture.tool_calls:
+            groups.setdefault(answer.question, []).append(answer)
+    found: dict[str, _Answer] = {}
+    for question, group in groups.items():
+        largest = max(answer.limit or 0 for answer in group)
+        longest = [answer for answer in group if (answer.limit or 0) == largest]
+        texts = Counter(answer.text for answer in longest)
+        text, times = texts.most_common(1)[0]
+        if times > 1 and 2 * times > len(longest):
+            found[question] = next(answer for answer in longest if answer.text == text)
+    return found
+
+
+def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
+    """Judge texts by what no model does by chance."""
+    driver, fulls = setting.client.driver, _fulls(answers)
+    known = {
+        full.text: question
+        for question, full in fulls.items()
+        if full.ending in _ENDED and len(full.text) >= _LEAST_CHARACTERS
+    }
+    found: list[_Wrong] = []
+    for answer in answers:
+        full = fulls.get(answer.question)
+        if full is None or answer.is_several or answer.has_ids or answer.run.capture.tool_calls:
+            continue
+        if not setting.main.is_repeatable or (
+            answer.run.is_streamed and setting.main.streamed_text is not None
+        ):
+            continue
+        if full.run.capture.thinking and answer.stops:
+            continue
+        given = Baseline(
+            setting.main.ask,
+            full.text,
+            full.text,
+            tokens=full.tokens,
+            streamed_tokens=full.tokens,
+            ending=full.ending,
+        )
+        occurrence = first_occurrence(full.text, answer.stops)
+        other = known.get(answer.text)
+        if other is not None and other != answer.question and answer.text != full.text:
+            said = "The answer is that of another request."
+            found.append((answer, Judgement("mixed_up", said, full.text, answer.text)))
+        elif answer.stops and answer.ending is not CapturedEnding.LIMIT:
+            text = full.text if occurrence is None else full.text[: occurrence.start]
+            stop = None if occurrence is None else occurrence.stop
+            case = StopCase("any", given, answer.stops, text, stop)
+            verdicts = [*judge(case, answer.run, driver), *invariants(case, answer.run)]
+            found += [(answer, one) for one in verdicts if one.is_certain]
+        elif not answer.stops and answer.ending in _ENDED and full.ending in _ENDED:
+            found += [(answer, one) for one in misprinted(full.text, full.tokens, answer.run)]
+    return found
+
+
+# Which kinds of fault a rule finds; if another check has found one of these, it has said so better.
+_RULES: tuple[tuple[Callable[[CheckSetting, Sequence[_Answer]], list[_Wrong]], str], ...] = (
+    (_texts, r"^(?!usage)"),
+    (_reasons, r"^(?!usage)"),
+    (_limits, r"limit|usage|tokens|lost|reason|stop_only"),
+    (_counts, r"usage|limit|stop_only|text|lost"),
+    (_spelled, r"usage|limit|stop_only|text|lost|hidden"),
+    (_prompts, r"usage"),
+    (_uncounted, r"usage|missing"),
+)
+
+
+async def _agree(setting: CheckSetting) -> Seen:
+    """The same text has the same reason and counts in all answers, whatever the request has."""
+    answers = _answers(setting)
+    if not answers:
+        return undecided("There are no answers that could be compared.")
+    faults: dict[str, Fault] = {}
+    for rule, alike in _RULES:
+        if any(re.search(alike, code) for code in setting.found):
+            continue
+        wrong: dict[str, list[_Wrong]] = {}
+        for answer, verdict in rule(setting, answers):
+            if verdict.code in setting.found:
+                continue
+            wrong.setdefault(verdict.code, []).append((answer, verdict))
+        for code, cases in wrong.items():
+            guilty = [answer for answer, _ in cases]
+            places = {id(answer) for answer in guilty}
+            right = [answer for answer in answers if id(answer) not in places]
+            answer, verdict = cases[0]
+            sentence = _where(guilty, right) + verdict.sentence
+            found = fault(setting.client, answer.run, replace(verdict, sentence=sentence))
+            if any(other.run.body == answer.run.body for other in right):
+                found = now_and_then(found)
+            faults.setdefault(code, found)
+    return Seen(f"{len(answers)} answers were compared", tuple(faults.values()))
+
+
+AGREEMENT_CHECKS = (Check("answers.agree", _agree),)
