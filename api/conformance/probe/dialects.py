@@ -209,7 +209,7 @@ def after_call(dialect: WireDialect, body: Body, prompt: str) -> Body | None:
                 "input": arguments,
             }
             result: Body = {"type": "tool_result", "tool_use_id": "toolu_1", "content": prompt}
-            turns = [
+            turns: list[Body] = [
                 {"role": "assistant", "content": [called]},
                 {"role": "user", "content": [result]},
             ]

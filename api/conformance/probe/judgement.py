@@ -88,17 +88,17 @@ def misprinted(text: str, tokens: int | None, run: Exchange) -> list[Judgement]:
         return []
     if got.strip() == text.strip() or max(len(got), len(text)) > 5_000:
         return []
-    if _is_among(got, text):
+    if is_among(got, text):
         said = f"The answer has its {tokens} tokens, but a part of its text is missing."
         return [Judgement("text_lost", said, text, got, is_certain=True)]
-    if _is_among(text, got):
+    if is_among(text, got):
         said = f"The answer has its {tokens} tokens, but more text than these."
         return [Judgement("text_added", said, text, got, is_certain=True)]
     return []
 
 
-def _is_among(part: str, text: str) -> bool:
-    """Whether the characters of a text are in another one, in their order."""
+def is_among(part: str, text: str) -> bool:
+    """Return whether the characters of a text are in another one, in their order."""
     characters = iter(text)
     return all(char in characters for char in part)
 

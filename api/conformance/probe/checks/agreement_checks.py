@@ -20,7 +20,14 @@ from api.conformance.probe.checks.check import (
     now_and_then,
     undecided,
 )
-from api.conformance.probe.judgement import Judgement, invariants, judge, misprinted
+from api.conformance.probe.judgement import (
+    STOP_ONLY_HIDDEN,
+    Judgement,
+    invariants,
+    is_among,
+    judge,
+    misprinted,
+)
 from api.conformance.probe.plan import Baseline, StopCase
 from api.conformance.probe.values import Exchange, Fault
 
@@ -434,6 +441,32 @@ _RULES: tuple[tuple[Callable[[CheckSetting, Sequence[_Answer]], list[_Wrong]], s
 )
 
 
+def _now_and_then(setting: CheckSetting) -> Fault | None:
+    """Return the fault of several answers to requests that were answered correctly, too.
+
+    Another text is no fault, because models vary; a text that is the right one but for a part is.
+    """
+    torn = [
+        (run, verdict)
+        for run, verdict in setting.odd
+        if verdict.code not in _OF_LUCK
+        and (
+            verdict.code != "text_differs"
+            or is_among(verdict.got, verdict.expected)
+            or is_among(verdict.expected, verdict.got)
+        )
+    ]
+    if len(torn) < 2 or any(run in setting.client.broken for run, _ in torn):
+        return None
+    run, verdict = torn[0]
+    said = f"In {len(torn)} answers now and then: {verdict.sentence}"
+    return now_and_then(fault(setting.client, run, replace(verdict, sentence=said)))
+
+
+# What a model or a busy machine may do once.
+_OF_LUCK = ("stream_differs", "another_stop_won", STOP_ONLY_HIDDEN, "no_answer", "server_error")
+
+
 async def _agree(setting: CheckSetting) -> Seen:
     """The same text has the same reason and counts in all answers, whatever the request has."""
     answers = _answers(setting)
@@ -458,6 +491,8 @@ async def _agree(setting: CheckSetting) -> Seen:
             if any(other.run.body == answer.run.body for other in right):
                 found = now_and_then(found)
             faults.setdefault(code, found)
+    if not faults and (torn := _now_and_then(setting)) is not None:
+        faults[torn.code] = torn
     return Seen(f"{len(answers)} answers were compared", tuple(faults.values()))
 
 

@@ -73,6 +73,9 @@ async def _first_thought(setting: CheckSetting) -> Baseline | Seen:
     if not plain.is_answer:
         return skipped("Thinking cannot be switched on.")
     if not capture.thinking.strip():
+        streamed = await setting.client.ask(replace(ask, is_streamed=True))
+        if streamed.capture.thinking.strip():
+            setting.shared["thought_streamed"] = streamed
         return skipped("The model does not think.")
     if (capture.text, capture.thinking) != (other.text, other.thinking):
         return undecided(VARIES)
@@ -88,6 +91,13 @@ async def _first_thought(setting: CheckSetting) -> Baseline | Seen:
 async def _same_thinking(setting: CheckSetting) -> Seen:
     """A stream has the thinking that the whole answer has."""
     given = await _thought(setting)
+    streamed: Exchange | None = setting.shared.get("thought_streamed")
+    if streamed is not None:
+        findings = Findings(setting)
+        said = "The thinking that the stream has is missing from the whole answer."
+        thinking = streamed.capture.thinking
+        findings.note(streamed, [Judgement("thinking_missing", said, thinking, "none")])
+        return findings.seen("")
     if isinstance(given, Seen):
         return given
     if True not in _modes(setting):

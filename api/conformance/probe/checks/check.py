@@ -51,6 +51,7 @@ class CheckSetting:
         is_thinking_safe: Whether a stop that occurs in the thinking, too, ends the answer alone.
         shared: What several checks ask for, by its name.
         found: The codes of the faults that checks have found.
+        odd: Answers with a fault to requests that were also answered correctly.
     """
 
     client: Client
@@ -61,6 +62,7 @@ class CheckSetting:
     is_thinking_safe: bool = False
     shared: dict[str, Any] = field(default_factory=dict)
     found: set[str] = field(default_factory=set)
+    odd: list[tuple[Exchange, Judgement]] = field(default_factory=list)
 
     @property
     def main(self) -> Baseline:
@@ -228,6 +230,7 @@ class Findings:
             for at in range(-len(certain), 0):
                 self.faults[at] = now_and_then(self.faults[at])
         elif any(verdict.code != STOP_ONLY_HIDDEN for verdict in verdicts):
+            self._setting.odd.append((run, verdicts[0]))
             # The cost of a single answer says nothing: the machine may have been slow.
             self._failed_once = self._failed_once or verdicts[0].sentence
         return again

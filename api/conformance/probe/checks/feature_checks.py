@@ -133,6 +133,7 @@ async def _choices(setting: CheckSetting) -> Seen:
 def _each(run: Exchange) -> list[Exchange]:
     """Return an answer as one answer for each of its choices."""
     capture = run.capture
+    choices: list[Capture | CapturedChoice] = [capture, *capture.choices]
     return [
         replace(
             run,
@@ -150,7 +151,7 @@ def _each(run: Exchange) -> list[Exchange]:
                 choices=(),
             ),
         )
-        for choice in (capture, *capture.choices)
+        for choice in choices
     ]
 
 
@@ -213,8 +214,8 @@ def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Ju
 
 def _logged_too_few(tops: int, run: Exchange) -> list[Judgement]:
     text, logged = run.capture.text, "".join(_logged(run))
-    # A stop may leave half a character of a token.
-    if text.rstrip("\ufffd") not in logged:
+    # A stop may leave half a character of a token; the template's white space has no token.
+    if text.rstrip("\ufffd").strip() not in logged:
         said = "Logprobs are missing for tokens of the text."
         return [Judgement("logprobs_missing", said, text, logged)]
     counts = [count for listed in _lists_of_logprobs(run) for count in _tops_in(listed)]
@@ -511,10 +512,25 @@ async def _structure(setting: CheckSetting) -> Seen:
     if body is None:
         return skipped("The probe knows no structured output of this dialect.")
     plain = await setting.client.send(body)
-    if plain.is_refusal or (plain.is_answer and not _is_whole(plain.capture.text)):
+    text = plain.capture.text.strip()
+    is_ended = plain.capture.ending is not CapturedEnding.LIMIT
+    is_broken = text.startswith("{") and is_ended and not _is_whole(text)
+    if plain.is_refusal or (plain.is_answer and not _is_whole(text) and not is_broken):
         return skipped("The server gives no JSON.")
+    if is_broken:
+        findings = Findings(setting, "With JSON asked for")
+        await findings.ask(body, _broken_json, first=plain)
+        return findings.seen("")
     situation = Situation("With JSON asked for", _structured, ignored="structured_stop_ignored")
     return await judged_in(situation, setting, ask)
+
+
+def _broken_json(run: Exchange) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None or _is_whole(run.capture.text):
+        return [broken] if broken is not None else []
+    said = "The answer is an object that is not valid JSON."
+    return [Judgement("json_broken", said, "a JSON object", run.capture.text)]
 
 
 def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
@@ -588,7 +604,8 @@ async def _limit_and_thinking(setting: CheckSetting) -> Seen:
         return given or skipped("No answer with thinking was asked for.")
     if not given.is_repeatable or given.tokens is None or len(given.text) < _FEW_TOKENS:
         return undecided("The answer with thinking is too short for a limit.")
-    limit, findings = given.tokens - 2, Findings(setting, "With thinking")
+    # The end of a turn may count as a token, too.
+    limit, findings = given.tokens - 3, Findings(setting, "With thinking")
     for is_streamed in modes(setting):
         ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
         body = setting.client.driver.with_limit(setting.body(ask), limit)

@@ -49,9 +49,10 @@ async def _plain(setting: CheckSetting, driver: Driver | None = None) -> Seen:
     is_newer = driver is not client.driver
     # The smallest limits, too, each in one of the modes.
     smallest = driver.least_tokens
-    smaller = ((smallest, False), (smallest + 1, True))
-    smaller = smaller if smallest + 1 < limit and not is_newer else ()
-    for most, is_streamed in ((limit, False), (limit, True), *smaller):
+    limits = [(limit, False), (limit, True)]
+    if smallest + 1 < limit and not is_newer:
+        limits += [(smallest, False), (smallest + 1, True)]
+    for most, is_streamed in limits:
         ask = replace(given.ask, max_tokens=most, is_streamed=is_streamed)
         body = driver.body(ask, client.model)
         judged = partial(limited, given, most, driver.words)

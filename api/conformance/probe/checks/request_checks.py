@@ -106,7 +106,8 @@ async def judged_in(
     for is_streamed in both if not findings.faults else ():
         # The smallest limits, too, each in one of the modes.
         limit = max(client.driver.least_tokens, _LIMITS[is_streamed])
-        if (given.tokens or len(given.text) // _TOKEN_CHARACTERS) <= limit:
+        # The end of a turn may count as a token, too.
+        if (given.tokens or len(given.text) // _TOKEN_CHARACTERS) < limit + 3:
             continue
         body = situation.body(setting, replace(ask, max_tokens=limit, is_streamed=is_streamed))
         await findings.ask(body, partial(_limited_in, situation, given, limit, client.driver))
@@ -179,19 +180,20 @@ async def _without_stops(
             for view in situation.views(run)
             for verdict in (*_emptied(setting.main, view), *situation.extra(view))
         ]
-        if ask == setting.main.ask and is_repeatable:
-            found += misprinted(setting.main.text, setting.main.tokens, _for_one(situation, run))
+        for view in _counted_each(situation, run) if ask == setting.main.ask else ():
+            main = setting.main
+            found += misprinted(main.text, main.tokens, view) if main.is_repeatable else []
         findings.note(run, found)
     return given
 
 
-def _for_one(situation: Situation, run: Exchange) -> Exchange:
-    """Return an answer of several alike as one of them, with its part of the counts."""
+def _counted_each(situation: Situation, run: Exchange) -> list[Exchange]:
+    """Return the answers within an answer, each with its part of the counts."""
     views, usage = situation.views(run), run.capture.usage
-    if len(views) == 1 or usage is None or usage.output_tokens is None:
-        return run
+    if usage is None or usage.output_tokens is None:
+        return []
     own = replace(usage, output_tokens=usage.output_tokens // len(views))
-    return replace(run, capture=replace(run.capture, usage=own))
+    return [replace(view, capture=replace(view.capture, usage=own)) for view in views]
 
 
 def sent_before(client: Client, body: Body | None) -> Exchange | None:

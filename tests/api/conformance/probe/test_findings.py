@@ -78,7 +78,7 @@ def test_an_extension_fails_unless_only_specifications_count() -> None:
     assert report_on(found, **only).verdict is Verdict.FAILED
     strict = report_on(found, levels=frozenset({Level.SPECIFICATION}), **only)
     assert strict.failed == ()
-    assert {one.level for one in strict.remarks} == {Level.EXTENSION, Level.OPINION}
+    assert {one.level for one in strict.remarks} == {Level.EXTENSION}
 
 
 @pytest.mark.parametrize("dialect", FamilyServer.DIALECTS)

@@ -18,8 +18,9 @@ _PROMPT_ONLY = {
     *("thinking.off", "thinking.streamed", "thinking.answer", "thinking.stop", "thinking.both"),
     "structured.stop",
     *("tools.call", "tools.limit", "tools.stop", "stops.system", "stops.turn", "stops.tools"),
+    *("tools.choice", "stops.result", "limit.thinking"),
     # The demo model repeats no emoji without its template.
-    "stop.after_emoji",
+    *("stop.emoji", "stop.after_emoji"),
 }
 SKIPPED = {
     WireDialect.MESSAGES: {
@@ -28,7 +29,7 @@ SKIPPED = {
     },
     WireDialect.CHAT: set(),
     WireDialect.RESPONSES: {"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT,
-    WireDialect.OLLAMA: {"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT,
+    WireDialect.OLLAMA: {"stops.token_ids", "tools.choice"} | _ONE_CHOICE | _ONE_LIMIT,
     WireDialect.GENERATE: _PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT,
     WireDialect.COMPLETIONS: _PROMPT_ONLY | _ONE_LIMIT,
 }
