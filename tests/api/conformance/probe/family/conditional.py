@@ -418,6 +418,46 @@ EFFECTS: tuple[Effect, ...] = (
 )
 
 
+# What no probe can see: under which conditions (all if none is named), which faults, and why.
+_PROMPTS = ("prompt counted one more", "prompt counted twice", "prompt counted 0")
+_OWN_PROMPT = (
+    *("tools offered", "tools, streamed", "after a tool result", "system message", "second turn"),
+    *("thinking", "temperature", "seed", "JSON", "few characters", "more than 300 tokens"),
+    *("text beyond ASCII", "a call", "stop in the call", "always", "tool_choice none"),
+    *("tool_choice required", "tool_choice named", "parallel calls off", "stop not in the prompt"),
+)
+_OWN_STOP = tuple(
+    condition.name
+    for condition in CONDITIONS
+    if "stop" in condition.name or condition.name in ("list of four", "few characters", "long stop")
+)
+_TEXTS = (
+    *("first token lost", "last token lost", "last character lost", "middle lost", "trimmed"),
+    *("line ends lost", "text doubled", "last token doubled", "marker at the start", "empty"),
+)
+UNJUDGED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
+    (_OWN_PROMPT, _PROMPTS[:2], "no other answer has a prompt of as many tokens"),
+    (
+        _OWN_STOP,
+        ("counts one more", "counts one fewer", "counts twice"),
+        "a server may make a token behind a stop, and no other answer ends there",
+    ),
+    (
+        ("thinking", "stop in the thinking"),
+        (*_TEXTS, "thinking in the text"),
+        "the text after thinking need not be that without",
+    ),
+    ((), ("thinking lost",), "a model need not think"),
+    ((), ("call lost",), "a model need not call a tool"),
+    ((), ("refused",), "a server may lack what the request has"),
+    (
+        ("after a hang-up",),
+        tuple(effect.name for effect in EFFECTS),
+        "an answer without a model is over before its client can leave",
+    ),
+)
+
+
 class Conditional(FamilyServer):
     """Has one fault under one condition.
 
