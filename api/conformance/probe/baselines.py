@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from api.conformance.captures.values import Capture, CapturedEnding
+from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.client import Client
 from api.conformance.probe.dialects import Ask
-from api.conformance.probe.plan import Baseline, Baselines, missing, plan
+from api.conformance.probe.plan import Baseline, Baselines, bounds, missing, plan
 from api.conformance.probe.values import Exchange, Fault, ProbeOptions
 
 MAX_TOKENS = 128
@@ -196,17 +196,6 @@ def _common_start(texts: Sequence[str]) -> str:
         if one != other:
             return shortest[:at]
     return shortest
-
-
-def bounds(capture: Capture) -> tuple[int, ...]:
-    """Return the ends of a stream's pieces; a few large pieces say nothing about tokens."""
-    ends: list[int] = []
-    seen = 0
-    for event in capture.events:
-        if event.text:
-            seen += len(event.text)
-            ends.append(seen)
-    return tuple(ends) if len(ends) >= 4 else ()
 
 
 def _not_streamed(client: Client, run: Exchange) -> Fault:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-from api.conformance.captures.values import CapturedEnding, first_occurrence
+from api.conformance.captures.values import Capture, CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Ask
 from api.conformance.probe.values import Exchange, Fault
 
@@ -88,6 +88,17 @@ class Baselines:
     def is_deterministic(self) -> bool:
         """Whether every prompt got the same answer each time."""
         return all(baseline.is_repeatable for baseline in self.usable)
+
+
+def bounds(capture: Capture) -> tuple[int, ...]:
+    """Return the ends of a stream's pieces; a few large pieces say nothing about tokens."""
+    ends: list[int] = []
+    seen = 0
+    for event in capture.events:
+        if event.text:
+            seen += len(event.text)
+            ends.append(seen)
+    return tuple(ends) if len(ends) >= 4 else ()
 
 
 # Finds the offsets of an answer at which stops can be chosen.

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from api.conformance.captures.values import CapturedEnding, WireDialect, first_occurrence
-from api.conformance.probe.baselines import bounds
 from api.conformance.probe.checks.check import (
     Check,
     CheckSetting,
@@ -28,7 +27,7 @@ from api.conformance.probe.judgement import (
     judge,
     misprinted,
 )
-from api.conformance.probe.plan import Baseline, StopCase
+from api.conformance.probe.plan import Baseline, StopCase, bounds
 from api.conformance.probe.values import Exchange, Fault
 
 # What changes an answer's form, but not its text.

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from api.conformance.probe.baselines import bounds
 from api.conformance.probe.checks.check import (
     NO_TEXT,
     Check,
@@ -27,7 +26,7 @@ from api.conformance.probe.client import (
 )
 from api.conformance.probe.dialects import Ask, Body, Driver, after_call, with_tool
 from api.conformance.probe.judgement import Judgement, invariants, judge, misprinted, no_answer
-from api.conformance.probe.plan import Baseline, StopCase, is_solid
+from api.conformance.probe.plan import Baseline, StopCase, bounds, is_solid
 from api.conformance.probe.values import Exchange
 
 # Checks stops and limits beside other parts of a request: each is asked without them, and with.
