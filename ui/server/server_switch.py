@@ -183,6 +183,7 @@ class ServerCard(QFrame):
     def __init__(self, server: ServerSwitch) -> None:
         super().__init__()
         self._server = server
+        self._has_room = True
         card = QFrame()
         card.setObjectName("card")
         self.switch = ToggleSwitch("Local server")
@@ -212,6 +213,12 @@ class ServerCard(QFrame):
         server.changed.connect(self._refresh)
         self._refresh()
 
+    def leave_room(self, is_low: bool) -> None:
+        """Leave out what the switch says by itself, where what is above has little room."""
+        if self._has_room == is_low:
+            self._has_room = not is_low
+            self._refresh()
+
     def _refresh(self) -> None:
         server = self._server
         words = {
@@ -222,6 +229,7 @@ class ServerCard(QFrame):
             "failed": f"Could not start: {server.message}",
         }
         self._state.setText(words[server.stage])
+        self._state.setVisible(self._has_room or server.stage != "off")
         restyle(self._state, "role", "fault" if server.stage == "failed" else "muted")
         self.switch.setChecked(server.is_wanted)
         is_on = server.stage == "on"

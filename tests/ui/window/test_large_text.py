@@ -5,6 +5,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QFontMetrics, QImage, QStandardItemModel
 from PySide6.QtWidgets import (
     QApplication,
+    QLabel,
     QLineEdit,
     QListView,
     QStyle,
@@ -13,6 +14,8 @@ from PySide6.QtWidgets import (
 )
 from pytestqt.qtbot import QtBot
 
+from tests.support.shown import main_window, shown
+from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.columns.sidebar_rows import ConversationDelegate
 from ui.chat.composer.composer import Composer
 from ui.chat.messages.message_foot import ReasonLine
@@ -246,3 +249,17 @@ def test_a_title_has_room_beside_an_old_date(theme: Theme, qtbot: QtBot) -> None
         return view.viewport().grab().toImage()
 
     assert row("Alpha") != row("Beta")
+
+
+async def test_the_servers_card_leaves_the_list_its_room_in_a_low_window(
+    scripted: ScriptedEngine, theme: Theme
+) -> None:
+    window = main_window(scripted, theme)
+    async with shown(window, quits=True):
+        (words,) = (
+            one for one in window.sidebar.server.findChildren(QLabel) if "Off." in one.text()
+        )
+        for percent, height, is_said in ((100, 760, True), (200, 760, False), (200, 1400, True)):
+            window.preferences.change(text_percent=percent)
+            window.resize(1400, height)
+            await eventually(lambda is_said=is_said: words.isVisible() is is_said)

@@ -21,6 +21,7 @@ from PySide6.QtGui import (
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
+    QResizeEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -78,6 +79,7 @@ class ArchiveHead(QWidget):
         self.setVisible(self._rows.shows_archive)
 
 
+_LOW_PX = 560
 _PROMPT_PX = 96
 _WIDTH_PX = 460
 
@@ -111,6 +113,7 @@ class FolderDialog(QDialog):
         buttons = QDialogButtonBox(
             QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel
         )
+        buttons.button(QDialogButtonBox.StandardButton.Save).setProperty("kind", "primary")
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         hint = "New conversations in this folder begin with these. Existing ones do not change."
@@ -597,6 +600,15 @@ class Sidebar(QFrame):
         self._connect_signals()
         self._show_current()
         self._show_search()
+        theme.follow(self, self._leave_room)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the list its room in a low window, or with large text."""
+        super().resizeEvent(event)
+        self._leave_room()
+
+    def _leave_room(self) -> None:
+        self.server.leave_room(self.height() < self.theme.px(_LOW_PX))
 
     def minimumSizeHint(self) -> QSize:
         return super().minimumSizeHint().expandedTo(QSize(_LEAST_PX, 0))
