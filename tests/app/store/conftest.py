@@ -63,11 +63,17 @@ async def recovered(store: SqliteConversationStore) -> tuple[Recovered, list[Con
     return outcome, found
 
 
+def keep(store: SqliteConversationStore, *conversations: Conversation) -> None:
+    """Save conversations with all their messages."""
+    for saved in conversations:
+        store.save(saved)
+        store.save_messages(saved, list(saved.tree))
+
+
 async def write(path: Path, count: int = 3) -> None:
     """Save some conversations."""
     async with opened(path) as store:
         for number in range(count):
             written = conversation(f"question {number}")
             written.title = f"Talk {number}"
-            store.save(written)
-            store.save_messages(written, list(written.tree))
+            keep(store, written)

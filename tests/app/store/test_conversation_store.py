@@ -7,7 +7,7 @@ import pytest
 
 from app.store.conversation_store import StoreUnavailable, open_store
 from engine import StopRules
-from tests.app.store.conftest import opened
+from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation, finished_run
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
@@ -19,9 +19,7 @@ from ui.records.runs import Run, RunState
 
 async def kept(path: Path, *conversations: Conversation) -> None:
     async with opened(path) as store:
-        for one in conversations:
-            store.save(one)
-            store.save_messages(one, list(one.tree))
+        keep(store, *conversations)
 
 
 async def read(path: Path) -> list[Conversation]:
@@ -139,8 +137,7 @@ async def test_a_growing_answer_replaces_its_earlier_text(path: Path) -> None:
     written.add(answer)
 
     async with opened(path) as store:
-        store.save(written)
-        store.save_messages(written, list(written.tree))
+        keep(store, written)
         run.text += " two"
         store.save_messages(written, [answer])
 
@@ -192,8 +189,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 async def test_another_program_can_read_the_file_while_this_one_runs(path: Path) -> None:
     async with opened(path) as store:
         written = conversation()
-        store.save(written)
-        store.save_messages(written, list(written.tree))
+        keep(store, written)
         await store.settled()
         reader = sqlite3.connect(path)
         (count,) = reader.execute("SELECT count(*) FROM messages").fetchone()
@@ -245,8 +241,7 @@ async def test_deleted_messages_are_gone_after_a_restart_unless_they_were_restor
 ) -> None:
     said = conversation()
     async with opened(path) as store:
-        store.save(said)
-        store.save_messages(said, list(said.tree))
+        keep(store, said)
         await store.settled()
         answer = said.messages[-1]
         removed = said.tree.remove(answer)

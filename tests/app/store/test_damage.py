@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.store import database
-from tests.app.store.conftest import changed, opened, recovered, write
+from tests.app.store.conftest import changed, keep, opened, recovered, write
 from tests.support.answers.said import conversation
 from tests.support.attacks import database_attacks
 from tests.support.random_cases import few_of
@@ -87,8 +87,7 @@ async def test_a_readable_file_that_cannot_be_written_is_set_aside_and_recovered
         outcome, _ = await recovered(store)
         assert outcome == Recovered(conversations=3, messages=6)
         new = conversation("written now")
-        store.save(new)
-        store.save_messages(new, list(new.tree))
+        keep(store, new)
         await store.settled()
         assert store.is_kept(new)
 
@@ -125,8 +124,7 @@ async def test_a_damaged_search_index_is_rebuilt_at_the_next_write(path: Path) -
         await store.settled()
         await asyncio.wrap_future(store._begin_reading(spoil))
         one = conversation("written later")
-        store.save(one)
-        store.save_messages(one, list(one.tree))
+        keep(store, one)
         await store.settled()
         assert not store.has_unsaved
     async with opened(path) as store:

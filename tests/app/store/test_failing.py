@@ -9,7 +9,7 @@ import pytest
 
 from app.store.conversation_store import PendingWrites, SqliteConversationStore
 from app.store.database import Database
-from tests.app.store.conftest import opened, stored
+from tests.app.store.conftest import keep, opened, stored
 from tests.support.answers.said import conversation, finished_run
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
@@ -64,8 +64,7 @@ async def test_a_question_that_could_not_be_written_reaches_the_file_with_its_an
     async with opened(path) as store:
         trouble = Trouble(store, path, kind)
         await trouble.begin()
-        store.save(asked)
-        store.save_messages(asked, asked.messages)
+        keep(store, asked)
         await store.settled()
         assert stored(path) == []
         asked.add(answer)
@@ -109,9 +108,7 @@ async def test_all_later_changes_reach_the_file_in_their_last_state(path: Path, 
     new = conversation("new")
 
     async with opened(path) as store:
-        for one in (gone, back, renamed):
-            store.save(one)
-            store.save_messages(one, one.messages)
+        keep(store, gone, back, renamed)
         store.save_preset(Preset("Old", ConversationSettings()))
     async with opened(path) as store:
         trouble = Trouble(store, path, kind)
@@ -124,8 +121,7 @@ async def test_all_later_changes_reach_the_file_in_their_last_state(path: Path, 
         store.delete(gone)
         store.delete(back)
         store.restore(back)
-        store.save(new)
-        store.save_messages(new, new.messages)
+        keep(store, new)
         new.messages[1].run = finished_run("the end of the answer")
         store.save_messages(new, [new.messages[1]])
         store.delete_preset("Old")
@@ -159,8 +155,7 @@ async def test_a_failure_and_its_end_are_each_reported_once_in_plain_words(
         await trouble.begin()
         for _ in range(3):
             one = conversation("x" * 100_000)
-            store.save(one)
-            store.save_messages(one, one.messages)
+            keep(store, one)
             await store.settled()
         (problem,) = trouble.told
         assert problem is not None
@@ -177,8 +172,7 @@ async def test_pending_changes_are_written_when_the_store_is_closed(path: Path) 
     async with opened(path) as store:
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()
-        store.save(one)
-        store.save_messages(one, one.messages)
+        keep(store, one)
         await store.settled()
         trouble._other.execute("ROLLBACK")
         trouble._other.close()
@@ -206,9 +200,7 @@ async def test_a_commit_that_fails_leaves_no_transaction_behind(path: Path) -> N
         )
         store.save_preset(Preset("Bad", ConversationSettings()))
         await store.settled()
-        for saved in (one, other):
-            store.save(saved)
-            store.save_messages(saved, saved.messages)
+        keep(store, one, other)
         await store.settled()
         (problem,) = told
         assert problem is not None
@@ -224,8 +216,7 @@ async def test_a_change_that_cannot_be_stored_does_not_delay_the_others(path: Pa
     async with opened(path) as store:
         told: list[StoreProblem | None] = []
         store.on_problem(told.append)
-        store.save(one)
-        store.save_messages(one, one.messages)
+        keep(store, one)
         await store.settled()
         assert not store.has_unsaved
         assert [problem.sentence for problem in told if problem] == ["A change could not be saved."]
@@ -238,9 +229,7 @@ async def test_a_conversation_can_be_read_while_nothing_can_be_written(path: Pat
     old.updated_at, new.updated_at = 1, 2
 
     async with opened(path) as store:
-        for one in (old, new):
-            store.save(one)
-            store.save_messages(one, one.messages)
+        keep(store, old, new)
     async with opened(path) as store:
         trouble = Trouble(store, path, LOCKED)
         await trouble.begin()

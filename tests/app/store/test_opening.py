@@ -8,7 +8,7 @@ from app.store import database, statements
 from app.store.conversation_store import SqliteConversationStore, StoreUnavailable
 from app.store.database import set_aside
 from app.store.statements import APPLICATION_ID, STEPS, VERSION, migrate
-from tests.app.store.conftest import opened
+from tests.app.store.conftest import keep, opened
 from tests.support.answers.said import conversation
 from ui.records.store import StoreProblem
 
@@ -16,8 +16,7 @@ from ui.records.store import StoreProblem
 def save_many(store: SqliteConversationStore) -> None:
     for number in range(12):
         written = conversation(f"question {number}", "words " * 1500)
-        store.save(written)
-        store.save_messages(written, list(written.tree))
+        keep(store, written)
 
 
 async def write_many(path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.store.conftest import opened, stored
+from tests.app.store.conftest import keep, opened, stored
 from tests.support.answers.said import conversation
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
@@ -21,8 +21,7 @@ async def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_c
     old, new = conversation("old"), conversation("new")
 
     async with opened(path) as store:
-        store.save(old)
-        store.save_messages(old, old.messages)
+        keep(store, old)
         store.save_preset(Preset("Old", ConversationSettings()))
 
     other = sqlite3.connect(path, isolation_level=None)
@@ -41,8 +40,7 @@ async def test_a_file_that_is_locked_at_the_start_is_opened_later_with_all_its_c
         store.save(Conversation())
         await store.settled()
         assert not store.has_unsaved
-        store.save(new)
-        store.save_messages(new, new.messages)
+        keep(store, new)
         await store.settled()
         assert store.has_unsaved
         assert await store.search("old") == []
@@ -61,8 +59,7 @@ async def test_a_folder_that_appears_later_is_used_from_then_on(tmp_path: Path) 
     one = conversation()
 
     async with opened(tmp_path / "data" / "c.db", may_wait=True) as store:
-        store.save(one)
-        store.save_messages(one, one.messages)
+        keep(store, one)
         await store.settled()
         assert store.has_unsaved
         (tmp_path / "data").unlink()

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.app.store.conftest import BAD_SCHEMA, changed, opened, recovered, write
+from tests.app.store.conftest import BAD_SCHEMA, changed, keep, opened, recovered, write
 from tests.support.answers.said import conversation
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
@@ -101,8 +101,7 @@ async def test_the_messages_after_a_lost_one_follow_those_before_it(path: Path) 
         one = conversation("first")
         for text in ("second", "third", "fourth"):
             one.add(type(one.messages[0])("user", text))
-        store.save(one)
-        store.save_messages(one, list(one.tree))
+        keep(store, one)
 
     changed(path, "DELETE FROM messages WHERE text = 'third'", BAD_SCHEMA)
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from app.store.conversation_store import open_store
 from engine import ToolCall
+from tests.app.store.conftest import keep, opened
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import (
     conversation_markdown,
@@ -30,16 +30,12 @@ def with_calls() -> Conversation:
     return conversation
 
 
-async def test_results_and_tools_are_stored_with_the_conversation(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "conversations.db")
-    conversation = with_calls()
-    store.save(conversation)
-    store.save_messages(conversation, conversation.messages)
-    await store.close()
-    again = await open_store(tmp_path / "conversations.db")
-    [found] = again.load_all()
-    await again.fill(found)
-    await again.close()
+async def test_results_and_tools_are_stored_with_the_conversation(path: Path) -> None:
+    async with opened(path) as store:
+        keep(store, with_calls())
+    async with opened(path) as store:
+        [found] = store.load_all()
+        await store.fill(found)
     run = found.messages[-1].run
     assert run is not None
     assert (run.results, run.paused_at, found.tools) == (RESULTS, 20, IN_USE)
