@@ -255,7 +255,7 @@ class AppliedPreferences(QObject):
         self._columns = columns
         preferences.changed.connect(self._apply)
         self._theme.code_look_chosen.connect(self._remember)
-        self._theme.columns_chosen.connect(lambda chosen: preferences.change(columns=chosen))
+        self._theme.columns_chosen.connect(self._remember_columns)
         workspace.answering.changed.connect(self._begin_as_the_model_wants)
         self._apply()
 
@@ -289,6 +289,9 @@ class AppliedPreferences(QObject):
         current = self._workspace.current.conversation
         if not current.has_messages and current.settings == before:
             self._workspace.settings.change(listed.new_settings)
+
+    def _remember_columns(self, columns: tuple[tuple[str, str], ...]) -> None:
+        self._preferences.change(columns=columns)
 
     def _remember(self, look: CodeLook) -> None:
         self._preferences.change(code_wraps=look.wraps, code_has_numbers=look.has_numbers)

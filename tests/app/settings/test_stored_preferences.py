@@ -17,6 +17,7 @@ def test_every_preference_survives_a_restart(tmp_path: Path) -> None:
         theme="dark",
         has_high_contrast=True,
         stays_in_tray=False,
+        columns=(("Requests", "Time"), ("Runs", "When")),
         server=ServerPreferences(
             port=9001,
             is_on_network=True,

@@ -286,10 +286,10 @@ async def test_an_export_of_everything_offers_the_recorded_tokens_with_their_siz
         await eventually(lambda: bool(window.findChildren(QFileDialog)))
         (dialog,) = window.findChildren(QFileDialog)
         assert dialog.nameFilters() == [
-            f"With the recorded tokens of answers, {size} (*.zip)",
-            "Without recorded tokens (*.json)",
+            f"With pictures and recorded tokens, {size} (*.zip)",
+            "Text alone (*.json)",
         ]
-        assert dialog.selectedNameFilter().startswith("With the recorded tokens")
+        assert dialog.selectedNameFilter().startswith("With pictures and recorded tokens")
         assert dialog.defaultSuffix() == "zip"
         dialog.reject()
     await asyncio.to_thread(traces.close)

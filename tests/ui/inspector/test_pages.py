@@ -2,8 +2,9 @@
 
 from functools import partial
 
+import pytest
 from PySide6.QtGui import QColor, QStandardItemModel
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from api.conformance.captures.values import (
@@ -122,6 +123,24 @@ def test_what_is_behind_a_word_has_round_corners_at_every_size(theme: Theme, qtb
         assert heights[0] < middle - 3, f"square at {percent} %"
         assert heights[-1] < middle - 3
         assert page.toPlainText().strip() == "Failed"
+
+
+def test_the_columns_of_a_table_are_chosen_in_the_menu_of_its_rows_too(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theme, "columns", ())
+    model = QStandardItemModel(1, 3)
+    model.setHorizontalHeaderLabels(["When", "Model", "Tokens"])
+    table = RowsView(model, "Rows", widths=(10, 60, 10))
+    qtbot.addWidget(table)
+    table.show()
+    copy = table.add_copy("Copy Rows", str)
+    assert table.actions()[0] is copy
+    (columns,) = [menu for action in table.actions() if isinstance(menu := action.menu(), QMenu)]
+    columns.aboutToShow.emit()
+    next(entry for entry in columns.actions() if entry.text() == "Model").trigger()
+    assert [table.isColumnHidden(column) for column in range(3)] == [False, True, False]
+    assert theme.columns == (("Rows", "When"), ("Rows", "Tokens"))
 
 
 def test_a_hint_of_several_lines_is_drawn_whole(theme: Theme, qtbot: QtBot) -> None:

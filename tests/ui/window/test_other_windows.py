@@ -6,9 +6,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.scheduling.service import Engine
-from tests.support.shown import main_window
+from tests.support.kept import preferences_state
+from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme
+from ui.preferences.preferences import Preferences
 from ui.window.main_window import MainWindow
 
 
@@ -57,3 +59,15 @@ async def test_one_window_opens_another_by_its_keys(window: MainWindow) -> None:
 def others(window: MainWindow) -> list[QWidget]:
     found = (window.others.inspector, window.others.capture, window.others.probe)
     return [one for one in found if one is not None]
+
+
+async def test_columns_that_a_person_chose_are_kept_with_the_preferences(
+    engine: Engine, theme: Theme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theme, "columns", ())
+    state = preferences_state(Preferences(columns=(("Runs", "When"),)))
+    async with shown(main_window(engine, theme, preferences=state)):
+        assert theme.columns == (("Runs", "When"),)
+        theme.choose_columns("Requests", ["Time", "Total"])
+        kept = (("Runs", "When"), ("Requests", "Time"), ("Requests", "Total"))
+        assert state.now.columns == kept

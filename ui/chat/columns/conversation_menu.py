@@ -243,6 +243,7 @@ ORDERS = {
 }
 _IMPORTED = "Conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan (*.json *.zip)"
 _JSON, _MARKDOWN = "Conversation (*.json)", "Markdown (*.md)"
+_WITH_FILES = "With pictures and recorded tokens"
 
 
 class ConversationMenu(QObject):
@@ -419,7 +420,7 @@ class ConversationMenu(QObject):
             f"Export {what}",
             lambda path: files.export_to(path, *conversations),
             name=("conversations" if one is None else file_name(one.title)) + ".json",
-            filters=[_JSON, _MARKDOWN],
+            filters=[_JSON, _MARKDOWN, f"{_WITH_FILES} (*.zip)"],
         )
 
     # -- intents ---------------------------------------------------------------------------
@@ -429,24 +430,14 @@ class ConversationMenu(QObject):
 
     def export_all(self) -> None:
         """Ask for a file and write all conversations to it."""
-        if self._workspace.traces.keeper is None:
-            self._export_all(0)
-        else:
-            start_task(self, self._measure_and_export(), "measure what an export takes")
+        start_task(self, self._export_all(), "measure what an export takes")
 
-    async def _measure_and_export(self) -> None:
-        self._export_all(await self._workspace.files.traces_bytes())
-
-    def _export_all(self, traces_bytes: int) -> None:
-        """Ask for a file; it includes the recorded tokens unless a person chooses otherwise."""
+    async def _export_all(self) -> None:
+        """Ask for a file; it has pictures and tokens unless a person chooses otherwise."""
         kinds, name = [_JSON], "conversations.json"
-        if traces_bytes:
-            size = size_in_words(traces_bytes)
+        if beside := await self._workspace.files.bytes_beside():
             name = "conversations.zip"
-            kinds = [
-                f"With the recorded tokens of answers, {size} (*.zip)",
-                "Without recorded tokens (*.json)",
-            ]
+            kinds = [f"{_WITH_FILES}, {size_in_words(beside)} (*.zip)", "Text alone (*.json)"]
         write = self._workspace.files.export_all_to
         choose_target(self._parent, "Export All Conversations", write, name=name, filters=kinds)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import time
 import zipfile
 from collections.abc import Sequence
@@ -120,6 +121,13 @@ class ExportedFile:
                 self._json.close()
 
 
+def _size_of(folder: Path) -> int:
+    """Return how many bytes the files of a folder have; 0 if it is not there."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return sum(entry.stat().st_size for entry in entries)
+    return 0
+
+
 # Files are read, written and converted on other threads, one conversation at a time, so that the
 # window stays responsive and memory holds only one of them.
 
@@ -201,9 +209,11 @@ class ConversationFiles(QObject):
         """Import all conversations of a file, even if they are here already."""
         self.imports.take_all_of(path)
 
-    async def traces_bytes(self) -> int:
-        """Return how many bytes of recorded tokens a ``.zip`` file of everything would have."""
-        return await asyncio.wrap_future(self._traces.measured())
+    async def bytes_beside(self) -> int:
+        """Return how much an archive has beside the text: recorded tokens, and pictures."""
+        folder = self._store.pictures_folder
+        pictures = 0 if folder is None else await asyncio.to_thread(_size_of, folder)
+        return pictures + await asyncio.wrap_future(self._traces.measured())
 
     async def finish(self) -> None:
         """Wait until reading and writing have ended."""

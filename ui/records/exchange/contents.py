@@ -29,7 +29,7 @@ from engine.files.safe_files import read_bounded
 from ui.records.attachments import picture_kind, sound_kind
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, title_from_file
-from ui.records.exchange.fields_left import FIELD, MARK
+from ui.records.exchange.fields_left import FIELD, MARK, SETTING
 
 # Recorded tokens of answers, in our archive as a ZIP file or unpacked to a folder.
 
@@ -343,7 +343,8 @@ def _decoded(address: str, begin: int) -> Iterator[bytes]:
 
 _T = TypeVar("_T")
 _MOST_NAMED = 5
-_UNNAMED = {FIELD: "other detail", MARK: "mark that only that program needs"}
+# Counted by their names, however often each is there.
+_BY_NAME = {SETTING: SETTING, FIELD: "other detail", MARK: "mark that only that program needs"}
 # A file may have a million damaged parts, or names as long as a page.
 _MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
 
@@ -450,10 +451,9 @@ def left_out_parts(left_out: Mapping[str, int], *, with_fields: bool = False) ->
         counts[kind] += count
         fields[kind] += [name] if name else []
     parts = []
-    for kind in sorted(counts, key=lambda one: (one in _UNNAMED, one)):
-        words = counted(counts[kind], kind)
-        if kind in _UNNAMED:  # counted by their names: what they are is not known
-            words = counted(len(fields[kind]), _UNNAMED[kind])
+    for kind in sorted(counts, key=lambda one: (one in _BY_NAME, one)):
+        is_by_name = kind in _BY_NAME
+        words = counted(len(fields[kind]) if is_by_name else counts[kind], _BY_NAME.get(kind, kind))
         if with_fields and fields[kind]:
             words += f" ({', '.join(sorted(fields[kind]))})"
         if with_fields or kind != MARK:

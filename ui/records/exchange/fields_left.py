@@ -16,7 +16,7 @@ from typing import Any
 # A hostile file may have a million names, or one as long as a page.
 _MOST_NAMES, _MOST_NAME_CHARS = 60, 60
 _ANY = "*"
-FIELD, MARK = "field", "mark of the program"
+FIELD, MARK, SETTING = "field", "mark of the program", "setting"
 
 Shape = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ from ui.records.conversations import (
     title_from_file,
 )
 from ui.records.exchange.contents import FoundConversations
-from ui.records.exchange.fields_left import FIELD, note_fields, shape_of
+from ui.records.exchange.fields_left import SETTING, note_fields, shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -197,7 +197,7 @@ def _note_settings(values: Mapping[str, Any], found: FoundConversations) -> None
     """Name the settings that there are none for here."""
     for name in values:
         if name not in (*_SAMPLING, _STOPS, "systemPrompt"):
-            found.left_out[f"{FIELD}: setting {name[:_MOST_NAME_CHARS]}"] += 1
+            found.left_out[f"{SETTING}: {name[:_MOST_NAME_CHARS]}"] += 1
 
 
 def _texts(value: Any) -> list[Any]:

@@ -252,6 +252,8 @@ async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
         pictures = [picture for message in one.messages for picture in message.pictures]
         assert sorted(kept(store.pictures_folder)) == sorted(p.kept_file for p in pictures)
         assert len(pictures) >= 2
+        sizes = [(store.pictures_folder / p.kept_file).stat().st_size for p in pictures]
+        assert await workspace.files.bytes_beside() == sum(sizes), "an archive is offered for them"
         assert "a picture, kept as" in conversation_markdown(one)
         sent = "".join(turn.content for turn in turns_of(one.messages))
         assert not any(picture.kept_file in sent for picture in pictures)

@@ -296,7 +296,7 @@ def test_a_report_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
 WORDS = {
     "ChatGPT": ["4 sources", "1 search term", "1 search picture", "1 attached file"],
     "Claude": ["1 abstract", "1 created file"],
-    "LM Studio": ["1 note", "1 attached file"],
+    "LM Studio": ["1 note", "1 attached file", "1 setting"],
     "Jan": ["1 sound recording", "1 attached file"],
 }
 
