@@ -142,7 +142,14 @@ class ChoosingModel(QObject):
 
     def choose_folder(self) -> None:
         """Ask for a folder and load the model in it."""
-        choose_folder(self._parent, "Open a Model Folder", self._workspace.model.load)
+        choose_folder(self._parent, "Open a Model Folder", self.open_folder)
+
+    def open_folder(self, folder: Path) -> None:
+        """Load the model in a folder, and list it with the others from now on."""
+        self._workspace.model.load(folder)
+        known = {model.found.folder.resolve() for model in self._library.models}
+        if folder.resolve() not in known and (folder / "config.json").is_file():
+            self._library.add_folder(folder)
 
 
 class Comparing(Protocol):

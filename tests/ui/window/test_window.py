@@ -17,7 +17,7 @@ from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.answers.said import sentence_of_stop
-from tests.support.shown import main_window
+from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_foot import ReasonLine
@@ -269,3 +269,16 @@ async def test_the_stop_panel_closes_detaches_and_comes_back(window: MainWindow)
     assert panel.isVisible()
     panel.setFloating(True)
     assert panel.isFloating()
+
+
+async def test_a_model_whose_folder_was_opened_is_listed_from_then_on(
+    engine: Engine, theme: Theme, demo_model_path: Path, tmp_path: Path
+) -> None:
+    async with shown(main_window(engine, theme), quits=True) as window:
+        listed, chosen = window.model_library, window.preferences
+        window.choosing_model.open_folder(tmp_path)
+        window.choosing_model.open_folder(demo_model_path)
+        await eventually(lambda: [one.found.folder for one in listed.models] == [demo_model_path])
+        window.choosing_model.open_folder(demo_model_path)
+        assert chosen.now.models.folders == (str(demo_model_path),)
+        await eventually(lambda: window.workspace.model.stage == "ready")

@@ -145,3 +145,15 @@ async def test_the_name_in_the_header_opens_the_list_and_says_so(several: Severa
     assert several.switcher.isVisible()
     several.press(Qt.Key.Key_Escape)
     assert several.window.chat.composer.input.hasFocus() or not several.window.isActiveWindow()
+
+
+async def test_the_list_takes_the_keyboard_and_return_loads_the_row(several: SeveralModels) -> None:
+    switcher = several.open()
+    QTest.keyClick(switcher.field, Qt.Key.Key_Tab)
+    assert switcher.list.hasFocus()
+    QTest.keyClick(switcher.list, Qt.Key.Key_Down)
+    QTest.keyClick(switcher.list, Qt.Key.Key_Return)
+    assert not switcher.isVisible()
+    await eventually(lambda: several.answering.stage == "ready")
+    assert several.engine.model is not None
+    assert several.engine.model.id == "beta"
