@@ -418,15 +418,17 @@ def _text(
             texts.append(text)  # the transcript of spoken words
         elif isinstance(part, dict):
             kind = part.get("content_type")
-            noun = _MEDIA.get(kind, "unknown part") if isinstance(kind, str) else "unknown part"
+            noun = _MEDIA.get(kind) if isinstance(kind, str) else None
             if noun == "picture":
                 files.append(_picture(part.get("asset_pointer"), names, found))
             elif noun == "sound recording" and (sound := _sound(part, names, found)) is not None:
                 files.append(sound)
-            else:
+            elif noun is not None:
                 found.left_out[noun] += 1
+            else:
+                found.note_unknown(kind)
         elif part is not None:
-            found.left_out["unknown part"] += 1
+            found.note_unknown(None)
     return "\n\n".join(filter(None, texts))
 
 

@@ -238,8 +238,10 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
         elif kind == "voice_note":
             said_aloud = (text_in(block, name) for name in ("title", "text"))
             texts.append("\n\n".join(filter(None, said_aloud)))
+        elif kind == "tool_result":
+            found.left_out["tool message"] += 1
         elif kind not in ("token_budget", "flag"):  # marks without content
-            found.left_out["unknown part" if kind != "tool_result" else "tool message"] += 1
+            found.note_unknown(kind)
     said = "\n\n".join(text for text in texts if text.strip())
     if not said and isinstance(plain := message.raw("text"), str):
         said = whole(plain)
@@ -294,7 +296,7 @@ def _result_text(block: Fields, pictures: list[Attachment], found: FoundConversa
             texts.append(f"({name}: the file is not in the export)")
             found.left_out["created file"] += 1
         else:
-            found.left_out["unknown part"] += 1
+            found.note_unknown(kind)
     return "\n\n".join(texts)
 
 

@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from engine import counted
 from engine.files.json_fields import DamagedFile, Fields
@@ -345,6 +345,7 @@ _T = TypeVar("_T")
 _MOST_NAMED = 5
 # Counted by their names, however often each is there.
 _BY_NAME = {SETTING: SETTING, FIELD: "other detail", MARK: "mark that only that program needs"}
+_UNKNOWN, _MOST_KINDS = "unknown part", 500
 # A file may have a million damaged parts, or names as long as a page.
 _MOST_DAMAGED, _MOST_DAMAGE_CHARS, _MOST_NAME_CHARS = 1_000, 300, 60
 
@@ -404,6 +405,12 @@ class FoundConversations:
             self.damaged.append(words[:_MOST_DAMAGE_CHARS])
         else:
             self.left_out["more damaged part"] += 1
+
+    def note_unknown(self, kind: Any) -> None:
+        """Count a part of a kind that is not known here, with the name that its file has for it."""
+        key = f"{_UNKNOWN}: {kind[:_MOST_NAME_CHARS]}" if isinstance(kind, str) else _UNKNOWN
+        is_too_many = key not in self.left_out and len(self.left_out) >= _MOST_KINDS
+        self.left_out[_UNKNOWN if is_too_many else key] += 1
 
     @property
     def left_out_words(self) -> str:

@@ -276,7 +276,7 @@ def _said(message: Fields, before: list[Said], found: FoundConversations) -> Sai
             value = whole(text_in(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
         else:
-            found.left_out["unknown part"] += 1
+            found.note_unknown(kind)
     text = "\n\n".join(filter(None, texts))
     when = seconds(message.raw("created_at") or message.raw("created"))
     details = message.inner("metadata") if message.has("metadata") else Fields({})
@@ -390,5 +390,5 @@ def _parts_text(parts: Iterable[Fields], files: list[Attachment], found: FoundCo
         elif part.raw("type") == "image":
             files.append(picture_of_tool(part, f"picture {len(files) + 1}", found))
         else:
-            found.left_out["unknown part"] += 1
+            found.note_unknown(part.raw("type"))
     return "\n\n".join(texts)

@@ -262,7 +262,7 @@ class _Answer:
             if kind == "citationBlock":
                 self.texts.append(_citation(step))
             elif kind not in _REMARKS:
-                self._found.left_out["unknown part"] += 1
+                self._found.note_unknown(kind)
             return
         style = step.inner("style") if step.has("style") else None
         self.take_content(step, is_thinking=style is not None and _is_thinking(style))
@@ -288,7 +288,7 @@ class _Answer:
                 text = self._returned(piece.raw("content"))
                 self.results.append(result_of(self.calls[self._call_id(piece)], text))
             else:
-                self._found.left_out["unknown part"] += 1
+                self._found.note_unknown(kind)
 
     def _call_id(self, piece: Fields) -> str:
         """Return the id that a call and its result have in common."""
@@ -313,7 +313,7 @@ class _Answer:
             elif isinstance(text := part.raw("text"), str):
                 texts.append(whole(text))
             else:
-                self._found.left_out["unknown part"] += 1
+                self._found.note_unknown(part.raw("type"))
         return "\n\n".join(texts)
 
     def _take_file(self, piece: Fields) -> None:

@@ -11,6 +11,7 @@ from engine import end_facts, figures
 from engine.files.json_fields import DamagedFile
 from ui.inspector.inspector_window import why
 from ui.records.conversations import Conversation
+from ui.records.exchange.contents import FoundConversations, left_out_parts
 from ui.records.exchange.export_process import find_conversations
 from ui.records.runs import Run
 
@@ -564,3 +565,21 @@ def test_lm_studio_says_which_stop_ended_an_answer(tmp_path: Path) -> None:
     assert answer.run is not None
     assert answer.run.finished is not None
     assert answer.run.finished.stop.value == "END"
+
+
+def test_a_part_of_an_unknown_kind_is_named_by_its_kind(tmp_path: Path) -> None:
+    blocks = [{"type": "text", "text": "Hi"}, {"type": "hologram"}, {"type": "hologram"}]
+    message = {"uuid": "m", "sender": "assistant", "content": blocks}
+    written(tmp_path / "c.json", [{"uuid": "1", "name": "One", "chat_messages": [message]}])
+    found = find_conversations(tmp_path / "c.json", MOST)
+    assert found.left_out["unknown part: hologram"] == 2
+    assert left_out_parts(found.left_out) == ["2 unknown parts"]
+    assert left_out_parts(found.left_out, with_fields=True) == ["2 unknown parts (hologram)"]
+
+
+def test_a_million_unknown_kinds_are_counted_and_not_named() -> None:
+    found = FoundConversations("Claude")
+    for number in range(2_000):
+        found.note_unknown(f"kind {number}" * 50)
+    assert len(found.left_out) <= 501
+    assert left_out_parts(found.left_out) == ["2,000 unknown parts"]
