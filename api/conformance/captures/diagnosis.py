@@ -99,6 +99,10 @@ def miscounted(capture: Capture) -> Iterator[Finding]:
             Severity.ERROR if capture.dialect in _ADDING_UP else Severity.WARNING,
             f"The sum of tokens is {total}, but the prompt has {given} and the answer {made}.",
         )
+    cached = usage.cached_tokens
+    if cached and given is not None and cached > given and capture.dialect in _ADDING_UP:
+        said = f"{cached} tokens of the prompt are cached, but the prompt has {given}."
+        yield Finding("usage_cached", Severity.ERROR, said)
     if made == 0 and (capture.text or capture.thinking or capture.tool_calls):
         yield Finding("usage_zero", Severity.ERROR, "The answer has content, but 0 tokens.")
 

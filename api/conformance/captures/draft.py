@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
+from api.conformance.captures.forms import form_of, misfits
 from api.conformance.captures.frames import Frame, Framed
 from api.conformance.captures.values import (
     Capture,
@@ -87,6 +88,9 @@ class ChoiceDraft:
         """Set the name of the tool call with a key, or add a part of the arguments to it."""
         # Any value can serve as a key, also one that is not a number, and even a list or an object.
         call = self._calls.setdefault(repr(key), ["", ""])
+        if self.reason is not None:
+            said = "A part of a call comes after the reason, where clients no longer expect any."
+            self.find("call_after_reason", Severity.ERROR, said)
         call[0] = (name if isinstance(name, str) else "") or call[0]
         call[1] += arguments if isinstance(arguments, str) else ""
 
@@ -194,6 +198,7 @@ class Draft(ChoiceDraft):
         self.is_dump = framed.is_dump
         self.is_whole = is_whole
         self.model: str | None = None
+        self.answer_id: object = None
         self.output_ids: list[int] = []
         self.usage: CapturedUsage | None = None
         self.error: str | None = None
@@ -238,6 +243,18 @@ class Draft(ChoiceDraft):
         """Record that an event is at the wrong place."""
         self.find("event_order", Severity.ERROR, sentence, index)
 
+    def check_form(self, index: int, value: dict[str, Any]) -> None:
+        """Record what an answer, or an event of a stream, lacks or has in another form."""
+        form = None
+        if not self.is_dump:
+            form = form_of(self._dialect, value, is_streamed=self.is_streamed)
+        for misfit in misfits(value, form) if form is not None else ():
+            # A person may have pasted a part, or left out what does not matter.
+            if not misfit.is_absent:
+                self.find("field_form", Severity.ERROR, misfit.sentence, index)
+            elif self.is_whole:
+                self.find("field_missing", Severity.ERROR, misfit.sentence, index)
+
     def values(self, frames: Iterable[Frame]) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the JSON objects of a stream, with their places; errors among them are noted."""
         for index, frame in enumerate(frames):
@@ -265,6 +282,7 @@ class Draft(ChoiceDraft):
                 continue
             if is_done and value:
                 self.misplaced(index, f"{noun} comes after [DONE].")
+            self.check_form(index, value)
             yield index, value
         if self.error is None and not is_done and not self.is_dump:
             self.lacks_end("The stream ends without data: [DONE].")
@@ -274,6 +292,12 @@ class Draft(ChoiceDraft):
         if not self.is_dump:
             said = f"The {noun} have different ids: {first}, then {other}."
             self.find("id_changes", Severity.ERROR, said, index)
+
+    def changes_model(self, index: int, first: object, other: object) -> None:
+        """Record that parts of one answer name different models."""
+        if not self.is_dump:
+            said = f"The model changes within an answer: {first}, then {other}."
+            self.find("model_changes", Severity.ERROR, said, index)
 
     def lacks_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
         """Record that the counts that clients read are missing."""
@@ -327,6 +351,7 @@ class Draft(ChoiceDraft):
             is_cut=framed.is_cut,
             label=framed.label,
             findings=tuple(self._findings),
+            answer_id=self.answer_id if isinstance(self.answer_id, str) else None,
         )
 
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from api.conformance.captures.draft import ChoiceDraft, Draft, items, mapping, usage
+from api.conformance.captures.draft import ChoiceDraft, Draft, count, items, mapping, usage
 from api.conformance.captures.frames import Frame
 from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
 
@@ -46,11 +46,19 @@ _MESSAGES_DELTAS = {
 }
 
 
+# What the blocks of these types have; no block of another type has it.
+_MESSAGES_CONTENT = {"text": "text", "thinking": "thinking"}
+
+
 def read_messages_whole(draft: Draft, body: dict[str, Any]) -> None:
     """Read a message that was not streamed."""
-    draft.model = body.get("model")
+    draft.model, draft.answer_id = body.get("model"), body.get("id")
     for number, block in enumerate(map(mapping, items(body.get("content")))):
         kind = block.get("type")
+        due = next((due for name, due in _MESSAGES_CONTENT.items() if name in block), None)
+        if due is not None and isinstance(kind, str) and kind not in (due, "compaction"):
+            said = f"content[{number}].type is {kind}, but the block has {due}, as {due} blocks do."
+            draft.find("block_type", Severity.ERROR, said, 0)
         if kind == "thinking":
             draft.add_thinking(0, block.get("thinking"))
         elif kind == "tool_use":
@@ -90,6 +98,7 @@ class _MessagesStream:
                 continue
             if self._draft.is_dump and kind in _MESSAGES_MADE_BY_CLIENTS:
                 continue
+            self._draft.check_form(index, value)
             if self._has_ended:
                 self._draft.misplaced(index, f"{kind} comes after message_stop.")
             elif not self._has_started and kind not in ("message_start", "ping", "error"):
@@ -132,7 +141,7 @@ class _MessagesStream:
                     draft.misplaced(index, "message_start comes twice.")
                 self._has_started = True
                 message = mapping(value.get("message"))
-                draft.model = message.get("model")
+                draft.model, draft.answer_id = message.get("model"), message.get("id")
                 draft.usage = _messages_usage(message.get("usage")) if "usage" in message else None
                 if "usage" not in message:
                     draft.lacks_usage("message_start has no usage; clients fail.", Severity.ERROR)
@@ -188,9 +197,14 @@ class _MessagesStream:
         kind = delta.get("type")
         wanted = _MESSAGES_DELTAS.get(kind) if isinstance(kind, str) else None
         own = self._kinds.get(number, "") if isinstance(number, int) else ""
-        if wanted and own in _MESSAGES_DELTAS.values() and own != wanted:
+        # The vendor's other tools have such blocks, too: server_tool_use, mcp_tool_use.
+        is_alike = own == wanted or (wanted == "tool_use" and own.endswith("tool_use"))
+        if wanted and own and not is_alike:
             draft.misplaced(index, f"A {kind} belongs to block {number}, which is {own}.")
             return
+        if not wanted and isinstance(kind, str) and own in _MESSAGES_DELTAS.values():
+            said = f"{kind} is no delta of this API, so clients lose what a {own} block gets by it."
+            draft.find("unknown_delta", Severity.ERROR, said, index)
         draft.add_text(index, delta.get("text"))
         draft.add_thinking(index, delta.get("thinking"))
         if "partial_json" in delta and own == "tool_use":
@@ -203,6 +217,15 @@ class _MessagesStream:
             draft.lacks_usage(sentence, Severity.ERROR)
             return
         begun, ended = draft.usage, _messages_usage(value["usage"])
+        if begun is not None:
+            for name in ("input_tokens", "output_tokens"):
+                first, last = getattr(begun, name), getattr(ended, name)
+                if first is not None and last is not None and last < first and last >= 0:
+                    said = (
+                        f"usage.{name} falls from {first} in message_start to {last} in "
+                        "message_delta, where counts are cumulative."
+                    )
+                    draft.find("usage_falls", Severity.ERROR, said)
         if begun is not None and ended.input_tokens is None:
             ended = replace(
                 ended, input_tokens=begun.input_tokens, cached_tokens=begun.cached_tokens
@@ -258,8 +281,10 @@ _MATCHED = ("matched_stop", "stop_reason", "stopping_word")
 
 def read_chat_whole(draft: Draft, body: dict[str, Any]) -> None:
     """Read an answer that was not streamed."""
-    draft.model = body.get("model")
-    for choice in map(mapping, items(body.get("choices"))):
+    draft.model, draft.answer_id = body.get("model"), body.get("id")
+    choices = [mapping(choice) for choice in items(body.get("choices"))]
+    _check_indexes(draft, [choice.get("index") for choice in choices])
+    for choice in choices:
         into = draft.choice(choice.get("index"))
         calls = _ChatCalls(into)
         message = mapping(choice.get("message"))
@@ -267,6 +292,7 @@ def read_chat_whole(draft: Draft, body: dict[str, Any]) -> None:
             draft.lacks_role("The message of the answer has no role.")
         _add(into, calls, 0, message)
         into.add_text(0, choice.get("text"))
+        _check_logprobs(into, 0, choice)
         _chat_end(into, 0, choice)
     if isinstance(body.get("usage"), dict):
         draft.usage = _chat_usage(body["usage"])
@@ -278,26 +304,37 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read the chunks of a stream, checking their order on the way."""
     names_usage = is_chat = has_role = False
     calls: dict[ChoiceDraft, _ChatCalls] = {}
-    first_id: object = None
+    indexes: list[object] = []
     for index, value in draft.values_until_done(frames, "A chunk"):
         draft.model = draft.model or value.get("model")
-        first_id = first_id or value.get("id")
-        if draft.reason is None and value.get("id") not in (first_id, None, ""):
+        draft.answer_id = first_id = draft.answer_id or value.get("id")
+        # A recording may have another answer after this one.
+        is_own = draft.is_whole or draft.reason is None
+        if is_own and value.get("id") not in (first_id, None, ""):
             draft.changes_id(index, "chunks of one stream", first_id, value["id"])
+        if is_own and value.get("model") not in (draft.model, None, ""):
+            draft.changes_model(index, draft.model, value["model"])
         names_usage |= "usage" in value
         if isinstance(value.get("usage"), dict):
             draft.usage = _chat_usage(value["usage"])
         for choice in map(mapping, items(value.get("choices"))):
             into = draft.choice(choice.get("index"))
+            if choice.get("index") not in indexes:
+                indexes.append(choice.get("index"))
             is_chat |= isinstance(choice.get("delta"), dict)
             has_role |= isinstance(mapping(choice.get("delta")).get("role"), str)
             # Some servers send the last text and the reason in one chunk, so read the text first.
             own_calls = calls.setdefault(into, _ChatCalls(into))
             _add(into, own_calls, index, mapping(choice.get("delta")))
             into.add_text(index, choice.get("text"))
+            _check_logprobs(into, index, choice)
             _chat_end(into, index, choice)
     if draft.error is not None:
         return
+    if draft.is_whole:
+        _check_indexes(draft, indexes)
+        for own_calls in calls.values():
+            own_calls.close()
     if is_chat and not has_role and not draft.is_dump:
         draft.lacks_role("No chunk of the stream has the role.")
     if draft.usage is None and names_usage and not draft.is_dump:
@@ -306,6 +343,28 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
         draft.lacks_usage(
             "The stream has no usage (request it with stream_options.include_usage).", Severity.NOTE
         )
+
+
+def _check_indexes(draft: Draft, indexes: list[object]) -> None:
+    """Record indexes of choices that are not 0, 1 and so on, each of them once."""
+    counts = [index for index in indexes if count(index) is not None]
+    if len(counts) == len(indexes) and sorted(map(str, counts)) != sorted(
+        map(str, range(len(counts)))
+    ):
+        named = ", ".join(map(str, counts))
+        said = f"The index of {len(counts)} choices is {named}, where they count from 0."
+        draft.find("choice_index", Severity.ERROR, said)
+
+
+def _check_logprobs(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:
+    """Record lists of tokens, probabilities and offsets that do not belong together."""
+    logged = mapping(choice.get("logprobs"))
+    names = ("tokens", "token_logprobs", "text_offset")
+    lengths = {name: len(logged[name]) for name in names if isinstance(logged.get(name), list)}
+    if len(set(lengths.values())) > 1:
+        named = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        said = f"The logprobs have {named}, where each token has one of each."
+        into.find("logprobs_lengths", Severity.ERROR, said, index)
 
 
 def _add(into: ChoiceDraft, calls: "_ChatCalls", index: int, part: dict[str, Any]) -> None:
@@ -328,10 +387,24 @@ class _ChatCalls:
         self._into = into
         self._ids: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._places: list[object] = []
+
+    def close(self) -> None:
+        """Record what the calls of a whole stream lack."""
+        places = [place for place in self._places if isinstance(place, int)]
+        if sorted(places) != list(range(len(places))):
+            said = f"The index of {len(places)} calls is {places}, where they count from 0."
+            self._into.find("call_index", Severity.ERROR, said)
+        for place in self._places:
+            if isinstance(place, int) and repr(place) not in self._ids:
+                said = f"No part of call {place} has its id, by which its result is sent."
+                self._into.find("call_id_missing", Severity.ERROR, said)
 
     def add(self, index: int, place: object, call: dict[str, Any]) -> None:
         """Add a call, or a part of one."""
         into, key = self._into, repr(place)
+        if place not in self._places:
+            self._places.append(place)
         custom = mapping(call.get("custom"))
         if custom:
             # Custom tools take any text, not only JSON.
@@ -401,7 +474,10 @@ def _chat_usage(value: Any) -> CapturedUsage:
 # The last one is the Realtime API's, whose events are those of Responses otherwise.
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.done")
 _TEXTS = ("response.output_text", "response.text", "response.output_audio_transcript")
-_DONE = frozenset({"response.content_part.done", "response.output_item.done"})
+_CALL = "function_call"
+_ARGUMENTS = "response.function_call_arguments"
+_ITEM_DONE = "response.output_item.done"
+_DONE = frozenset({"response.content_part.done", _ITEM_DONE})
 
 
 def read_responses_whole(draft: Draft, body: dict[str, Any]) -> None:
@@ -427,6 +503,24 @@ def read_responses_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     _ResponsesStream(draft).read(frames)
 
 
+class _ResponsesItem:
+    """An item of a stream: what its events said so far."""
+
+    def __init__(self, added: dict[str, Any]) -> None:
+        self.added = added
+        self.done: dict[str, Any] | None = None
+        self.arguments = ""
+        self.has_pieces = False
+        self.parts: dict[str, dict[str, Any]] = {}
+        self.texts: dict[str, list[str]] = {}
+        self.closed: set[str] = set()
+
+    @property
+    def text(self) -> str:
+        """The text of all parts."""
+        return "".join(text for texts in self.texts.values() for text in texts)
+
+
 class _ResponsesStream:
     """The state of a stream: which events may follow."""
 
@@ -435,11 +529,8 @@ class _ResponsesStream:
         self._number: int | None = None
         self._has_started = False
         self._last: str | None = None
-        self._id: object = None
-        self._items: set[str] = set()
-        self._parts: set[tuple[str, str]] = set()
-        self._texts: dict[tuple[str, str], list[str]] = {}
-        self._argued: set[str] = set()
+        self._begun: dict[str, Any] = {}
+        self._items: dict[str, _ResponsesItem] = {}
         self._kinds: set[str] = set()
 
     def read(self, frames: tuple[Frame, ...]) -> None:
@@ -451,6 +542,10 @@ class _ResponsesStream:
                 continue
             if "event_id" in value and not kind.startswith("response.") and kind != "error":
                 continue  # the Realtime API's events of the session
+            if frame.name is not None and frame.name != kind and not draft.is_dump:
+                said = f"The event: line says {frame.name}, the data says {kind}."
+                draft.find("event_name_differs", Severity.ERROR, said, index)
+            draft.check_form(index, value)
             self._check_place(index, kind, value)
             if kind in _LAST:
                 self._last = kind
@@ -458,6 +553,7 @@ class _ResponsesStream:
             elif kind == "error":
                 draft.set_error(value.get("error") or value.get("message"))
             else:
+                self._kinds.add(kind)
                 self._take(index, kind, value)
         if self._last is None and draft.error is None:
             draft.lacks_end(
@@ -470,6 +566,8 @@ class _ResponsesStream:
             draft.misplaced(index, f"{kind} comes after {self._last}.")
         if not self._has_started and kind not in ("response.created", "error"):
             draft.misplaced(index, f"{kind} comes before response.created.")
+        if self._has_started and kind == "response.created":
+            draft.misplaced(index, "response.created comes twice.")
         self._has_started = True
         number = value.get("sequence_number")
         if isinstance(number, int):
@@ -491,12 +589,13 @@ class _ResponsesStream:
                 "is due.",
                 index,
             )
-        if self._id is not None and response.get("id") != self._id:
-            draft.changes_id(index, "events of one response", self._id, response.get("id"))
-        streamed = "".join(text for texts in self._texts.values() for text in texts)
+        self._check_same_response(index, response)
         output = [mapping(item) for item in items(response.get("output"))]
         parts = [mapping(part) for item in output for part in items(item.get("content"))]
         texts = [str(part.get("text")) for part in parts if part.get("type") == "output_text"]
+        streamed = "".join(
+            item.text for item in self._items.values() if item.added.get("type") != "reasoning"
+        )
         if streamed and streamed != "".join(texts):
             draft.find(
                 "text_differs",
@@ -505,59 +604,246 @@ class _ResponsesStream:
                 "was streamed.",
                 index,
             )
+        else:
+            self._check_output(index, kind, output)
         ended = {f"{text}.done" for text in _TEXTS if f"{text}.delta" in self._kinds}
-        for missing in sorted((ended | _DONE) - self._kinds) if ended else ():
-            said = f"The stream has text, but no {missing}, which some clients wait for."
+        if _ARGUMENTS + ".delta" in self._kinds:
+            ended |= {_ARGUMENTS + ".done", "response.output_item.done"}
+        elif ended:
+            ended |= _DONE
+        for missing in sorted(ended - self._kinds):
+            noun = "arguments" if "arguments" in missing else "text"
+            said = f"The stream has {noun}, but no {missing}, which some clients wait for."
             draft.find("event_missing", Severity.ERROR, said, index)
+        if not ended - self._kinds:
+            self._check_closed(index)
+
+    def _check_same_response(self, index: int, response: dict[str, Any]) -> None:
+        """Compare the response of an event with that of response.created."""
+        draft, begun = self._draft, self._begun
+        if begun.get("id") is not None and response.get("id") != begun["id"]:
+            draft.changes_id(index, "events of one response", begun["id"], response.get("id"))
+        if begun.get("model") and response.get("model") not in (begun["model"], None):
+            draft.changes_model(index, begun["model"], response["model"])
+        first, last = begun.get("created_at"), response.get("created_at")
+        if first is not None and last is not None and int(first) != int(last):
+            said = f"created_at changes within a response: {first}, then {last}."
+            draft.find("created_changes", Severity.ERROR, said, index)
+
+    def _check_output(self, index: int, kind: str, output: list[dict[str, Any]]) -> None:
+        """Compare the items of the last event with those that were streamed."""
+        draft = self._draft
+        done = [item.done or item.added for item in self._items.values()]
+        if not self._items:
+            return
+        if len(output) != len(done):
+            said = f"{kind} has {len(output)} output items, but {len(done)} were streamed."
+            draft.find("output_differs", Severity.ERROR, said, index)
+            return
+        for number, (streamed, last) in enumerate(zip(done, output, strict=True)):
+            for name in ("type", "id", "call_id", "name", "arguments"):
+                first = streamed.get(name)
+                if first is not None and last.get(name) is not None and first != last[name]:
+                    said = (
+                        f"output[{number}].{name} is {last[name]} in {kind}, but {first} in the "
+                        "events before it."
+                    )
+                    draft.find("output_differs", Severity.ERROR, said, index)
+
+    def _check_closed(self, index: int) -> None:
+        """Record items and parts that were begun, and never said to be done."""
+        for place, item in self._items.items():
+            if item.done is None:
+                said = f"Item {place} has no response.output_item.done."
+                self._draft.find("event_missing", Severity.ERROR, said, index)
+            for part in item.parts:
+                if part not in item.closed:
+                    said = f"Part {part} of item {place} has no response.content_part.done."
+                    self._draft.find("event_missing", Severity.ERROR, said, index)
 
     def _take(self, index: int, kind: str, value: dict[str, Any]) -> None:
         draft = self._draft
-        self._kinds.add(kind)
-        item = repr(value.get("output_index"))
-        part = (item, repr(value.get("content_index")))
+        place, number = repr(value.get("output_index")), repr(value.get("content_index"))
+        item = self._items.get(place)
         match kind:
-            case "response.created":
-                draft.model = mapping(value.get("response")).get("model")
-                self._id = mapping(value.get("response")).get("id")
+            case "response.created" | "response.in_progress":
+                self._begin(index, kind, mapping(value.get("response")))
+                return
             case "response.output_item.added":
-                self._items.add(item)
-                added = mapping(value.get("item"))
-                if added.get("type") == "function_call":
-                    draft.add_call(item, added.get("name"), "")
+                self._add_item(index, place, mapping(value.get("item")))
+                return
+            case _ if "output_index" not in value:
+                return
+        if item is None:
+            if kind == "response.content_part.added":
+                draft.misplaced(index, "A part is added to an item that was not added.")
+            elif _has_text(kind):
+                draft.misplaced(index, "Text comes for a part that was not added.")
+            elif kind in (_ARGUMENTS + ".delta", _ARGUMENTS + ".done", _ITEM_DONE):
+                draft.misplaced(index, f"{kind} is about item {place}, which was not added.")
+            item = self._items.setdefault(place, _ResponsesItem({}))
+        if item.done is not None:
+            draft.misplaced(index, f"{kind} is about item {place}, which is done.")
+        own_id, given = item.added.get("id"), value.get("item_id")
+        if own_id and given and own_id != given:
+            said = f"{kind} says item_id {given}, but item {place} has the id {own_id}."
+            draft.find("item_id_differs", Severity.ERROR, said, index)
+        match kind:
             case "response.content_part.added":
-                if item not in self._items:
-                    draft.misplaced(index, "A part is added to an item that was not added.")
-                self._parts.add(part)
-            case _ if kind.endswith(".delta") and kind.removesuffix(".delta") in _TEXTS:
-                if part not in self._parts:
+                item.parts[number] = mapping(value.get("part"))
+            case "response.content_part.done":
+                self._end_part(index, item, number, mapping(value.get("part")))
+            case _ if _has_text(kind):
+                if number not in item.parts:
                     draft.misplaced(index, "Text comes for a part that was not added.")
                 draft.add_text(index, value.get("delta"))
-                self._texts.setdefault(part, []).append(str(value.get("delta") or ""))
-            case "response.output_text.done":
-                if value.get("text") != "".join(self._texts.get(part, ())):
-                    draft.find(
-                        "text_differs",
-                        Severity.ERROR,
-                        "The text of output_text.done differs from the deltas before it.",
-                        index,
-                    )
+                item.texts.setdefault(number, []).append(str(value.get("delta") or ""))
+            case "response.output_text.done" | "response.reasoning_text.done":
+                self._compare(index, kind, item.texts.get(number), value.get("text"))
             case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
                 draft.add_thinking(index, value.get("delta"))
-            case "response.function_call_arguments.delta":
-                self._argued.add(item)
-                draft.add_call(item, "", value.get("delta"))
-            case "response.function_call_arguments.done" | "response.output_item.done":
-                # Not every server sends the arguments of a call in pieces first.
-                done = value if "arguments" in value else mapping(value.get("item"))
-                if item not in self._argued and isinstance(done.get("arguments"), str):
-                    self._argued.add(item)
-                    draft.add_call(item, done.get("name"), done["arguments"])
+                if "content_index" in value:
+                    item.texts.setdefault(number, []).append(str(value.get("delta") or ""))
+            case _ if kind == _ARGUMENTS + ".delta":
+                self._add_arguments(index, place, item, value.get("delta"))
+            case _ if kind == _ARGUMENTS + ".done":
+                self._end_arguments(index, kind, place, item, value)
+            case _ if kind == _ITEM_DONE:
+                self._end_item(index, place, item, mapping(value.get("item")))
             case _:
                 pass
+
+    def _begin(self, index: int, kind: str, response: dict[str, Any]) -> None:
+        draft, status = self._draft, response.get("status")
+        if isinstance(status, str) and status not in ("in_progress", "queued"):
+            said = f"The response of {kind} has the status {status}, where in_progress is due."
+            draft.find("response_status", Severity.ERROR, said, index)
+        if kind == "response.created":
+            draft.model = response.get("model")
+            self._begun = response
+            if items(response.get("output")):
+                said = "response.created has output already, which clients then have twice."
+                draft.find("output_early", Severity.ERROR, said, index)
+        else:
+            self._check_same_response(index, response)
+
+    def _add_item(self, index: int, place: str, added: dict[str, Any]) -> None:
+        draft = self._draft
+        if place in self._items:
+            draft.misplaced(index, f"Item {place} is added twice.")
+        elif draft.is_whole and place != repr(len(self._items)):
+            said = f"Item {place} is added where item {len(self._items)} is expected."
+            draft.misplaced(index, said)
+        given = added.get("id")
+        if given and any(other.added.get("id") == given for other in self._items.values()):
+            said = f"Two items of the output have the id {given}."
+            draft.find("item_id_repeated", Severity.ERROR, said, index)
+        if added.get("status") == "completed" and added.get("type") in ("message", _CALL):
+            said = "An item is added with the status completed, where in_progress is due."
+            draft.find("item_status", Severity.ERROR, said, index)
+        self._items[place] = _ResponsesItem(added)
+        if added.get("type") == _CALL:
+            draft.add_call(place, added.get("name"), "")
+
+    def _end_part(
+        self, index: int, item: _ResponsesItem, number: str, part: dict[str, Any]
+    ) -> None:
+        draft, begun = self._draft, item.parts.get(number)
+        if begun is None:
+            draft.misplaced(index, "A part is done that was not added.")
+        elif number in item.closed:
+            draft.misplaced(index, f"Part {number} is done twice.")
+        elif begun.get("type") and begun["type"] != part.get("type"):
+            said = f"A part is added as {begun.get('type')} and done as {part.get('type')}."
+            draft.find("part_type_differs", Severity.ERROR, said, index)
+        item.closed.add(number)
+        self._compare(index, "response.content_part.done", item.texts.get(number), part.get("text"))
+
+    def _add_arguments(self, index: int, place: str, item: _ResponsesItem, delta: object) -> None:
+        if not item.has_pieces and item.added.get("arguments"):
+            said = "An item is added with arguments that come again as deltas."
+            self._draft.find("arguments_repeated", Severity.ERROR, said, index)
+        item.has_pieces = True
+        item.arguments += delta if isinstance(delta, str) else ""
+        self._draft.add_call(place, "", delta)
+
+    def _end_arguments(
+        self, index: int, kind: str, place: str, item: _ResponsesItem, done: dict[str, Any]
+    ) -> None:
+        """Compare the arguments of a call with their pieces."""
+        arguments = done.get("arguments")
+        if not isinstance(arguments, str):
+            return
+        if item.has_pieces:
+            if arguments != item.arguments:
+                said = f"The arguments of {kind} differ from the deltas before it."
+                self._draft.find("arguments_differ", Severity.ERROR, said, index)
+            return
+        # Not every server sends the arguments of a call in pieces first.
+        item.has_pieces = True
+        item.arguments = arguments
+        self._draft.add_call(place, done.get("name"), arguments)
+
+    def _end_item(self, index: int, place: str, item: _ResponsesItem, done: dict[str, Any]) -> None:
+        draft = self._draft
+        for name in ("type", "id", "call_id", "name"):
+            first, last = item.added.get(name), done.get(name)
+            if first and last and first != last:
+                said = f"The {name} of item {place} changes from {first} to {last}."
+                draft.find("item_changes", Severity.ERROR, said, index)
+        if done.get("status") == "in_progress":
+            said = "The item of response.output_item.done has the status in_progress."
+            draft.find("item_status", Severity.ERROR, said, index)
+        parts = [mapping(part) for part in items(done.get("content"))]
+        if item.texts:
+            text = "".join(str(part.get("text")) for part in parts)
+            if text != item.text and (parts or done.get("type") == "message"):
+                said = "The text of response.output_item.done differs from the deltas before it."
+                draft.find("text_differs", Severity.ERROR, said, index)
+        self._end_arguments(index, _ITEM_DONE, place, item, done)
+        item.done = done
+
+    def _compare(self, index: int, kind: str, texts: list[str] | None, text: object) -> None:
+        if text != "".join(texts or ()):
+            name = kind.removeprefix("response.")
+            said = f"The text of {name} differs from the deltas before it."
+            self._draft.find("text_differs", Severity.ERROR, said, index)
+
+
+def _has_text(kind: str) -> bool:
+    return kind.endswith(".delta") and kind.removesuffix(".delta") in _TEXTS
+
+
+def _check_response(draft: Draft, index: int, response: dict[str, Any]) -> None:
+    """Record statuses and ids of a finished response that contradict each other."""
+    status = response.get("status")
+    output = [mapping(item) for item in items(response.get("output"))]
+    details = response.get("incomplete_details")
+    if status == "completed" and details is not None:
+        said = "The response is completed, but has incomplete_details."
+        draft.find("response_status", Severity.ERROR, said, index)
+    if status == "incomplete" and not mapping(details).get("reason") and draft.is_whole:
+        said = "The response is incomplete, but incomplete_details does not say why."
+        draft.find("response_status", Severity.ERROR, said, index)
+    if status in ("in_progress", "queued") and draft.is_whole:
+        said = f"The answer is whole, but its status is {status}."
+        draft.find("response_status", Severity.ERROR, said, index)
+    for item in output:
+        is_open = item.get("status") == "in_progress" and status in ("completed", "incomplete")
+        if is_open or (item.get("status") == "incomplete" and status == "completed"):
+            said = f"The response is {status}, but an item of its output is {item['status']}."
+            draft.find("item_status", Severity.ERROR, said, index)
+    for name in ("id", "call_id"):
+        ids = [item[name] for item in output if isinstance(item.get(name), str)]
+        if len(set(ids)) < len(ids):
+            said = f"Two items of the output have the same {name}."
+            draft.find("item_id_repeated", Severity.ERROR, said, index)
 
 
 def _responses_end(draft: Draft, index: int, response: dict[str, Any]) -> None:
     draft.model = response.get("model") or draft.model
+    draft.answer_id = response.get("id")
+    _check_response(draft, index, response)
     if isinstance(response.get("usage"), dict):
         draft.usage = _responses_usage(response["usage"])
     elif response.get("status") != "failed":
@@ -602,8 +888,18 @@ def read_generate_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 def read_generate_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read frames of cumulative text."""
+    first: dict[str, Any] = {}
+    counted = 0
     for index, value in draft.values_until_done(frames, "A frame"):
-        text = value.get("text")
+        text, meta = value.get("text"), mapping(value.get("meta_info"))
+        first = first or meta
+        if meta.get("id") not in (first.get("id"), None):
+            draft.changes_id(index, "events of one answer", first.get("id"), meta["id"])
+        if (tokens := count(meta.get("completion_tokens"))) is not None:
+            if 0 <= tokens < counted:
+                said = f"completion_tokens falls from {counted} to {tokens}."
+                draft.find("usage_falls", Severity.ERROR, said, index)
+            counted = tokens
         if isinstance(text, str):
             if text.startswith(draft.text):
                 draft.add_text(index, text[len(draft.text) :])
@@ -619,6 +915,7 @@ def read_generate_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
 
 def _generate_end(draft: Draft, index: int, value: dict[str, Any]) -> None:
     meta = mapping(value.get("meta_info"))
+    draft.answer_id = draft.answer_id or meta.get("id")
     ids = [item for item in items(value.get("output_ids")) if isinstance(item, int)]
     draft.output_ids = ids or draft.output_ids
     if "completion_tokens" in meta:
@@ -656,6 +953,8 @@ _OLLAMA_ENDINGS = {"stop": CapturedEnding.NATURAL_OR_STOP, "length": CapturedEnd
 def read_ollama_whole(draft: Draft, body: dict[str, Any]) -> None:
     """Read an answer that was not streamed."""
     _take(draft, 0, body)
+    if body.get("done") is not True:
+        draft.lacks_end('The answer is whole, but does not say "done": true.')
 
 
 def read_ollama_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
@@ -665,6 +964,9 @@ def read_ollama_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
         value = mapping(frame.value)
         if is_done and value:
             draft.misplaced(index, "An object comes after the one that says done.")
+        if value.get("model") not in (draft.model, None) and draft.model is not None:
+            draft.changes_model(index, draft.model, value["model"])
+        draft.check_form(index, value)
         _take(draft, index, value)
         is_done |= value.get("done") is True
     if draft.error is None and not is_done:
@@ -687,6 +989,9 @@ def _take(draft: Draft, index: int, value: dict[str, Any]) -> None:
         arguments = json.dumps(function.get("arguments"), ensure_ascii=False)
         draft.add_call((index, number), function.get("name"), arguments)
     if value.get("done") is not True:
+        if draft.is_streamed and value.get("done_reason"):
+            said = f"done_reason is {value['done_reason']} in an object that is not done."
+            draft.find("reason_early", Severity.ERROR, said, index)
         return
     reason = value.get("done_reason")
     if isinstance(reason, str):

@@ -100,6 +100,7 @@ def read_framed(parts: Framed, dialect: WireDialect | None = None) -> Capture:
     elif known is WireDialect.CONVERSE and "output" not in body and "message" in body:
         draft.set_error(body["message"])
     else:
+        draft.check_form(0, body)
         whole(draft, body)
     return draft.finished()
 

@@ -150,6 +150,7 @@ class Capture:
         is_cut: Whether a part of it was not read.
         label: What distinguishes it from other answers of the same file, such as its address.
         findings: Findings about its form; ``diagnose`` adds those about stops.
+        answer_id: The id of the answer, if it has one.
     """
 
     dialect: WireDialect | None
@@ -173,6 +174,7 @@ class Capture:
     is_cut: bool = False
     label: str = ""
     findings: tuple[Finding, ...] = ()
+    answer_id: str | None = None
 
 
 _EXCERPT_CHARS = 120

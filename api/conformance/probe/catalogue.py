@@ -368,6 +368,12 @@ _CASES: tuple[Case, ...] = (
         Topic.FORM,
     ),
     Case(
+        "form.same",
+        "What streamed and whole answers say of themselves",
+        "At temperature 0 a stream has the reason, calls and counts of the whole answer.",
+        None,
+    ),
+    Case(
         "stream.framing",
         "Streams as such",
         "A stream is sent where one is asked for, with its content type, and it ends.",
@@ -425,6 +431,7 @@ _QUICK = frozenset(
         "usage.chunk",
         "form.streamed",
         "form.whole",
+        "form.same",
         "stream.framing",
         "stops.empty",
         "errors.json",

@@ -483,6 +483,13 @@ class Driver:
         put(changed, self.stop_path, value)
         return changed
 
+    def limit_of(self, body: Body) -> int | None:
+        """Return the limit of a request; None if it is no whole number."""
+        holder: Any = body
+        for name in self._limit_path:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        return holder if isinstance(holder, int) and not isinstance(holder, bool) else None
+
     def with_limit(self, body: Body, value: Any) -> Body:
         """Return the body with any value, even a wrong one, as the limit."""
         changed = copy.deepcopy(body)

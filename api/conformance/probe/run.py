@@ -121,6 +121,7 @@ _ANSWERS: dict[str, float] = {
     "usage.streamed": 0.0,
     "form.streamed": 0.0,
     "form.whole": 0.0,
+    "form.same": 0.0,
     "stream.framing": 0.0,
     "reason.natural": 0.0,
     "stop.very_first": 0.2,

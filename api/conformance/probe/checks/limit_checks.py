@@ -375,7 +375,7 @@ async def _counts(setting: CheckSetting) -> Seen:
     faults: dict[str, Fault] = {}
     answers = [run for run in setting.client.exchanges if run.is_answer]
     for run in answers:
-        for verdict in _impossible(run):
+        for verdict in (*_impossible(run), *_beyond_limit(setting.client.driver, run)):
             faults.setdefault(verdict.code, fault(setting.client, run, verdict))
     return Seen(f"{len(answers)} answers were read", tuple(faults.values()))
 
@@ -401,6 +401,19 @@ def _impossible(run: Exchange) -> Iterator[Judgement]:
         said = "0 tokens are counted for the prompt."
         yield Judgement("usage_no_prompt", said, "1 or more", "0")
     yield from _wrong_total(run)
+
+
+def _beyond_limit(driver: Driver, run: Exchange) -> Iterator[Judgement]:
+    """Yield that more tokens are counted than the request allows for all of its choices."""
+    limit = driver.limit_of(run.body) if isinstance(run.body, dict) else None
+    usage = run.capture.usage
+    tokens = usage.output_tokens if usage is not None else None
+    if limit is None or tokens is None:
+        return
+    allowed = limit * (count(run.body.get("n")) or 1)
+    if tokens > allowed:
+        said = "The answer has more tokens than the limit allows."
+        yield Judgement("limit_ignored", said, f"at most {allowed} tokens", f"{tokens} tokens")
 
 
 def _is_cached(run: Exchange) -> bool:

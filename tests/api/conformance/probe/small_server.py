@@ -27,6 +27,7 @@ class SmallServer:
     """Answers from a script; a piece of three characters is a token."""
 
     piece_s = 0.0
+    heads = 0
 
     def script(self, prompt: str) -> str:
         """Return the whole answer to a prompt."""
@@ -72,7 +73,12 @@ class SmallServer:
     def events(self, reply: Reply) -> list[tuple[str, dict[str, Any]]]:
         """Return the events of a streamed answer."""
         block = {"type": "text", "text": ""}
-        start = {"usage": {"input_tokens": 5, "output_tokens": 1}, "model": "small", "content": []}
+        start = self.head() | {
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 5, "output_tokens": 1},
+        }
         pieces = [reply.text[at : at + PIECE] for at in range(0, len(reply.text), PIECE)]
         usage = {"output_tokens": reply.tokens}
         stop = {"stop_reason": reply.reason, "stop_sequence": reply.sequence}
@@ -88,13 +94,14 @@ class SmallServer:
             ("message_stop", {}),
         ]
 
+    def head(self) -> dict[str, Any]:
+        """Return the fields that an answer begins with."""
+        self.heads += 1
+        return {"id": f"msg_{self.heads}", "type": "message", "role": "assistant", "model": "small"}
+
     def message(self, reply: Reply) -> dict[str, Any]:
         """Return a whole answer."""
-        return {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": "small",
+        return self.head() | {
             "content": [{"type": "text", "text": reply.text}],
             "stop_reason": reply.reason,
             "stop_sequence": reply.sequence,

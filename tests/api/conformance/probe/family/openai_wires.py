@@ -1,6 +1,7 @@
 """The family's wire formats for Chat Completions, Completions and Responses."""
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
@@ -8,6 +9,14 @@ from typing import Any
 from tests.api.conformance.probe.family.talk import PIECE, Query, Refused, Said, pieces
 
 REASONS = {"natural": "stop", "stop": "stop", "limit": "length", "tool": "tool_calls"}
+
+
+CREATED = 1_767_225_600
+
+
+def id_of(query: Query, begin: str) -> str:
+    """Return the id of the answer to a request."""
+    return f"{begin}{zlib.crc32(json.dumps(query.body, sort_keys=True).encode()):08x}"
 
 
 def sse(value: Any, name: str = "") -> bytes:
@@ -92,12 +101,14 @@ class ChatWire:
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
         """Return a whole answer."""
         return {
-            "id": "c1",
-            "object": "chat.completion",
-            "model": "small",
+            **self.head(query, "chat.completion"),
             "choices": [self._choice(index, one) for index, one in enumerate(said)],
             "usage": _usage(said),
         }
+
+    def head(self, query: Query, name: str) -> dict[str, Any]:
+        """Return the fields that every object of an answer has."""
+        return {"id": id_of(query, "c"), "object": name, "created": CREATED, "model": "small"}
 
     def _choice(self, index: int, one: Said) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": one.text}
@@ -132,29 +143,30 @@ class ChatWire:
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""
+        head = self.head(query, "chat.completion.chunk")
         for index, one in enumerate(said):
-            yield self._chunk(index, {"role": "assistant", "content": ""})
+            yield self._chunk(head, index, {"role": "assistant", "content": ""})
             for piece in pieces(one.thinking):
-                yield self._chunk(index, {"reasoning_content": piece})
+                yield self._chunk(head, index, {"reasoning_content": piece})
             for piece in pieces(one.text):
                 more = {} if one.logged is None else {"logprobs": self._listed([piece])}
-                yield self._chunk(index, {"content": piece}, **more)
+                yield self._chunk(head, index, {"content": piece}, **more)
             if one.call is not None:
                 function = {"name": "note", "arguments": one.call}
                 call = {"index": 0, "id": "t1", "type": "function", "function": function}
-                yield self._chunk(index, {"tool_calls": [call]})
-            yield self._chunk(index, {}, **self.end(one))
+                yield self._chunk(head, index, {"tool_calls": [call]})
+            yield self._chunk(head, index, {}, **self.end(one))
         if self.counts(query):
-            yield sse({"id": "c1", "model": "small", "choices": [], "usage": _usage(said)})
+            yield sse({**head, "choices": [], "usage": _usage(said)})
         yield sse("[DONE]")
 
     def counts(self, query: Query) -> bool:
         """Return whether a stream ends with counts."""
         return bool((query.body.get("stream_options") or {}).get("include_usage"))
 
-    def _chunk(self, index: int, delta: dict[str, Any], **more: Any) -> bytes:
+    def _chunk(self, head: dict[str, Any], index: int, delta: dict[str, Any], **more: Any) -> bytes:
         choice = {"index": index, "delta": delta, "finish_reason": None, **more}
-        return sse({"id": "c1", "model": "small", "choices": [choice], "usage": None})
+        return sse({**head, "choices": [choice], "usage": None})
 
 
 class CompletionsWire(ChatWire):
@@ -177,6 +189,10 @@ class CompletionsWire(ChatWire):
             body=body,
         )
 
+    def head(self, query: Query, name: str) -> dict[str, Any]:
+        """Return the fields that every object of an answer has: chunks have no other name."""
+        return super().head(query, "text_completion")
+
     def _choice(self, index: int, one: Said) -> dict[str, Any]:
         choice = {"index": index, "text": one.text, **self.end(one)}
         if one.logged is not None:
@@ -194,19 +210,20 @@ class CompletionsWire(ChatWire):
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""
+        head = self.head(query, "")
         for index, one in enumerate(said):
             for place, piece in enumerate(pieces(one.text)):
                 scored = self._scored([piece], place * PIECE)
                 more = {} if one.logged is None else {"logprobs": scored}
-                yield self._piece(index, piece, **more)
-            yield self._piece(index, "", **self.end(one))
+                yield self._piece(head, index, piece, **more)
+            yield self._piece(head, index, "", **self.end(one))
         if self.counts(query):
-            yield sse({"id": "c1", "model": "small", "choices": [], "usage": _usage(said)})
+            yield sse({**head, "choices": [], "usage": _usage(said)})
         yield sse("[DONE]")
 
-    def _piece(self, index: int, text: str, **more: Any) -> bytes:
+    def _piece(self, head: dict[str, Any], index: int, text: str, **more: Any) -> bytes:
         choice = {"index": index, "text": text, "finish_reason": None, **more}
-        return sse({"id": "c1", "model": "small", "choices": [choice], "usage": None})
+        return sse({**head, "choices": [choice], "usage": None})
 
 
 class ResponsesWire:
@@ -235,7 +252,7 @@ class ResponsesWire:
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
         """Return a whole answer."""
-        return self._response(said[0])
+        return self._response(said[0], query)
 
     def _items(self, one: Said) -> list[dict[str, Any]]:
         status = "incomplete" if one.ending == "limit" else "completed"
@@ -252,11 +269,12 @@ class ResponsesWire:
             items[-1] | {"status": status}
         ]
 
-    def _response(self, one: Said) -> dict[str, Any]:
+    def _response(self, one: Said, query: Query) -> dict[str, Any]:
         is_cut = one.ending == "limit"
         return {
-            "id": "r1",
+            "id": id_of(query, "r"),
             "object": "response",
+            "created_at": CREATED,
             "model": "small",
             "status": "incomplete" if is_cut else "completed",
             "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
@@ -278,7 +296,7 @@ class ResponsesWire:
             number += 1
             return sse({"type": kind, "sequence_number": number, **fields}, kind)
 
-        final = self._response(one)
+        final = self._response(one, query)
         begun = {**final, "status": "in_progress", "incomplete_details": None, "output": []}
         yield event("response.created", response=begun)
         for place, item in enumerate(final["output"]):

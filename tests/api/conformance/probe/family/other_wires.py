@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tests.api.conformance.probe.family.openai_wires import (
+    id_of,
     last_message,
     openai_error,
     sse,
@@ -13,6 +14,7 @@ from tests.api.conformance.probe.family.openai_wires import (
 )
 from tests.api.conformance.probe.family.talk import Query, Refused, Said, pieces
 
+CREATED_AT = "2026-01-01T00:00:00.000000Z"
 _REASONS = {
     "natural": "end_turn",
     "stop": "stop_sequence",
@@ -66,14 +68,15 @@ class MessagesWire:
                 value = {"cut": one.call}
             blocks.append({"type": "tool_use", "id": "t1", "name": "note", "input": value})
         return {
-            "id": "m1",
-            "type": "message",
-            "role": "assistant",
-            "model": "small",
+            **self._head(query),
             "content": blocks,
             **self._end(one),
             "usage": {"input_tokens": one.prompt_tokens, "output_tokens": one.tokens},
         }
+
+    def _head(self, query: Query) -> dict[str, Any]:
+        head = {"id": id_of(query, "m"), "type": "message", "role": "assistant"}
+        return {**head, "model": "small"}
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""
@@ -83,7 +86,8 @@ class MessagesWire:
             return sse({"type": kind, **fields}, kind)
 
         usage = {"input_tokens": one.prompt_tokens, "output_tokens": 1}
-        yield event("message_start", message={"model": "small", "content": [], "usage": usage})
+        begun = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+        yield event("message_start", message={**self._head(query), **begun})
         place = 0
         for kind, name, text in (
             ("thinking", "thinking_delta", one.thinking),
@@ -129,14 +133,14 @@ class GenerateWire:
             body=body,
         )
 
-    def _answer(self, one: Said, text: str, *, is_last: bool) -> dict[str, Any]:
+    def _answer(self, query: Query, one: Said, text: str, *, is_last: bool) -> dict[str, Any]:
         reason: dict[str, Any] = {"type": "stop", "matched": one.matched}
         if one.ending == "limit":
             reason = {"type": "length", "length": one.tokens}
         return {
             "text": text,
             "meta_info": {
-                "id": "g1",
+                "id": id_of(query, "g"),
                 "finish_reason": reason if is_last else None,
                 "prompt_tokens": one.prompt_tokens,
                 "completion_tokens": one.tokens,
@@ -145,7 +149,7 @@ class GenerateWire:
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
         """Return a whole answer."""
-        return self._answer(said[0], said[0].text, is_last=True)
+        return self._answer(query, said[0], said[0].text, is_last=True)
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer; each frame has the whole text so far."""
@@ -153,8 +157,8 @@ class GenerateWire:
         so_far = ""
         for piece in pieces(one.text):
             so_far += piece
-            yield sse(self._answer(one, so_far, is_last=False))
-        yield sse(self._answer(one, one.text, is_last=True))
+            yield sse(self._answer(query, one, so_far, is_last=False))
+        yield sse(self._answer(query, one, one.text, is_last=True))
         yield sse("[DONE]")
 
 
@@ -205,14 +209,17 @@ class OllamaWire:
 
     def whole(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
         """Return a whole answer."""
-        return {"model": "small", "message": self._message(said[0]), **self._end(said[0])}
+        return {**self._head(), "message": self._message(said[0]), **self._end(said[0])}
+
+    def _head(self) -> dict[str, Any]:
+        return {"model": "small", "created_at": CREATED_AT}
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer: one object a line."""
         [one] = said
 
         def line(message: dict[str, Any], **more: Any) -> bytes:
-            value = {"model": "small", "message": message, "done": False, **more}
+            value = {**self._head(), "message": message, "done": False, **more}
             return f"{json.dumps(value)}\n".encode()
 
         for piece in pieces(one.thinking):
