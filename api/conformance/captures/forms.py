@@ -5,6 +5,7 @@ Pure; any thread.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +104,7 @@ def _is_number(value: Any) -> bool:
 
 def _is(*values: str | None) -> Kind:
     said = " or ".join("null" if value is None else f'"{value}"' for value in values)
-    return Kind(said, lambda value: value is None or (isinstance(value, str) and value in values))
+    return Kind(said, lambda value: (value is None or isinstance(value, str)) and value in values)
 
 
 def _or_null(kind: Kind) -> Kind:
@@ -140,15 +141,20 @@ _INDEX = Kind("a whole number from 0", lambda value: _is_whole(value) and value 
 _FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 # Rounding may lift it above 0.
 _LOGPROB = Kind("a number of at most 0", lambda value: _is_number(value) and value < 0.01)
+# From 2001 to 2286: what is less counts from another moment, what is more counts milliseconds.
+_SINCE_1970 = (1_000_000_000, 10_000_000_000)
 _SECONDS = Kind(
-    "a time in whole seconds", lambda value: _is_whole(value) and 0 <= value < 10_000_000_000
+    "a time in whole seconds since 1970",
+    lambda value: _is_whole(value) and _SINCE_1970[0] <= value < _SINCE_1970[1],
 )
 _ANY_SECONDS = Kind(
-    "a time in seconds", lambda value: _is_number(value) and 0 <= value < 10_000_000_000
+    "a time in seconds since 1970",
+    lambda value: _is_number(value) and _SINCE_1970[0] <= value < _SINCE_1970[1],
 )
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?")
 _ISO_TIME = Kind(
     "a time such as 2026-01-31T12:00:00Z",
-    lambda value: isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-",
+    lambda value: isinstance(value, str) and _ISO.fullmatch(value) is not None,
 )
 # Calls without a name, and arguments of the wrong form, have findings of their own.
 _ARGUMENTS = Kind("JSON in a string", lambda value: isinstance(value, str | dict | list))
@@ -185,7 +191,7 @@ _COMPLETIONS_LOGPROBS = _or_null(
     )
 )
 _CALL = _object(
-    {"id": _NAME, "type": _NAME},
+    {"id": _NAME, "type": _is("function", "custom")},
     {"index": _or_null(_INDEX)},
     {"function": _object({"function": _object({"arguments": _ARGUMENTS})})},
 )
@@ -193,7 +199,7 @@ _PART_OF_CALL = _object(
     {"index": _INDEX},
     {
         "id": _or_null(_TEXT),
-        "type": _or_null(_TEXT),
+        "type": _is("function", "custom", "", None),
         "function": _or_null(
             _object({}, {"name": _or_null(_TEXT), "arguments": _or_null(_ARGUMENTS)})
         ),
@@ -206,18 +212,25 @@ _REASON = _or_null(_TEXT)
 
 
 def _openai(name: str, choice: Kind) -> Kind:
+    # The chunk with the counts has none.
+    choices = Kind(
+        "an array that is not empty",
+        lambda value: isinstance(value, list) and (bool(value) or name in _STREAMED_NAMES),
+        item=choice,
+    )
     return _object(
         {
             "id": _NAME,
             "object": _is(name),
             "created": _SECONDS,
             "model": _TEXT,
-            "choices": _array(choice),
+            "choices": choices,
         },
         {"usage": _or_null(_OPENAI_USAGE), "system_fingerprint": _or_null(_TEXT)},
     )
 
 
+_STREAMED_NAMES = ("chat.completion.chunk", "text_completion")
 _CHAT_MESSAGE = _object(
     {},
     {
@@ -278,6 +291,7 @@ _BLOCK = _object(
         "tool_use": _object(
             {
                 "id": _NAME,
+                "name": _TEXT,
                 "input": Kind("an object", lambda value: isinstance(value, dict | str)),
             }
         ),
@@ -292,6 +306,7 @@ _NEW_BLOCK = _object(
         "tool_use": _object(
             {
                 "id": _NAME,
+                "name": _TEXT,
                 "input": Kind("an empty object, to which deltas add", lambda value: value == {}),
             }
         ),
@@ -319,7 +334,11 @@ _WHOLE_MESSAGE = _message(
 )
 _EMPTY_MESSAGE = _message(
     {"content": Kind("an empty array", lambda value: value == [])},
-    {"usage": _MESSAGES_USAGE, "stop_reason": _NULL, "stop_sequence": _NULL},
+    {
+        "usage": _object({"input_tokens": _WHOLE, "output_tokens": _INDEX}),
+        "stop_reason": _NULL,
+        "stop_sequence": _NULL,
+    },
 )
 _BLOCK_DELTA = _object(
     {"type": _NAME},
@@ -350,33 +369,41 @@ _MESSAGES_EVENT = _object(
 # Responses.
 
 _STATUS = _is("in_progress", "completed", "incomplete")
-_PART = _object(
-    {"type": _NAME},
-    {},
-    {
-        "output_text": _object({"text": _TEXT, "annotations": _ARRAY}),
-        "reasoning_text": _object({"text": _TEXT}),
-        "summary_text": _object({"text": _TEXT}),
-        "refusal": _object({"refusal": _TEXT}),
-    },
-)
-_PARTS = _array(_PART)
+_FIELDS_OF_PARTS = {
+    "output_text": _object({"text": _TEXT, "annotations": _ARRAY}),
+    "reasoning_text": _object({"text": _TEXT}),
+    "summary_text": _object({"text": _TEXT}),
+    "refusal": _object({"refusal": _TEXT}),
+}
+
+
+def _part(*types: str) -> Kind:
+    """Return the kind of a part of one of some types."""
+    return _object({"type": _is(*types)}, {}, _FIELDS_OF_PARTS)
+
+
+_PART = _part(*_FIELDS_OF_PARTS)
 _ITEM = _object(
     {"type": _NAME},
     {},
     {
         "message": _object(
-            {"id": _NAME, "role": _is("assistant"), "status": _STATUS, "content": _PARTS}
+            {
+                "id": _NAME,
+                "role": _is("assistant"),
+                "status": _STATUS,
+                "content": _array(_part("output_text", "refusal")),
+            }
         ),
         "function_call": _object(
-            {"call_id": _NAME, "arguments": _ARGUMENTS},
+            {"call_id": _NAME, "name": _TEXT, "arguments": _ARGUMENTS},
             {"id": _or_null(_NAME), "status": _or_null(_STATUS)},
         ),
         "reasoning": _object(
             {"id": _NAME},
             {
-                "summary": _or_null(_PARTS),
-                "content": _or_null(_PARTS),
+                "summary": _or_null(_array(_part("summary_text"))),
+                "content": _or_null(_array(_part("reasoning_text"))),
                 "status": _or_null(_STATUS),
             },
         ),
@@ -457,13 +484,8 @@ _GENERATED = _object(
     {
         "text": _TEXT,
         "meta_info": _object(
-            {"id": _NAME},
-            {
-                "finish_reason": _GENERATE_REASON,
-                "prompt_tokens": _COUNT,
-                "completion_tokens": _COUNT,
-                "cached_tokens": _or_null(_WHOLE),
-            },
+            {"id": _NAME, "prompt_tokens": _COUNT, "completion_tokens": _COUNT},
+            {"finish_reason": _GENERATE_REASON, "cached_tokens": _or_null(_WHOLE)},
         ),
     },
     {"output_ids": _or_null(_array(_WHOLE))},

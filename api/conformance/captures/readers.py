@@ -11,6 +11,18 @@ from api.conformance.captures.draft import ChoiceDraft, Draft, count, items, map
 from api.conformance.captures.frames import Frame
 from api.conformance.captures.values import CapturedEnding, CapturedUsage, Severity
 
+# So many tokens leave something to show.
+_MANY_TOKENS = 8
+
+
+def _check_empty(draft: Draft, name: str, holder: dict[str, Any]) -> None:
+    """Record that an answer of many tokens has an empty array of what was generated."""
+    made = draft.usage.output_tokens if draft.usage is not None else None
+    if holder.get(name) == [] and (made or 0) > _MANY_TOKENS:
+        said = f"{name} is an empty array, though {made} tokens are counted."
+        draft.find("content_empty", Severity.ERROR, said)
+
+
 # Reads answers of the Messages API.
 
 _MESSAGES_ENDINGS = {
@@ -70,6 +82,7 @@ def read_messages_whole(draft: Draft, body: dict[str, Any]) -> None:
         draft.usage = _messages_usage(body["usage"])
     else:
         draft.lacks_usage("The message has no usage.", Severity.ERROR)
+    _check_empty(draft, "content", body)
 
 
 def read_messages_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
@@ -92,7 +105,8 @@ class _MessagesStream:
     def read(self, frames: tuple[Frame, ...]) -> None:
         for index, frame in enumerate(frames):
             value = mapping(frame.value)
-            kind = value.get("type") or frame.name
+            kind = value.get("type")
+            kind = kind if isinstance(kind, str) and kind else frame.name
             self._check_name(index, frame, kind)
             if frame.is_done_mark or not isinstance(kind, str):
                 continue
@@ -322,7 +336,7 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
             if choice.get("index") not in indexes:
                 indexes.append(choice.get("index"))
             is_chat |= isinstance(choice.get("delta"), dict)
-            has_role |= isinstance(mapping(choice.get("delta")).get("role"), str)
+            has_role |= bool(mapping(choice.get("delta")).get("role"))
             # Some servers send the last text and the reason in one chunk, so read the text first.
             own_calls = calls.setdefault(into, _ChatCalls(into))
             _add(into, own_calls, index, mapping(choice.get("delta")))
@@ -537,7 +551,8 @@ class _ResponsesStream:
         draft = self._draft
         for index, frame in enumerate(frames):
             value = mapping(frame.value)
-            kind = value.get("type") or frame.name
+            kind = value.get("type")
+            kind = kind if isinstance(kind, str) and kind else frame.name
             if frame.is_done_mark or not isinstance(kind, str):
                 continue
             if "event_id" in value and not kind.startswith("response.") and kind != "error":
@@ -649,6 +664,10 @@ class _ResponsesStream:
                         "events before it."
                     )
                     draft.find("output_differs", Severity.ERROR, said, index)
+            first, status = streamed.get("status"), last.get("status")
+            if first is not None and status is not None and first != status:
+                said = f"output[{number}].status is {status} in {kind}, but {first} before it."
+                draft.find("item_status", Severity.ERROR, said, index)
 
     def _check_closed(self, index: int) -> None:
         """Record items and parts that were begun, and never said to be done."""
@@ -696,6 +715,9 @@ class _ResponsesStream:
             case _ if _has_text(kind):
                 if number not in item.parts:
                     draft.misplaced(index, "Text comes for a part that was not added.")
+                elif number not in item.texts and item.parts[number].get("text"):
+                    said = "A part is added with text, to which the text of deltas is added."
+                    draft.find("text_repeated", Severity.ERROR, said, index)
                 draft.add_text(index, value.get("delta"))
                 item.texts.setdefault(number, []).append(str(value.get("delta") or ""))
             case "response.output_text.done" | "response.reasoning_text.done":
@@ -738,8 +760,9 @@ class _ResponsesStream:
         if given and any(other.added.get("id") == given for other in self._items.values()):
             said = f"Two items of the output have the id {given}."
             draft.find("item_id_repeated", Severity.ERROR, said, index)
-        if added.get("status") == "completed" and added.get("type") in ("message", _CALL):
-            said = "An item is added with the status completed, where in_progress is due."
+        status = added.get("status")
+        if status in ("completed", "incomplete") and added.get("type") in ("message", _CALL):
+            said = f"An item is added with the status {status}, where in_progress is due."
             draft.find("item_status", Severity.ERROR, said, index)
         self._items[place] = _ResponsesItem(added)
         if added.get("type") == _CALL:
@@ -848,6 +871,7 @@ def _responses_end(draft: Draft, index: int, response: dict[str, Any]) -> None:
         draft.usage = _responses_usage(response["usage"])
     elif response.get("status") != "failed":
         draft.lacks_usage("The response has no usage.")
+    _check_empty(draft, "output", response)
     stop = mapping(mapping(response.get("fullstop")).get("stop"))
     if stop:
         draft.set_matched(stop.get("value"))
@@ -936,6 +960,15 @@ def _generate_end(draft: Draft, index: int, value: dict[str, Any]) -> None:
             )
         case "length":
             ending = CapturedEnding.LIMIT
+            length, made = (
+                count(mapping(reason).get("length")),
+                count(meta.get("completion_tokens")),
+            )
+            if length is not None and made is not None and length != made:
+                said = (
+                    f"The length of the finish_reason is {length}, but {made} tokens are counted."
+                )
+                draft.find("length_differs", Severity.ERROR, said, index)
         case "abort":
             ending = CapturedEnding.ERROR
         case _:

@@ -210,9 +210,15 @@ def _not_streamed(client: Client, run: Exchange) -> Fault:
 
 
 def _differs(client: Client, whole: Exchange, streamed: Exchange) -> Fault:
+    said = "The streamed answer differs from the whole one, each time."
+    if not (whole.capture.text.strip() and streamed.capture.text.strip()):
+        empty, other = "whole", "streamed"
+        if whole.capture.text.strip():
+            empty, other = other, empty
+        said = f"The {empty} answer is empty: it has no text, which the {other} one has, each time."
     return Fault(
         "stream_differs",
-        "The streamed answer differs from the whole one, each time.",
+        said,
         streamed.mode,
         whole.capture.text,
         streamed.capture.text,

@@ -303,6 +303,7 @@ class ProbeRun:
         before = len(client.exchanges)
         measured = await baselines(client, self._options, short.total_s)
         if not measured.usable:
+            await self._say_what_is_misshapen(client, measured, short.total_s)
             raise ProbeFailed(_too_little(measured))
         self._is_deterministic = measured.is_deterministic
         self._conclusions = measured.conclusions
@@ -310,6 +311,23 @@ class ProbeRun:
         setting = CheckSetting(client, self._options, measured.usable, short.total_s)
         setting.found |= {fault.code for fault in measured.faults}
         return setting
+
+    async def _say_what_is_misshapen(
+        self, client: Client, measured: Baselines, short_s: float
+    ) -> None:
+        """Note the faults of answers that have too little text for anything else.
+
+        Raises:
+            LimitReached: There are such faults, which a report then has.
+        """
+        setting = CheckSetting(client, self._options, (), short_s)
+        if measured.faults:
+            self._note("baseline", _same(measured), len(client.exchanges))
+        for check in FORM_CHECKS:
+            if check.code != "form.same" and check.code in self._codes:
+                self._note(check.code, await check.run(setting), len(client.exchanges))
+        if any(result.faults for result in self._results.values()):
+            raise LimitReached(_too_little(measured))
 
     async def _check_all(self, setting: CheckSetting, *, may_harm: bool) -> None:
         checks = [known for known in all_checks(setting.baselines) if known.code in self._codes]

@@ -216,6 +216,10 @@ def _kept(given: Baseline, expected: str, stop: str, where: str, run: Exchange) 
     return []
 
 
+# So many tokens are no token of the end, nor one that is not counted.
+_CLEARLY_FEWER = 8
+
+
 async def _natural_end(setting: CheckSetting) -> Seen:
     """An answer without stops is not ended by one."""
     client = setting.client
@@ -238,7 +242,44 @@ async def _natural_end(setting: CheckSetting) -> Seen:
                 f"{capture.reason}, {capture.matched!r}",
             )
             faults.setdefault(run.mode, fault(client, run, verdict))
+        elif capture.ending is CapturedEnding.OTHER:
+            verdict = Judgement(
+                "natural_end_misnamed",
+                f"The reason of a plain answer is {capture.reason}.",
+                natural,
+                str(capture.reason),
+            )
+            faults.setdefault(run.mode, fault(client, run, verdict))
+        elif _is_no_limit(client, run):
+            verdict = Judgement(
+                "limit_misnamed",
+                "The reason says that the limit ended the answer, which has fewer tokens.",
+                natural,
+                f"{capture.reason}, after {_tokens(run)} tokens",
+            )
+            faults.setdefault(run.mode, fault(client, run, verdict))
     return Seen(f"{len(runs)} answers were read", tuple(faults.values()))
+
+
+def _is_no_limit(client: Client, run: Exchange) -> bool:
+    """Return whether an answer that a limit is said to have ended had room for many more tokens.
+
+    A longer answer to another request shows that the context had room for them.
+    """
+    limit, made = client.driver.limit_of(run.body), _tokens(run)
+    if run.capture.ending is not CapturedEnding.LIMIT or not limit or not made:
+        return False
+    # Thinking may be counted apart.
+    answers = [other for other in client.exchanges if other.is_answer]
+    if any(other.capture.thinking for other in answers) or not run.capture.text:
+        return False
+    longest = max(_tokens(other) for other in answers)
+    return made + _CLEARLY_FEWER <= min(limit, longest)
+
+
+def _tokens(run: Exchange) -> int:
+    usage = run.capture.usage
+    return (usage.output_tokens if usage is not None else None) or 0
 
 
 REASON_CHECKS = (Check("reason.natural", _natural_end),)
@@ -376,6 +417,12 @@ def _judge(client: Client, run: Exchange) -> list[Judgement]:
         judgements.append(
             Judgement("wrong_status", f"The error has status {run.status}.", "400", str(run.status))
         )
+    kind = run.headers.get("content-type", "")
+    if "json" not in kind.lower() and _json(run.text) is not None:
+        said = "The error has the wrong content type."
+        judgements.append(Judgement("content_type", said, _JSON, kind or "none"))
+    if (wrong := _wrong_type(client, run)) is not None:
+        judgements.append(wrong)
     if not client.driver.is_envelope(_json(run.text)):
         judgements.append(
             Judgement(
@@ -386,6 +433,23 @@ def _judge(client: Client, run: Exchange) -> list[Judgement]:
             )
         )
     return judgements
+
+
+# The types of errors that the vendor names for these statuses.
+_ERROR_TYPES = {400: "invalid_request_error", 413: "request_too_large"}
+
+
+def _wrong_type(client: Client, run: Exchange) -> Judgement | None:
+    """Return that an error's type is not the one of its status."""
+    driver, body = client.driver, _json(run.text)
+    wanted = _ERROR_TYPES.get(run.status)
+    if driver.dialect is not WireDialect.MESSAGES or wanted is None or not driver.is_envelope(body):
+        return None
+    got = body["error"]["type"]
+    if got == wanted:
+        return None
+    said = f"The type of an error with status {run.status} is {got}."
+    return Judgement("error_type", said, wanted, got)
 
 
 def _json(text: str) -> Any:

@@ -321,7 +321,7 @@ async def _form(setting: CheckSetting, *, is_streamed: bool) -> Seen:
         return skipped("There were no such answers.")
     faults: dict[str, Fault] = {}
     for run in answers:
-        for finding in _findings_of(run.capture):
+        for finding in (*_findings_of(run.capture), *_too_many(run)):
             key = finding.code
             if key in _OF_A_PLACE and len(faults) < _MOST_PLACES:
                 key = finding.sentence
@@ -345,6 +345,15 @@ def _findings_of(capture: Capture) -> Iterator[Finding]:
         calls, reason, ending = choice.tool_calls, choice.reason, choice.ending
         yield from implausible(replace(capture, tool_calls=calls, reason=reason, ending=ending))
     yield from miscounted(capture)
+
+
+def _too_many(run: Exchange) -> Iterator[Finding]:
+    """Yield that an answer has more choices than its request asks for."""
+    asked = run.body.get("n") if isinstance(run.body, dict) else None
+    came = 1 + len(run.capture.choices)
+    if run.capture.choices and came > (asked or 1):
+        said = f"The answer has {came} choices, though {asked or 1} was asked for."
+        yield Finding("choices_unasked", Severity.ERROR, said)
 
 
 # Compares streamed answers with whole ones to the same request.
@@ -407,6 +416,12 @@ def _unlike(whole: Exchange, streamed: Exchange) -> Iterator[Judgement]:
         if one.text == same.text:
             yield from _unlike_choices(one, same)
     yield from _unlike_counts(first, other)
+    # In the others, a stream has counts only where they are asked for.
+    is_always_counted = first.dialect not in (WireDialect.CHAT, WireDialect.COMPLETIONS)
+    if is_always_counted and (first.usage is None) is not (other.usage is None):
+        lacking, having = ("stream", "whole answer") if first.usage else ("whole answer", "stream")
+        said = f"The {lacking} has no counts of tokens, which the {having} has."
+        yield Judgement("usage_missing", said, f"counts, as in the {having}", "none")
 
 
 def _unlike_choices(

@@ -203,8 +203,16 @@ def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Ju
     if not run.is_streamed:
         wholes[run.capture.text] = run
     whole = wholes.get(run.capture.text)
-    if whole is None or verdicts or _logged(whole) != _logged(run):
+    if whole is None or verdicts:
         return verdicts
+    if _logged(whole) != _logged(run):
+        spelled, streamed = "".join(_logged(whole)), "".join(_logged(run))
+        # One of them may list the tokens of the reasoning, too.
+        is_part = spelled.endswith(streamed) or streamed.endswith(spelled)
+        if whole.capture.text != run.capture.text or (is_part and streamed):
+            return []
+        said = "The tokens of the stream's logprobs are not those of the whole answer."
+        return [Judgement("logprobs_differ", said, spelled, streamed or "none")]
     wanted, got = _offsets(whole), _offsets(run)
     if wanted == got or not got:
         return []
