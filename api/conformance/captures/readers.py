@@ -489,6 +489,7 @@ def _chat_usage(value: Any) -> CapturedUsage:
 _LAST = ("response.completed", "response.incomplete", "response.failed", "response.done")
 _TEXTS = ("response.output_text", "response.text", "response.output_audio_transcript")
 _CALL = "function_call"
+_CUT_CALL = ("response.incomplete", _CALL)
 _ARGUMENTS = "response.function_call_arguments"
 _ITEM_DONE = "response.output_item.done"
 _DONE = frozenset({"response.content_part.done", _ITEM_DONE})
@@ -622,8 +623,10 @@ class _ResponsesStream:
         else:
             self._check_output(index, kind, output)
         ended = {f"{text}.done" for text in _TEXTS if f"{text}.delta" in self._kinds}
+        # A call that was cut is never done.
         if _ARGUMENTS + ".delta" in self._kinds:
-            ended |= {_ARGUMENTS + ".done", "response.output_item.done"}
+            is_cut = kind == "response.incomplete"
+            ended |= set() if is_cut else {_ARGUMENTS + ".done", _ITEM_DONE}
         elif ended:
             ended |= _DONE
         for missing in sorted(ended - self._kinds):
@@ -652,6 +655,8 @@ class _ResponsesStream:
         if not self._items:
             return
         if len(output) != len(done):
+            if kind == "response.incomplete":
+                return  # what was cut may be left out
             said = f"{kind} has {len(output)} output items, but {len(done)} were streamed."
             draft.find("output_differs", Severity.ERROR, said, index)
             return
@@ -672,7 +677,7 @@ class _ResponsesStream:
     def _check_closed(self, index: int) -> None:
         """Record items and parts that were begun, and never said to be done."""
         for place, item in self._items.items():
-            if item.done is None:
+            if item.done is None and (self._last, item.added.get("type")) != _CUT_CALL:
                 said = f"Item {place} has no response.output_item.done."
                 self._draft.find("event_missing", Severity.ERROR, said, index)
             for part in item.parts:
