@@ -93,6 +93,7 @@ async def test_closing_over_unsaved_text_asks_and_export_or_leaving_is_a_choice(
             window.close()
             (box,) = [b for b in window.findChildren(QMessageBox) if b.isVisible()]
             button(box, "Export…").click()
+            await eventually(lambda: bool(window.findChildren(QFileDialog)))
             (dialog,) = window.findChildren(QFileDialog)
             dialog.filesSelected.emit([str(tmp_path / "rescued.json")])
             dialog.close()
