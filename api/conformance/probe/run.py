@@ -300,8 +300,9 @@ class ProbeRun:
         client = found.client
         client.repeats = True
         short = await client.ask_shortly()
-        before = len(client.exchanges)
+        before, broken = len(client.exchanges), len(client.broken)
         measured = await baselines(client, self._options, short.total_s)
+        self._broken += client.broken[broken:]
         if not measured.usable:
             await self._say_what_is_misshapen(client, measured, short.total_s)
             raise ProbeFailed(_too_little(measured))

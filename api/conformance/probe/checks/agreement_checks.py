@@ -33,7 +33,7 @@ from api.conformance.probe.values import Exchange, Fault
 # What changes an answer's form, but not its text.
 _FORM = ("stream", "stream_options", "n", "logprobs", "top_logprobs", "fullstop", "stop_token_ids")
 _ENDED = (CapturedEnding.NATURAL, CapturedEnding.NATURAL_OR_STOP, CapturedEnding.STOP)
-_LEAST_CHARACTERS = 12
+_LEAST_CHARACTERS = 6
 # Servers that make several tokens a step make some behind a stop.
 _MOST_BEHIND = 3
 # So many answers must say the same before another one is wrong.
@@ -289,7 +289,8 @@ def _spelled(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
         occurrence = first_occurrence(full.text if full is not None else "", answer.stops)
         if occurrence is None or answer.text != full.text[: occurrence.start]:  # type: ignore[union-attr]
             continue
-        least = sum(end <= occurrence.start for end in pieces)
+        # A stop takes a token, too.
+        least = max(1, sum(end <= occurrence.start for end in pieces))
         most = sum(end < occurrence.end for end in pieces) + 1
         if least <= tokens <= 1.5 * most + _MOST_BEHIND:
             continue
@@ -388,11 +389,10 @@ def _fulls(answers: Sequence[_Answer]) -> dict[str, _Answer]:
 def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
     """Judge texts by what no model does by chance."""
     driver, fulls = setting.client.driver, _fulls(answers)
-    known = {
-        full.text: question
-        for question, full in fulls.items()
-        if full.ending in _ENDED and len(full.text) >= _LEAST_CHARACTERS
-    }
+    known: dict[str, set[str]] = {}
+    for answer in answers:
+        if answer.ending in _ENDED and len(answer.text.strip()) >= _LEAST_CHARACTERS:
+            known.setdefault(answer.text, set()).add(answer.prompt)
     found: list[_Wrong] = []
     for answer in answers:
         full = fulls.get(answer.question)
@@ -413,8 +413,8 @@ def _texts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
             ending=full.ending,
         )
         occurrence = first_occurrence(full.text, answer.stops)
-        other = known.get(answer.text)
-        if other is not None and other != answer.question and answer.text != full.text:
+        is_own = full.text.startswith(answer.text)
+        if not is_own and known.get(answer.text, set()) - {answer.prompt}:
             said = "The answer is that of another request."
             found.append((answer, Judgement("mixed_up", said, full.text, answer.text)))
         elif answer.stops and answer.ending is not CapturedEnding.LIMIT:

@@ -489,6 +489,9 @@ def _half_call(stop: str, arguments: str, whole: str, run: Exchange) -> list[Jud
         return []  # the stop ended the answer, and no call is reported
     if any(finding.code == "arguments_form" for finding in capture.findings):
         return []  # the check of a call says so
+    if calls and calls[0].name != TOOL_NAME:
+        said = f"The call is one of {calls[0].name!r}, a tool that was not offered."
+        return [Judgement("call_name", said, TOOL_NAME, calls[0].name)]
     got = calls[0].arguments if calls else ""
     if _is_whole(got) and stop in got:
         return []

@@ -301,3 +301,14 @@ def test_lines_of_ollama_that_never_say_done_are_found() -> None:
 def test_an_error_is_reported_and_nothing_is_said_about_stops() -> None:
     captured = json.dumps({"type": "error", "error": {"type": "api_error", "message": "busy"}})
     assert found(captured, "STOP") == {"error": Severity.ERROR}
+
+
+def test_the_parts_of_a_calls_name_are_joined_as_clients_join_them() -> None:
+    parts = [
+        {"index": 0, "id": "t1", "type": "function", "function": {"name": "no"}},
+        {"index": 0, "function": {"name": "te", "arguments": "{}"}},
+    ]
+    chunks = [{"index": 0, "delta": {"tool_calls": [part]}} for part in parts]
+    lines = (json.dumps({"id": "c1", "choices": [chunk]}) for chunk in chunks)
+    [call] = parse("".join(f"data: {line}\n\n" for line in lines), WireDialect.CHAT).tool_calls
+    assert (call.name, call.arguments) == ("note", "{}")

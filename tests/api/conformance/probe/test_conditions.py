@@ -16,6 +16,7 @@ from api.conformance.probe.values import (
 from tests.api.conformance.probe.family.conditional import (
     CONDITIONS,
     EFFECTS,
+    UNJUDGED,
     Condition,
     Conditional,
     Effect,
@@ -105,3 +106,34 @@ def test_a_fault_under_a_condition_is_found_and_named(
     cell = tried(dialect, _CONDITIONS[condition], _EFFECTS[effect])
     assert cell.is_visible
     assert words in cell.sentence
+
+
+def _why_unjudged(condition: Condition, effect: Effect) -> str:
+    """Return why a probe cannot see a fault under a condition; empty if it can."""
+    reasons = (
+        reason
+        for conditions, effects, reason in UNJUDGED
+        if effect.name in effects and (not conditions or condition.name in conditions)
+    )
+    return next(reasons, "")
+
+
+# Each condition is tried with every seventh fault, in one of its dialects.
+_EVERY = 7
+_SHARE = 0.9
+
+
+@pytest.mark.slow
+def test_nine_of_ten_faults_under_a_condition_are_found() -> None:
+    missed, visible = [], 0
+    for place, condition in enumerate(CONDITIONS):
+        for number, effect in enumerate(EFFECTS):
+            dialects = [one for one in condition.dialects if one in effect.dialects]
+            if not dialects or (place + number) % _EVERY or _why_unjudged(condition, effect):
+                continue
+            dialect = dialects[(number + place) % len(dialects)]
+            cell = tried(dialect, condition, effect)
+            visible += cell.is_visible
+            if cell.is_visible and not cell.sentence:
+                missed.append(f"{condition.name}: {effect.name} in {dialect}")
+    assert len(missed) <= (1 - _SHARE) * visible, missed

@@ -35,3 +35,9 @@ def test_the_probe_fails_and_says_why(make: type[HeldBack]) -> None:
     assert report.verdict is Verdict.FAILED, as_text(report)
     sentences = [fault.sentence for failure in report.failed for fault in failure.faults]
     assert any(re.search(make.words, said) for said in sentences), as_text(report)
+
+
+def test_of_a_stop_that_is_taken_back_nothing_is_said_but_that() -> None:
+    report = report_on(held_back.TakesPartsBack(), only=("stop.*", "stops.long", "form.*"))
+    faults = [fault for failure in report.failed for fault in failure.faults]
+    assert {fault.code for fault in faults} == {"text_retracted"}

@@ -56,6 +56,15 @@ def test_a_server_whose_answers_vary_is_judged_as_far_as_possible(dialect: WireD
     assert outcomes["stops.sticky"] is CheckOutcome.UNDECIDED
 
 
+def test_several_choices_are_judged_where_they_have_to_be_sampled() -> None:
+    report = report_on(odd.SamplesSeveral(CHAT), only=("stop.one_character", "choices.*"))
+    assert {one.code: one.outcome for one in report.results} == {
+        "stop.one_character": CheckOutcome.HELD,
+        "choices.count": CheckOutcome.HELD,
+        "choices.stop": CheckOutcome.HELD,
+    }
+
+
 @pytest.mark.parametrize(
     ("make", "dialect", "concluded"),
     [

@@ -443,10 +443,16 @@ UNJUDGED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "a server may make a token behind a stop, and no other answer ends there",
     ),
     (
+        ("a call", "tool_choice required", "tool_choice named", "parallel calls off"),
+        ("counts one more", "counts one fewer", "counts twice"),
+        "no other answer has that call",
+    ),
+    (
         ("thinking", "stop in the thinking"),
         (*_TEXTS, "thinking in the text"),
         "the text after thinking need not be that without",
     ),
+    (("limit at the stop's end",), ("says limit",), "which of both ends an answer is an opinion"),
     ((), ("thinking lost",), "a model need not think"),
     ((), ("call lost",), "a model need not call a tool"),
     ((), ("refused",), "a server may lack what the request has"),

@@ -221,6 +221,17 @@ class RefusesLists(FamilyServer):
         return self.refusal("at most 4 stops") if len(query.stops) > 4 else None
 
 
+class SamplesSeveral(FamilyServer):
+    """Gives several choices only where they are sampled."""
+
+    dialects = (WireDialect.CHAT, WireDialect.COMPLETIONS)
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse several of the same."""
+        is_greedy = query.choices > 1 and not query.body.get("temperature")
+        return self.refusal("n must be 1 when using greedy sampling") if is_greedy else None
+
+
 class LogsIds(FamilyServer):
     """Lists tokens by their ids in logprobs."""
 
@@ -401,6 +412,7 @@ RIGHT: Sequence[type[FamilyServer]] = (
     EndsLate,
     RefusesLists,
     KnowsStopsOnly,
+    SamplesSeveral,
     LogsIds,
     ShowsTheTemplatesSpace,
 )

@@ -20,7 +20,7 @@ _PROMPT_ONLY = {
     *("tools.call", "tools.limit", "tools.stop", "stops.system", "stops.turn", "stops.tools"),
     *("tools.choice", "stops.result", "limit.thinking"),
     # The demo model repeats no emoji without its template.
-    *("stop.emoji", "stop.after_emoji"),
+    "stop.after_emoji",
 }
 SKIPPED = {
     WireDialect.MESSAGES: {
