@@ -57,7 +57,7 @@ def changed(frames: list[bytes], change: Change) -> list[bytes]:
     return found
 
 
-class _Frames(HeldBack):
+class ChangesFrames(HeldBack):
     """Changes the frames of its streams."""
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any] | None:
@@ -171,7 +171,7 @@ class CallsStopsLimits(HeldBack):
         return replace(said, ending="limit", matched=None)
 
 
-class ChangesItsId(_Frames):
+class ChangesItsId(ChangesFrames):
     """Gives every chunk another id."""
 
     speaks, source = CHAT, "litellm#37792, koboldcpp#2481"
@@ -186,7 +186,7 @@ class ChangesItsId(_Frames):
         return value | {"id": f"c{self._number}"}
 
 
-class GivesNoReasonBesideLogprobs(_Frames):
+class GivesNoReasonBesideLogprobs(ChangesFrames):
     """Omits the reason of a stream with logprobs."""
 
     speaks, source = CHAT, "litellm#10686"
@@ -198,7 +198,7 @@ class GivesNoReasonBesideLogprobs(_Frames):
         return value
 
 
-class SaysNothingForNull(_Frames):
+class SaysNothingForNull(ChangesFrames):
     """Gives an empty reason before the last chunk, where null is due."""
 
     speaks, source = CHAT, "ollama#4357"
@@ -281,7 +281,7 @@ class FailsOnEmptyAnswers(HeldBack):
         return await super().respond(request, query)
 
 
-class RestartsItsOffsets(_Frames):
+class RestartsItsOffsets(ChangesFrames):
     """Counts the offsets of tokens from 0 in every chunk."""
 
     speaks, source = COMPLETIONS, "vllm#47815"
@@ -346,7 +346,7 @@ class WritesTextIntoCalls(HeldBack):
         return found
 
 
-class CountsNoPromptInStreams(_Frames):
+class CountsNoPromptInStreams(ChangesFrames):
     """Counts 0 tokens for the prompt of a stream."""
 
     speaks, source = MESSAGES, "mlx-node#45"
@@ -358,7 +358,7 @@ class CountsNoPromptInStreams(_Frames):
         return value
 
 
-class CountsOneTokenInStreams(_Frames):
+class CountsOneTokenInStreams(ChangesFrames):
     """Counts 1 token for the answer of a stream, whatever was made."""
 
     speaks, source = MESSAGES, "koboldcpp#2481"
@@ -370,7 +370,7 @@ class CountsOneTokenInStreams(_Frames):
         return value
 
 
-class ClosesNoBlock(_Frames):
+class ClosesNoBlock(ChangesFrames):
     """Never closes a block."""
 
     speaks, source = MESSAGES, "sglang#26795"
@@ -393,7 +393,7 @@ class SwallowsThinkingInStreams(HeldBack):
 # -- Responses ---------------------------------------------------------------------------------
 
 
-class CompletesWhatIsCut(_Frames):
+class CompletesWhatIsCut(ChangesFrames):
     """Ends the stream of a cut answer with response.completed."""
 
     speaks, source = RESPONSES, "agentic-api#273"
@@ -409,7 +409,7 @@ def _complete(output: list[dict[str, Any]]) -> None:
         item["status"] = "completed"
 
 
-class CompletesCutItems(_Frames):
+class CompletesCutItems(ChangesFrames):
     """Says of the item that was cut that it is completed."""
 
     speaks, source = RESPONSES, "vllm#57998"
@@ -428,7 +428,7 @@ class CompletesCutItems(_Frames):
         return value
 
 
-class NeverSaysTheTextIsDone(_Frames):
+class NeverSaysTheTextIsDone(ChangesFrames):
     """Omits response.output_text.done."""
 
     speaks, source = RESPONSES, "ogx#5309"
@@ -438,7 +438,7 @@ class NeverSaysTheTextIsDone(_Frames):
         return None if value["type"] == "response.output_text.done" else value
 
 
-class EndsWithoutOutput(_Frames):
+class EndsWithoutOutput(ChangesFrames):
     """Ends its streams with a response without output."""
 
     speaks, source = RESPONSES, "vllm#30223"
@@ -450,7 +450,7 @@ class EndsWithoutOutput(_Frames):
         return value
 
 
-class NumbersWrongly(_Frames):
+class NumbersWrongly(ChangesFrames):
     """Numbers its events with gaps and repetitions."""
 
     speaks, source = RESPONSES, "GoModel#953, litellm#28899"
@@ -460,7 +460,7 @@ class NumbersWrongly(_Frames):
         return value | {"sequence_number": value["sequence_number"] // 2 * 3}
 
 
-class AddsNoParts(_Frames):
+class AddsNoParts(ChangesFrames):
     """Streams text without saying that there is an item and a part for it."""
 
     speaks, source = RESPONSES, "sub2api#4468"
@@ -470,7 +470,7 @@ class AddsNoParts(_Frames):
         return None if value["type"].endswith(".added") else value
 
 
-class EndsAnotherResponse(_Frames):
+class EndsAnotherResponse(ChangesFrames):
     """Ends its streams with another response than it began."""
 
     speaks, source = RESPONSES, "onyx#13730"
@@ -530,7 +530,7 @@ class TakesPartsBack(HeldBack):
         return [*before, sse(value), last, done]
 
 
-class NamesNoStopInStreams(_Frames):
+class NamesNoStopInStreams(ChangesFrames):
     """Names the stop in whole answers, but not in streams."""
 
     speaks, source = GENERATE, "smg#1524"
@@ -559,7 +559,7 @@ class PrefersTheLimitToTheEnd(HeldBack):
 # -- Ollama ------------------------------------------------------------------------------------
 
 
-class IsNeverDone(_Frames):
+class IsNeverDone(ChangesFrames):
     """Never says that it is done."""
 
     speaks, source = OLLAMA, "ollama#10015"
@@ -579,7 +579,7 @@ class LosesATokenToTheLimit(HeldBack):
         return replace(said, text=said.text[:-PIECE])
 
 
-class SendsArgumentsAsText(_Frames):
+class SendsArgumentsAsText(ChangesFrames):
     """Sends the arguments of a call as JSON in a string where an object is due."""
 
     speaks, source = OLLAMA, "litellm#37792"
