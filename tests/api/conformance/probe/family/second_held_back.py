@@ -40,7 +40,7 @@ class FinishesTheFirstChoiceOnly(ChangesFrames):
     """Gives every reason of a stream to the first choice."""
 
     speaks, source = CHAT, "llama.cpp#20226"
-    words = r"choice|index"
+    words = r"[Cc]hoice \d|index"
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         for choice in value["choices"]:
@@ -119,7 +119,7 @@ class CallsWithoutCalls(ChangesFrames):
     """Reports a call at the end of every stream where tools are offered."""
 
     speaks, source = CHAT, "litellm#32311"
-    words = r"tool_calls"
+    words = r"tool_calls|reason"
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         for choice in value["choices"] if query.has_tool else ():
@@ -292,7 +292,7 @@ class FinishesTheLastChoiceOnly(ChangesFrames):
     """Gives only the last choice of a stream a reason."""
 
     speaks, source = COMPLETIONS, "sglang#8417"
-    words = r"choice|index"
+    words = r"[Cc]hoice \d|index"
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         for choice in value["choices"]:
@@ -349,7 +349,7 @@ class SkipsAnIndex(ChangesFrames):
     """Numbers the blocks of a stream with gaps."""
 
     speaks, source = MESSAGES, "new-api#5482"
-    words = r"index"
+    words = r"index|[Bb]lock \d"
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         return value | {"index": value["index"] * 2} if "index" in value else value
