@@ -3,6 +3,7 @@
 Pure; any thread.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -70,6 +71,10 @@ def no_answer(run: Exchange) -> Judgement | None:
     if run.capture.error is not None:
         sentence = "The answer broke off with an error."
         return Judgement("server_error", sentence, _ANSWER, run.capture.error[:200])
+    if run.is_streamed and _is_error_alone(run):
+        sentence = "The request was refused by an event of its stream, but with status 200."
+        expected = "the status of an error"
+        return Judgement("error_as_answer", sentence, expected, run.capture.events[0].raw[:200])
     if run.capture.ending is CapturedEnding.ERROR:
         sentence = "The request got status 200 and an answer whose reason is an error."
         return Judgement(
@@ -79,6 +84,15 @@ def no_answer(run: Exchange) -> Judgement | None:
             str(run.capture.reason),
         )
     return None
+
+
+def _is_error_alone(run: Exchange) -> bool:
+    events = run.capture.events
+    try:
+        value = json.loads(events[0].raw) if len(events) == 1 else None
+    except ValueError:
+        return False
+    return isinstance(value, dict) and list(value) == ["error"]
 
 
 def misprinted(text: str, tokens: int | None, run: Exchange) -> list[Judgement]:

@@ -202,6 +202,14 @@ def _uncounted(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong
             and ("without counts asked for" not in answer.traits or not is_asked)
         ]
         counted = [answer for answer in alike if answer.tokens is not None]
+        usages = [(answer, answer.run.capture.usage) for answer in counted]
+        without_prompt = [
+            answer for answer, usage in usages if usage is None or usage.input_tokens is None
+        ]
+        if len(without_prompt) < len(counted):
+            said = "The tokens of the prompt are not counted, which other answers do."
+            verdict = Judgement("prompt_uncounted", said, "counts of tokens", "none")
+            found += [(answer, verdict) for answer in without_prompt]
         if 2 * len(counted) <= len(alike):
             continue
         said = "The answer has no counts, which others have."

@@ -196,7 +196,7 @@ async def _logprobs(setting: CheckSetting) -> Seen:
 
 
 def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Judgement]:
-    verdicts = _logged_behind(run) or _logged_too_few(tops, run)
+    verdicts = _logged_behind(run) or _logged_as_chat(run) or _logged_too_few(tops, run)
     if not verdicts and run.capture.ending is None:
         said = "With logprobs the answer gives no reason for its end."
         return [Judgement("reason_missing", said, "a reason", "none")]
@@ -213,11 +213,22 @@ def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Ju
             return []
         said = "The tokens of the stream's logprobs are not those of the whole answer."
         return [Judgement("logprobs_differ", said, spelled, streamed or "none")]
+    if _is_own_alternative(whole) and not _is_own_alternative(run):
+        said = "The alternatives in the stream's logprobs are those of other tokens."
+        return [Judgement("tops_differ", said, "the token itself among them", "other tokens")]
     wanted, got = _offsets(whole), _offsets(run)
-    if wanted == got or not got:
+    if wanted == got or not got or not wanted:
         return []
     said = "The offsets of the tokens, text_offset, are not those of the whole answer."
     return [Judgement("offsets_differ", said, repr(wanted)[:200], repr(got)[:200])]
+
+
+def _logged_as_chat(run: Exchange) -> list[Judgement]:
+    logged = [listed for listed in _lists_of_logprobs(run) if listed.get("content")]
+    if run.capture.dialect is not WireDialect.COMPLETIONS or not logged:
+        return []
+    said = "The logprobs have the form of Chat Completions: they have content, but no tokens."
+    return [Judgement("logprobs_form", said, "tokens, token_logprobs", ", ".join(logged[0]))]
 
 
 def _logged_too_few(tops: int, run: Exchange) -> list[Judgement]:
@@ -236,6 +247,16 @@ def _logged_too_few(tops: int, run: Exchange) -> list[Judgement]:
 def _tops_in(listed: dict[str, Any]) -> list[int]:
     entries = [items(mapping(item).get("top_logprobs")) for item in items(listed.get("content"))]
     return [len(entry) for entry in (*entries, *items(listed.get("top_logprobs"))) if entry != {}]
+
+
+def _is_own_alternative(run: Exchange) -> bool:
+    """Return whether each token is among its alternatives, as the likeliest one always is."""
+    entries = [item for listed in _lists_of_logprobs(run) for item in items(listed.get("content"))]
+    return all(
+        mapping(entry).get("token")
+        in [mapping(top).get("token") for top in items(mapping(entry).get("top_logprobs"))]
+        for entry in entries
+    )
 
 
 def _offsets(run: Exchange) -> list[Any]:
@@ -617,12 +638,26 @@ async def _limit_and_thinking(setting: CheckSetting) -> Seen:
         return undecided("The answer with thinking is too short for a limit.")
     # The end of a turn may count as a token, too.
     limit, findings = given.tokens - 3, Findings(setting, "With thinking")
+    # Half of the thinking, for its share of the characters is about that of its tokens.
+    within = limit * len(given.thinking) // (2 * len(given.thinking + given.text))
     for is_streamed in modes(setting):
-        ask = replace(given.ask, max_tokens=limit, is_streamed=is_streamed)
-        body = setting.client.driver.with_limit(setting.body(ask), limit)
-        judged = partial(limited, given, limit, setting.client.driver.words)
-        await findings.ask(body, judged, may_refuse=True)
+        for number, judged in (
+            (limit, partial(limited, given, limit, setting.client.driver.words)),
+            (max(within, 1), partial(_told_thoughts, given)),
+        ):
+            ask = replace(given.ask, max_tokens=number, is_streamed=is_streamed)
+            body = setting.client.driver.with_limit(setting.body(ask), number)
+            await findings.ask(body, judged, may_refuse=True)
     return findings.seen(f"{limit} tokens")
+
+
+def _told_thoughts(given: Baseline, run: Exchange) -> list[Judgement]:
+    """Judge an answer that the limit ended before its thinking was over."""
+    text = run.capture.text.strip()
+    if not text or text not in given.thinking or run.capture.ending is not CapturedEnding.LIMIT:
+        return []
+    said = "Thinking that the limit cut is in the text."
+    return [Judgement("thinking_in_text", said, "no text", run.capture.text)]
 
 
 FEATURE_CHECKS = (

@@ -317,7 +317,7 @@ class ListsAsChatDoes(HeldBack):
     """Lists the tokens of whole answers in the form of Chat Completions."""
 
     speaks, source = COMPLETIONS, "imp#1589"
-    words = r"logprob"
+    words = r"logprobs.*(form|shape|tokens is|content)"
 
     def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
         whole = super().body(said, query)
@@ -432,7 +432,7 @@ class CountsItemsFromOne(ChangesFrames):
     """Counts the items of a stream from 1."""
 
     speaks, source = RESPONSES, "sglang#12644"
-    words = r"output_index"
+    words = r"output_index|[Ii]tem \d"
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         if "output_index" in value:
@@ -455,7 +455,7 @@ class EndsInAnotherOrder(ChangesFrames):
     """Lists the items at the end of a stream in another order than it streamed them."""
 
     speaks, source = RESPONSES, "surogate#175"
-    words = r"order|index|position"
+    words = r"order|index|position|output\[\d\]"
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         if value["type"] in _ENDS:
@@ -603,7 +603,7 @@ class ForgetsThePromptOfRepeats(ChangesFrames):
     """Omits the count of a prompt's tokens where it has seen the prompt before."""
 
     speaks, source = OLLAMA, "ollama#2068, ollama#3427"
-    words = r"prompt_eval_count"
+    words = r"prompt"
 
     def __init__(self) -> None:
         super().__init__()
