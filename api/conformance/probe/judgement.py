@@ -90,7 +90,7 @@ def _is_error_alone(run: Exchange) -> bool:
     events = run.capture.events
     try:
         value = json.loads(events[0].raw) if len(events) == 1 else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and list(value) == ["error"]
 
