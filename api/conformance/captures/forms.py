@@ -187,6 +187,7 @@ _COMPLETIONS_LOGPROBS = _or_null(
             "tokens": _or_null(_ARRAY),
             "token_logprobs": _SCORES,
             "text_offset": _or_null(_array(_INDEX)),
+            "top_logprobs": _or_null(_array(_or_null(_OBJECT))),
         },
     )
 )
@@ -484,7 +485,7 @@ _GENERATED = _object(
     {
         "text": _TEXT,
         "meta_info": _object(
-            {"id": _NAME, "prompt_tokens": _COUNT, "completion_tokens": _COUNT},
+            {"id": _NAME, "prompt_tokens": _WHOLE, "completion_tokens": _WHOLE},
             {"finish_reason": _GENERATE_REASON, "cached_tokens": _or_null(_WHOLE)},
         ),
     },

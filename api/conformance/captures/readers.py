@@ -316,7 +316,7 @@ def read_chat_whole(draft: Draft, body: dict[str, Any]) -> None:
 
 def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
     """Read the chunks of a stream, checking their order on the way."""
-    names_usage = is_chat = has_role = False
+    names_usage = is_chat = has_role = is_late = False
     calls: dict[ChoiceDraft, _ChatCalls] = {}
     indexes: list[object] = []
     for index, value in draft.values_until_done(frames, "A chunk"):
@@ -336,7 +336,9 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
             if choice.get("index") not in indexes:
                 indexes.append(choice.get("index"))
             is_chat |= isinstance(choice.get("delta"), dict)
-            has_role |= bool(mapping(choice.get("delta")).get("role"))
+            delta = mapping(choice.get("delta"))
+            has_role |= bool(delta.get("role"))
+            is_late |= bool(delta.get("content")) and not has_role
             # Some servers send the last text and the reason in one chunk, so read the text first.
             own_calls = calls.setdefault(into, _ChatCalls(into))
             _add(into, own_calls, index, mapping(choice.get("delta")))
@@ -351,6 +353,8 @@ def read_chat_stream(draft: Draft, frames: tuple[Frame, ...]) -> None:
             own_calls.close()
     if is_chat and not has_role and not draft.is_dump:
         draft.lacks_role("No chunk of the stream has the role.")
+    elif is_chat and is_late and not draft.is_dump:
+        draft.lacks_role("The role, which is due in the first chunk, comes after text.")
     if draft.usage is None and names_usage and not draft.is_dump:
         draft.lacks_usage("The stream announces usage by usage: null, but never sends it.")
     elif draft.usage is None:
@@ -373,7 +377,7 @@ def _check_indexes(draft: Draft, indexes: list[object]) -> None:
 def _check_logprobs(into: ChoiceDraft, index: int, choice: dict[str, Any]) -> None:
     """Record lists of tokens, probabilities and offsets that do not belong together."""
     logged = mapping(choice.get("logprobs"))
-    names = ("tokens", "token_logprobs", "text_offset")
+    names = ("tokens", "token_logprobs", "text_offset", "top_logprobs")
     lengths = {name: len(logged[name]) for name in names if isinstance(logged.get(name), list)}
     if len(set(lengths.values())) > 1:
         named = ", ".join(f"{length} {name}" for name, length in lengths.items())

@@ -390,10 +390,11 @@ def _impossible(run: Exchange) -> Iterator[Judgement]:
         yield Judgement(
             "usage_negative", "A count of tokens is negative.", "0 or more", str(negative[0])
         )
-    if usage.output_tokens == 0 and run.capture.text:
+    if usage.output_tokens == 0 and (run.capture.text or run.capture.tool_calls):
+        noun = "text" if run.capture.text else "a call"
         yield Judgement(
             "usage_zero",
-            "The answer has text, but 0 output tokens are counted.",
+            f"The answer has {noun}, but 0 output tokens are counted.",
             "1 or more",
             "0",
         )
@@ -537,6 +538,9 @@ def _misplaced_counts(is_asked: bool, run: Exchange) -> list[Judgement]:
     if any(items(chunk.get("choices")) for chunk in counted):
         said = "The counts of a stream come in a chunk with choices."
         return [Judgement("usage_with_choices", said, "a chunk without choices", shown)]
+    if any(items(chunk.get("choices")) for chunk in chunks[chunks.index(counted[0]) :]):
+        said = "The counts of a stream come before its last choices."
+        return [Judgement("usage_early", said, "usage in the last chunk", shown)]
     if len(counted) > 1:
         said = "The counts of a stream come more than once."
         return [Judgement("usage_repeated", said, "usage in one chunk", shown)]
