@@ -178,7 +178,7 @@ async def test_one_wrong_answer_of_two_is_named_unless_it_only_took_long(
     async def send(body: Any) -> Exchange:
         return exchange(answer("one "))
 
-    setting: Any = SimpleNamespace(client=SimpleNamespace(send=send))
+    setting: Any = SimpleNamespace(client=SimpleNamespace(send=send), odd=[])
     findings = Findings(setting)
     verdicts = [[Judgement(code, "What was wrong.")], []]
     await findings.ask({}, lambda run: verdicts.pop(0))
