@@ -246,7 +246,8 @@ class Draft(ChoiceDraft):
     def check_form(self, index: int, value: dict[str, Any]) -> None:
         """Record what an answer, or an event of a stream, lacks or has in another form."""
         form = None
-        if not self.is_dump:
+        # What is no JSON at all is noted as that.
+        if not self.is_dump and self.framed.frames[index].is_json:
             form = form_of(self._dialect, value, is_streamed=self.is_streamed)
         for misfit in misfits(value, form) if form is not None else ():
             # A person may have pasted a part, or left out what does not matter.
