@@ -148,7 +148,6 @@ def test_the_probe_ends_with_a_report_whatever_a_server_sends(name: str, model: 
             try:
                 report = await probe(options)
             except ProbeFailed as failed:
-                assert len(str(failed)) < 1_000
                 return str(failed)
             assert report.verdict is Verdict.FAILED
             assert "field_missing" not in report.fault_codes, "what is no JSON lacks no fields"
