@@ -1,4 +1,4 @@
-"""Servers with faults of this year's reports, chosen without a look at the checks, are found."""
+"""Servers with faults of real reports, listed before the probe was run against them, are found."""
 
 import re
 
@@ -6,10 +6,18 @@ import pytest
 
 from api.conformance.probe.reports import as_text
 from api.conformance.probe.values import Verdict
-from tests.api.conformance.probe.family import held_back
+from tests.api.conformance.probe.family import (
+    held_back,
+    held_back_third,
+    second_held_back,
+)
 from tests.api.conformance.probe.family.held_back import HELD_BACK, HeldBack
+from tests.api.conformance.probe.family.held_back_third import THIRD_HELD_BACK
 from tests.api.conformance.probe.family.probing import report_on
+from tests.api.conformance.probe.family.second_held_back import SECOND_HELD_BACK
 
+_SETS = (HELD_BACK, SECOND_HELD_BACK, THIRD_HELD_BACK)
+_ALL = [make for makes in _SETS for make in makes]
 # One for each way of finding them; all others are tried where there is time.
 _OFTEN = (
     held_back.RepeatsTheName,
@@ -17,19 +25,39 @@ _OFTEN = (
     held_back.CompletesCutItems,
     held_back.PrefersTheLimitToStops,
     held_back.LosesATokenToTheLimit,
+    second_held_back.ListsTheFirstAlternatives,
+    second_held_back.ListsAsChatDoes,
+    second_held_back.LeaksTheLastThought,
+    second_held_back.RefusesWithSuccess,
+    second_held_back.ForgetsThePromptOfRepeats,
 )
+# What the probe does not see or does not name, and why.
+_MISSED: dict[type[HeldBack], str] = {
+    second_held_back.StreamsByDefault: "every request says whether it wants a stream",
+    second_held_back.LeavesPartsOfOverlappingStops: "stops that begin alike are tried short only",
+    second_held_back.StreamsTheThinkingBehind: "the order of thinking and text is not compared",
+    second_held_back.GivesTheReasonAsText: "an older form, of which only the consequence is told",
+}
 
 
-def test_the_set_has_forty_servers_of_six_dialects() -> None:
-    assert len(HELD_BACK) == 40
-    assert len({make.speaks for make in HELD_BACK}) == 6
+def _marked(make: type[HeldBack]) -> object:
+    marks = [] if make in _OFTEN else [pytest.mark.slow]
+    if make in _MISSED:
+        marks.append(pytest.mark.xfail(reason=_MISSED[make], strict=True))
+    return pytest.param(make, marks=marks, id=make.__name__)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [make if make in _OFTEN else pytest.param(make, marks=pytest.mark.slow) for make in HELD_BACK],
-    ids=lambda make: make.__name__,
-)
+@pytest.mark.parametrize("makes", _SETS, ids=["first", "second", "third"])
+def test_each_set_has_forty_servers_of_six_dialects(makes: tuple[type[HeldBack], ...]) -> None:
+    assert len(makes) == 40
+    assert len({make.speaks for make in makes}) == 6
+
+
+def test_no_set_repeats_another() -> None:
+    assert len({make.__name__ for make in _ALL}) == len(_ALL)
+
+
+@pytest.mark.parametrize("make", [_marked(make) for make in _ALL])
 def test_the_probe_fails_and_says_why(make: type[HeldBack]) -> None:
     report = report_on(make())
     assert report.verdict is Verdict.FAILED, as_text(report)
