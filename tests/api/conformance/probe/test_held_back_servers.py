@@ -6,11 +6,7 @@ import pytest
 
 from api.conformance.probe.reports import as_text
 from api.conformance.probe.values import Verdict
-from tests.api.conformance.probe.family import (
-    held_back,
-    held_back_third,
-    second_held_back,
-)
+from tests.api.conformance.probe.family import held_back, held_back_third, second_held_back
 from tests.api.conformance.probe.family.held_back import HELD_BACK, HeldBack
 from tests.api.conformance.probe.family.held_back_third import THIRD_HELD_BACK
 from tests.api.conformance.probe.family.probing import report_on
@@ -30,6 +26,11 @@ _OFTEN = (
     second_held_back.LeaksTheLastThought,
     second_held_back.RefusesWithSuccess,
     second_held_back.ForgetsThePromptOfRepeats,
+    held_back_third.CountsOneOfSeveral,
+    held_back_third.IgnoresRequiredTools,
+    held_back_third.ChangesCallIds,
+    held_back_third.CountsNothingAtTheEnd,
+    held_back_third.LosesTheOnlyPiece,
 )
 # What the probe does not see or does not name, and why.
 _MISSED: dict[type[HeldBack], str] = {
@@ -37,6 +38,12 @@ _MISSED: dict[type[HeldBack], str] = {
     second_held_back.LeavesPartsOfOverlappingStops: "stops that begin alike are tried short only",
     second_held_back.StreamsTheThinkingBehind: "the order of thinking and text is not compared",
     second_held_back.GivesTheReasonAsText: "an older form, of which only the consequence is told",
+    held_back_third.StreamsAnswersAsThoughts: "thinking is switched off in whole answers only",
+    held_back_third.CountsMoreThoughtsThanTokens: "the counts of thinking are not compared",
+    held_back_third.StreamsStopTokens: "stop token ids are tried in whole answers only",
+    held_back_third.TakesZeroForNone: "logprobs are asked for with two alternatives only",
+    held_back_third.ListsThePromptsIds: "the ids of an answer are not counted",
+    held_back_third.IgnoresFormatWithoutThinking: "no format is asked for without thinking",
 }
 
 

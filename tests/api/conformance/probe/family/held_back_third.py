@@ -1,5 +1,5 @@
-"""Another forty servers with one fault each that a real server has had, settled in a list before the
-probe was run against any of them."""
+"""Another forty servers with one fault each that a real server has had, settled in a list before
+the probe was run against any of them."""
 
 import json
 import re
@@ -117,7 +117,7 @@ class CallsForbiddenTools(HeldBack):
     """Lets the model decide in streams where calls are forbidden."""
 
     speaks, source = CHAT, "vllm#42747"
-    words = r"none|tool_choice|forbid|forbidden"
+    words = r"none|tool_choice|forbid"
 
     def calls_tool(self, query: Query) -> bool:
         is_hit = query.is_streamed and query.body.get("tool_choice") == "none"
