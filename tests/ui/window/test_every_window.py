@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialog,
     QFileDialog,
+    QLineEdit,
     QMenu,
     QTabWidget,
     QWidget,
@@ -28,7 +29,7 @@ from tests.support.outside.tool_hosts import SUMS, DictatedHost
 from tests.support.shown import whole_window
 from tests.support.sources import modules, nodes
 from tests.ui.driving import Enter, Living, eventually, opened
-from tests.ui.walks import answered, settled, wrong
+from tests.ui.walks import MOST, answered, settled, wrong
 from ui.kit.theme import Theme
 from ui.preferences.preferences import Preferences, ServerPreferences
 from ui.records.attachments import Attachment
@@ -292,3 +293,46 @@ async def test_each_entry_of_the_menus_opens_only_what_the_keyboard_leaves(
 def menus(window: MainWindow) -> dict[str, QMenu]:
     found = {action.text(): action.menu() for action in window.menuBar().actions()}
     return {name: menu for name, menu in found.items() if isinstance(menu, QMenu)}
+
+
+async def reached(top: QWidget, name: str) -> QWidget:
+    """Press Tab until a control of that name has the keyboard."""
+    top.activateWindow()
+    for _ in range(MOST):
+        now = QApplication.focusWidget() or top
+        if name in (now.accessibleName(), getattr(now, "text", str)()):
+            return now
+        QTest.keyClick(now, Qt.Key.Key_Tab)
+    raise AssertionError(f"Tab does not reach {name!r}")
+
+
+async def test_the_keyboard_saves_a_run_and_copies_the_servers_address(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    await answered(window)
+    kept = tmp_path / "run.json"
+    window.others.show_inspector()
+    await settled()
+    (inspector,) = shown("InspectorWindow")
+    QTest.keyClick(await reached(inspector, "Save Run…"), Qt.Key.Key_Space)
+    await eventually(lambda: bool(inspector.findChildren(QFileDialog)))
+    (dialog,) = inspector.findChildren(QFileDialog)
+    dialog.activateWindow()
+    await settled()
+    field = QApplication.focusWidget()
+    assert isinstance(field, QLineEdit)
+    QTest.keySequence(field, QKeySequence(QKeySequence.StandardKey.SelectAll))
+    QTest.keyClicks(field, str(kept))
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    await eventually(kept.exists)
+    assert "Count from 1 to 10" in kept.read_text()
+    panel = window.server_panel
+    assert panel is not None
+    switch = panel.switch
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "on")
+    window.others.show_server()
+    await settled()
+    (server,) = shown("ServerWindow")
+    QTest.keyClick(await reached(server, "Copy the server’s address"), Qt.Key.Key_Space)
+    assert QApplication.clipboard().text() == switch.url
