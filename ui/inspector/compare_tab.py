@@ -223,7 +223,8 @@ class CompareTab(InspectorTab):
         rows = [
             (
                 cell(name, style=f"{padding};color:{colors.muted}"),
-                cell(code(one), style=padding),
+                # Lists of stops are not to read as one list.
+                cell(code(one), style="padding:2px 40px 2px 0"),
                 cell(code(two)),
             )
             for name, one, two in found.rows
