@@ -225,17 +225,7 @@ def _of_other(capture: Capture, choice: CapturedChoice, wanted: Sequence[str]) -
     for index, length in choice.pieces:
         events.append(CapturedEvent(index, None, "", choice.text[at : at + length]))
         at += length
-    as_first = replace(
-        capture,
-        text=choice.text,
-        thinking=choice.thinking,
-        tool_calls=choice.tool_calls,
-        reason=choice.reason,
-        ending=choice.ending,
-        matched=choice.matched,
-        says_matched=choice.says_matched,
-        events=tuple(events),
-    )
+    as_first = replace(capture.of_choice(choice), events=tuple(events))
     for finding in _of_choice(as_first, wanted):
         yield replace(finding, sentence=f"Choice {choice.index}: {finding.sentence}")
 

@@ -4,7 +4,7 @@ Pure; any thread.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
 
@@ -175,6 +175,19 @@ class Capture:
     label: str = ""
     findings: tuple[Finding, ...] = ()
     answer_id: str | None = None
+
+    def of_choice(self, choice: "Capture | CapturedChoice") -> "Capture":
+        """Return this answer with a choice in place of the first one."""
+        return replace(
+            self,
+            text=choice.text,
+            thinking=choice.thinking,
+            tool_calls=choice.tool_calls,
+            reason=choice.reason,
+            ending=choice.ending,
+            matched=choice.matched,
+            says_matched=choice.says_matched,
+        )
 
 
 _EXCERPT_CHARS = 120

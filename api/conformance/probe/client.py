@@ -268,11 +268,11 @@ async def kept_connection(client: "Client") -> AsyncIterator[None]:
     """Send the requests of the block on one connection, if the server keeps it."""
     async with open_session(client.access, is_kept=True) as session:
         usual = client.session
-        client.use(session)
+        client.session = session
         try:
             yield
         finally:
-            client.use(usual)
+            client.session = usual
 
 
 @dataclass(slots=True)
@@ -341,7 +341,7 @@ class Client:
         path: The path of requests.
         url: The address of requests.
         model: The model that is asked for.
-        session: Its connections.
+        session: Its connections; another one serves the next requests.
         access: How the server is reached.
         exchanges: All requests and answers, in order.
         slips: The requests without an answer that were answered when they were repeated.
@@ -374,10 +374,6 @@ class Client:
         self._headers = headers(driver.dialect, access.api_key, access.headers)
         self._budget = budget
         self._grace_s = access.grace_s
-
-    def use(self, session: aiohttp.ClientSession) -> None:
-        """Send the next requests with another session."""
-        self.session = session
 
     def curl(self, body: Any, *, is_cut: bool = False) -> str:
         """Return a command that sends this body."""

@@ -253,7 +253,7 @@ class ProbeRun:
                 if self._setting is None:
                     self._found = await found_server(session, self._options, self._budget)
                     self._setting = await self._measured(self._found)
-                self._setting.client.use(session)
+                self._setting.client.session = session
                 if gone and not (await self._setting.client.ask_shortly()).is_answer:
                     raise _ServerGone(gone)
                 await self._check_all(self._setting, may_harm=may_harm)

@@ -131,7 +131,7 @@ class Transfers(QObject):
             transfer.cancel()
 
     def cancel_imports(self) -> None:
-        """Cancel the imports, because the window ends: what has come in stays, as in ``cancel``."""
+        """Cancel the imports when the window ends; the conversations that have come in stay."""
         for transfer in self._waiting:
             if transfer.is_import:
                 transfer.cancel()

@@ -134,23 +134,9 @@ def _each(run: Exchange) -> list[Exchange]:
     """Return an answer as one answer for each of its choices."""
     capture = run.capture
     choices: list[Capture | CapturedChoice] = [capture, *capture.choices]
+    # The counts are those of all choices.
     return [
-        replace(
-            run,
-            capture=replace(
-                capture,
-                text=choice.text,
-                thinking=choice.thinking,
-                tool_calls=choice.tool_calls,
-                reason=choice.reason,
-                ending=choice.ending,
-                matched=choice.matched,
-                says_matched=choice.says_matched,
-                # The counts are those of all choices.
-                usage=None,
-                choices=(),
-            ),
-        )
+        replace(run, capture=replace(capture.of_choice(choice), usage=None, choices=()))
         for choice in choices
     ]
 
