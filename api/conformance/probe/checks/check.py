@@ -342,8 +342,7 @@ def _findings_of(capture: Capture) -> Iterator[Finding]:
     yield from capture.findings
     yield from implausible(capture)
     for choice in capture.choices:
-        calls, reason, ending = choice.tool_calls, choice.reason, choice.ending
-        yield from implausible(replace(capture, tool_calls=calls, reason=reason, ending=ending))
+        yield from implausible(capture.of_choice(choice))
     yield from miscounted(capture)
 
 
