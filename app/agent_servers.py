@@ -22,7 +22,7 @@ from app.exits import CommandError
 from app.settings.keychain import KeyStore
 from app.settings.serve import API_KEY_VARIABLE, DEFAULT_HOST, ServeOptions
 from engine.files.safe_files import read_bounded
-from ui.preferences.preferences import DEFAULT_PORT
+from ui.preferences import DEFAULT_PORT
 
 # A separate ``fullstop serve`` for one agent, which ends with the agent. Blocks; main thread.
 

@@ -15,7 +15,7 @@ from app.settings import probe_options
 from app.settings.options import COMMANDS, LOCAL_MODEL, WINDOW, Command
 from app.settings.serve import ServeOptions
 from engine import STOP_OPTIONS, InvalidRequest, StopOption, StopOptions, checked_strings
-from ui.preferences.preferences import Declaration, Declared, declared
+from ui.preferences import Declaration, Declared, declared
 from ui.words import unescaped
 
 T = TypeVar("T")

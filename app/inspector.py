@@ -41,7 +41,7 @@ from engine import (
 )
 from engine.recording.replay import replay
 from ui.inspector.shown_run import InspectorTools, ShownRun, WireView
-from ui.preferences.preferences import DEFAULT_PORT
+from ui.preferences import DEFAULT_PORT
 
 # An engine that answers every request with one recorded answer.
 #

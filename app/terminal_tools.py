@@ -17,7 +17,7 @@ from app.mcp.host import ToolServers
 from app.printer import Printer
 from app.process import Interrupts
 from engine import Tool, ToolCall
-from ui.preferences.preferences import ToolPreferences
+from ui.preferences import ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
 from ui.records.tools import (

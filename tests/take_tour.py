@@ -35,12 +35,12 @@ from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.take_screenshots import ROOT, SIZE, save, take_all, until
 from ui.kit.theme import Theme
-from ui.preferences.preferences import TEXT_PERCENTS
-from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences import TEXT_PERCENTS
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore
 from ui.window.other_windows import ShortcutsDialog
+from ui.window.preferences_dialog import PreferencesDialog
 
 SCREEN = {
     "name": "desk", "x": 0, "y": 0, "width": 2880, "height": 1800,

@@ -35,7 +35,7 @@ from engine import (
 from engine.library.models import model_name
 from engine.recording.run_trace import RunTrace
 from ui.models.model_library import ModelLibrary
-from ui.preferences.preferences import ServerPreferences
+from ui.preferences import ServerPreferences
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
 
 # Passes observed requests from the server to the window's log, in batches.

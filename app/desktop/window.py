@@ -44,7 +44,7 @@ from ui.inspector.shown_run import InspectorTools
 from ui.kit.dialogs import BoxButton, ask, report_failure
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import Theme
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
 from ui.records.store import ConversationStore, MemoryConversationStore

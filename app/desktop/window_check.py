@@ -20,7 +20,7 @@ from app.settings.settings_file import StoredPreferences
 from engine import Engine
 from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 
 _SIZE = 1200, 800

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from app.paths import made_private, move_aside
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded, write_whole
-from ui.preferences.preferences import KeyPlace
+from ui.preferences import KeyPlace
 
 FILE_NAME = "api-key"
 TOOL_FILE_NAME = "tool-secrets.json"

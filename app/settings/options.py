@@ -12,7 +12,7 @@ from app import exits, paths
 from app.exits import CommandError
 from app.settings.serve import API_KEY_VARIABLE, DRAFT_HELP, MODEL_HELP, PLAIN_HELP, ServeOptions
 from engine import GenerationRequest, Message, Sampling, StopOptions, StopRules, StopScope
-from ui.preferences.preferences import NewConversation, declare
+from ui.preferences import NewConversation, declare
 from ui.records.conversations import Conversation, StopEntry
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"

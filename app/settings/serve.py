@@ -16,7 +16,7 @@ from engine import Limits
 from engine.files.causes import os_cause
 from engine.files.json_fields import from_values
 from engine.files.safe_files import read_bounded
-from ui.preferences.preferences import DEFAULT_PORT, declare, declared
+from ui.preferences import DEFAULT_PORT, declare, declared
 
 DEFAULT_HOST = "127.0.0.1"
 PREFIX = "FULLSTOP_"

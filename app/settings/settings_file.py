@@ -20,7 +20,7 @@ from app.paths import DamagedFileKeeper, made_private
 from engine.files.causes import os_cause
 from engine.files.json_fields import from_values
 from engine.files.safe_files import read_bounded, write_whole
-from ui.preferences.preferences import Declaration, Declared, Preferences, declare, declared
+from ui.preferences import Declaration, Declared, Preferences, declare, declared
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -289,7 +289,7 @@ def _taken(values: dict[str, Any], place: FieldPath) -> Any:
 
 # The settings file as the window sees it: preferences, the last model, the window's layout.
 #
-# Fits ``ui.preferences.preferences_state.PreferencesStore``.
+# Fits ``ui.preferences_state.PreferencesStore``.
 
 
 class StoredPreferences:

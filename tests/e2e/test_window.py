@@ -27,7 +27,7 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
 from engine.inference.batch import RunningBatch
 from tests.support.hub import hub
-from ui.preferences.preferences import NewConversation
+from ui.preferences import NewConversation
 from ui.records.tools import ToolServerConfig, ToolsInUse
 from ui.window.main_window import MainWindow
 

@@ -370,7 +370,7 @@ def test_a_preference_of_two_files_is_in_the_dialog_and_the_tables_and_changes_t
     acts = "        self._window.setWindowOpacity(now.opacity_percent / 100)\n"
     changed(
         tree,
-        ("ui/preferences/preferences.py", "    tells_of_answers: bool = declare(", field),
+        ("ui/preferences.py", "    tells_of_answers: bool = declare(", field),
         ("ui/window/main_window.py", "        self._workspace.conversations.sort_by(", acts),
     )
     made = "from tests.support.readme_lists import LISTS; print(LISTS['settings'](''))"
@@ -380,7 +380,7 @@ def test_a_preference_of_two_files_is_in_the_dialog_and_the_tables_and_changes_t
     test = """
 from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown
-from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.window.preferences_dialog import PreferencesDialog
 
 
 def test_opacity(run, engine, theme):
@@ -395,7 +395,7 @@ def test_opacity(run, engine, theme):
 
     run(steps())
 """
-    passed(tree, "tests/ui/preferences/test_opacity.py", test)
+    passed(tree, "tests/ui/window/test_opacity.py", test)
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ui.preferences.preferences import Preferences
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences import Preferences
+from ui.preferences_state import PreferencesState
 
 
 class MemoryPreferences:

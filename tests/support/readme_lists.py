@@ -22,8 +22,8 @@ from app.settings.options import COMMANDS
 from app.settings.settings_file import Settings
 from tests.support.house import helper_processes, rooms, threads
 from tests.support.parameter_lists import PARAMETERS
-from ui.preferences.preferences import PAGES as PREFERENCES_PAGES
-from ui.preferences.preferences import Declaration, Declared, declared
+from ui.preferences import PAGES as PREFERENCES_PAGES
+from ui.preferences import Declaration, Declared, declared
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

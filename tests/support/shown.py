@@ -15,8 +15,8 @@ from tests.support.outside.tool_hosts import NoTools
 from ui.chat.session.traces import TraceKeeper
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
-from ui.preferences.preferences import KeyPlace, Preferences
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences import KeyPlace, Preferences
+from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel

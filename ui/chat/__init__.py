@@ -1,1 +1,1 @@
-"""Conversations on screen: their list, the messages, the composer, and the state behind them."""
+"""The three columns of the window: the conversations, the chat, and the stop panel."""

@@ -62,7 +62,7 @@ from ui.kit.tasks import FileRefused, finish_tasks, start_task, write_text
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.models.model_words import duration
-from ui.preferences.preferences import DEFAULT_PORT
+from ui.preferences import DEFAULT_PORT
 
 # What the list shows: the outcomes by the name of their group.
 _GROUPS = {

@@ -21,7 +21,7 @@ from engine.library.vocabularies import vocabulary_key
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
 from ui.models.model_state import ModelState
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.records.codec import settings_from, settings_values
 from ui.records.conversations import ConversationSettings
 

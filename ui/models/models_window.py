@@ -42,7 +42,7 @@ from ui.models.model_words import (
     removal_question,
 )
 from ui.models.upkeep import Upkeep
-from ui.preferences.preferences import declaration
+from ui.preferences import declaration
 from ui.words import Tone
 
 

@@ -14,8 +14,8 @@ from engine import ModelInfo
 from ui.kit.dialogs import report_failure, tell
 from ui.kit.menus import add_entry, copy_text, literal
 from ui.kit.tasks import finish_tasks, start_task
-from ui.preferences.preferences import KeyPlace, Preferences
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences import KeyPlace, Preferences
+from ui.preferences_state import PreferencesState
 from ui.server.requests import RequestEntry, RequestLog, use_words
 from ui.server.server_switch import ServerSwitch
 from ui.words import failure_words

@@ -30,7 +30,7 @@ from ui.kit.menus import add_entry, copy_text, empty_menu, passing_menu
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
-from ui.preferences.preferences import declaration
+from ui.preferences import declaration
 from ui.server.request_detail import RequestDetail
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import RequestEntry, as_curl

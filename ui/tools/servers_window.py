@@ -25,7 +25,7 @@ from ui.kit.rows import TwoLinesDelegate
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
-from ui.preferences.preferences import declaration
+from ui.preferences import declaration
 from ui.records.tools import ServerStage, ServerState, ToolServerConfig
 from ui.tools.server_dialogs import PasteDialog, ServerForm
 from ui.tools.tool_host import AddedServers, ToolsRefused, no_tools_words, stage_words

@@ -1,1 +1,1 @@
-"""The main window, its menus and columns, the tray icon, and the list of shortcuts."""
+"""The main window, its menus and columns, the preferences, the tray icon, and the guide."""

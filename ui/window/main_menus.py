@@ -18,18 +18,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.columns.chat_panel import ChatPanel
-from ui.chat.columns.conversation_menu import ConversationMenu
-from ui.chat.columns.model_switcher import ModelSwitcher
-from ui.chat.columns.problem_bar import TransferBar
-from ui.chat.columns.sidebar import Sidebar
-from ui.chat.columns.sides import SidesSheet
-from ui.chat.columns.stop_panel import StopPanel
+from ui.chat.chat_panel import ChatPanel
 from ui.chat.composer.settings_popover import Card
+from ui.chat.conversation_menu import ConversationMenu
 from ui.chat.messages.find_bar import FindingText
+from ui.chat.model_switcher import ModelSwitcher
+from ui.chat.problem_bar import TransferBar
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.side_by_side import Side
 from ui.chat.session.workspace import AskingSides, Workspace
+from ui.chat.sidebar import Sidebar
+from ui.chat.sides import SidesSheet
+from ui.chat.stop_panel import StopPanel
 from ui.kit.dialogs import choose_folder, tell
 from ui.kit.flow_text import (
     TextWidget,
@@ -52,14 +52,14 @@ from ui.kit.menus import (
 from ui.kit.theme import current_theme
 from ui.kit.windows import bring_forward
 from ui.models.model_library import ModelLibrary
-from ui.preferences.preferences_dialog import AppearanceMenu
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.records.conversations import ListOrder, Variant
 from ui.records.runs import Run
 from ui.server.server_panel import AgentLines, AgentMenu, ServerPanel
 from ui.server.server_switch import WINDOW_TITLE, ServerSwitch
 from ui.window.other_windows import OtherWindows, plain
 from ui.window.places import Places
+from ui.window.preferences_dialog import AppearanceMenu
 
 
 class ModelWindows(Protocol):

@@ -22,19 +22,19 @@ from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow, QSplitter,
 
 from engine import Engine, StopKind, counted
 from engine.library.local_models import ModelFolders
-from ui.chat.columns.chat_panel import ChatPanel
-from ui.chat.columns.problem_bar import TransferBar, UnsavedText
-from ui.chat.columns.sidebar import Sidebar
-from ui.chat.columns.stop_panel import WIDTH_PX, StopPanel
+from ui.chat.chat_panel import ChatPanel
+from ui.chat.problem_bar import TransferBar, UnsavedText
 from ui.chat.session.traces import TraceKeeper
 from ui.chat.session.workspace import Workspace
+from ui.chat.sidebar import Sidebar
+from ui.chat.stop_panel import WIDTH_PX, StopPanel
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
 from ui.kit.theme import CodeLook, current_theme
 from ui.kit.windows import bring_forward, lay_out_hidden, move_focus
 from ui.models.model_library import ModelLibrary
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ListOrder, WhenFull
 from ui.records.runs import Run, RunState
 from ui.records.store import ConversationStore

@@ -28,14 +28,14 @@ from ui.kit.labels import label
 from ui.kit.layouts import column, scrolling
 from ui.kit.windows import bring_forward, move_focus
 from ui.models.model_library import ModelLibrary
-from ui.preferences.preferences_dialog import KeptPrompts, PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.records.runs import Run
 from ui.server.requests import RequestEntry
 from ui.server.server_panel import ServerPanel
 from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
 from ui.window.guide import HelpFiles, PageWindow, ask_what_to_report, report_details
+from ui.window.preferences_dialog import KeptPrompts, PreferencesDialog
 
 _PURPOSE = (
     "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."

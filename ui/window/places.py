@@ -11,10 +11,10 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
-from ui.chat.columns.chat_panel import ChatPanel
-from ui.chat.columns.sidebar import Sidebar
-from ui.chat.columns.stop_panel import StopPanel
+from ui.chat.chat_panel import ChatPanel
 from ui.chat.session.workspace import Workspace
+from ui.chat.sidebar import Sidebar
+from ui.chat.stop_panel import StopPanel
 from ui.kit.menus import add_entry, literal
 from ui.records.conversations import Conversation
 

@@ -18,7 +18,7 @@ from app.settings import options
 from app.settings.settings_file import Settings, SettingsFile
 from engine.library.hub_models import MAX_RESULTS, SUGGESTIONS, USUAL_RESULTS
 from tests.support.hub import CONFIG, Hub, hub
-from ui.preferences.preferences import ModelPreferences
+from ui.preferences import ModelPreferences
 
 REPOSITORY = Path(__file__).parents[3]
 NAME = "makers/demo-model"

@@ -18,7 +18,7 @@ from app.desktop.server import LocalServer, own_address
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.outside.collector import AT_ONCE, collecting, plain
-from ui.preferences.preferences import ServerPreferences
+from ui.preferences import ServerPreferences
 
 
 def status_of(url: str) -> int:

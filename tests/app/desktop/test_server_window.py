@@ -33,7 +33,7 @@ from engine.scheduling.service import Engine
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.records.store import MemoryConversationStore
 from ui.server.request_log import RequestColumn
 from ui.server.server_window import ServerWindow

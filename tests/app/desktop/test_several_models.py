@@ -24,7 +24,7 @@ from engine.values.chat import Message
 from engine.values.request import GenerationRequest
 from tests.support.asking import run
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.preferences.preferences import ServerPreferences
+from ui.preferences import ServerPreferences
 
 MODELS = ("alpha", "beta")
 

@@ -6,7 +6,7 @@ import pytest
 from app.desktop.window import asked_conversation, kept_conversations
 from app.settings.options import AnswerOptions, ChatOptions
 from engine import StopOptions, StopScope
-from ui.preferences.preferences import NewConversation
+from ui.preferences import NewConversation
 from ui.records.conversations import Conversation
 from ui.records.requests import stop_rules
 from ui.records.store import StoreProblem

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from app.settings.settings_file import checks_of
 from engine.files.json_fields import from_values
-from ui.preferences.preferences import declare
+from ui.preferences import declare
 
 
 @dataclass(frozen=True)

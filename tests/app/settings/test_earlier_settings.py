@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.settings.settings_file import FILE_NAME, StoredPreferences
-from ui.preferences.preferences import (
+from ui.preferences import (
     ModelPreferences,
     NewConversation,
     Preferences,

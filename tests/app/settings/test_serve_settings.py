@@ -12,7 +12,7 @@ from app.cli import main
 from app.exits import CommandError
 from app.settings.serve import ServeOptions, _example, resolve_serve_options
 from engine.scheduling.limits import Limits
-from ui.preferences.preferences import declared
+from ui.preferences import declared
 
 LIMITS = [
     one.name

@@ -8,7 +8,7 @@ import pytest
 
 from app.settings.settings_file import FILE_NAME, Settings, SettingsFile, migrated
 from tests.support.kept import nothing_is_set_aside
-from ui.preferences.preferences import ServerPreferences
+from ui.preferences import ServerPreferences
 
 
 def broken(folder: Path) -> list[Path]:

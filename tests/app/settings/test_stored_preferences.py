@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.settings.settings_file import FILE_NAME, StoredPreferences
-from ui.preferences import preferences_state
-from ui.preferences.preferences import NewConversation, Preferences, ServerPreferences
-from ui.preferences.preferences_state import PreferencesState
+from ui import preferences_state
+from ui.preferences import NewConversation, Preferences, ServerPreferences
+from ui.preferences_state import PreferencesState
 
 
 def test_every_preference_survives_a_restart(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from engine.values.events import Finished, Timing, Usage
 from engine.values.request import GenerationRequest
 from tests.support.asking import loaded_engine
 from tests.support.scripted import Stage
-from ui.preferences.preferences import NewConversation
+from ui.preferences import NewConversation
 from ui.records.exchange.archive import conversations_json
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from app.store.conversation_store import open_store
 from tests.support.answers.said import conversation, finished_run
 from tests.support.attacks.damage import flipped
-from ui.chat.columns.sidebar_rows import when_words
-from ui.chat.storage.conversation_list import ConversationList, ConversationRole
+from ui.chat.session.conversation_list import ConversationList, ConversationRole
+from ui.chat.sidebar_rows import when_words
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationSettings
 from ui.records.exchange.archive import conversation_markdown

@@ -28,7 +28,7 @@ from engine.stopping.rules import StopRules, StopScope
 from engine.values.chat import ToolCall
 from tests.support.answers.said import SETTINGS, conversation, finished_run
 from tests.support.attacks.damage import damaged
-from ui.chat.storage.conversation_list import ConversationList, ConversationRole
+from ui.chat.session.conversation_list import ConversationList, ConversationRole
 from ui.inspector.capture_window import read_capture
 from ui.inspector.shown_run import shown_recording
 from ui.kit.tasks import FileRefused, read_text

@@ -15,10 +15,10 @@ from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd
 from tests.support.answers.said import FINISHED, finished_run
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
-from ui.chat.columns.conversation_menu import ImportDialog
-from ui.chat.columns.sidebar import FolderDialog
+from ui.chat.conversation_menu import ImportDialog
 from ui.chat.messages.message_column import MessageColumn
-from ui.chat.storage.conversation_imports import ImportPreview
+from ui.chat.session.conversation_imports import ImportPreview
+from ui.chat.sidebar import FolderDialog
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine import Stop, StopRules, StopScope
 from engine.files.json_fields import Fields
-from ui.chat.storage.conversation_list import ConversationList, ConversationRole
+from ui.chat.session.conversation_list import ConversationList, ConversationRole
 from ui.records.codec import run_from, run_values
 from ui.records.conversations import UNTITLED, Conversation, StopEntry
 from ui.records.messages import ConversationMessage

@@ -16,7 +16,7 @@ from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
-from ui.chat.columns.welcome import DEMO_SUGGESTIONS, SUGGESTIONS, Welcome
+from ui.chat.welcome import DEMO_SUGGESTIONS, SUGGESTIONS, Welcome
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 

@@ -14,7 +14,7 @@ from tests.ui.driving import eventually
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.models.models_window import ModelsWindow
-from ui.preferences.preferences import ModelPreferences, Preferences
+from ui.preferences import ModelPreferences, Preferences
 
 
 class OpenedModels:

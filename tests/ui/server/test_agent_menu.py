@@ -14,7 +14,7 @@ from tests.support.kept import preferences_state
 from tests.support.shown import NoKey, SilentServer
 from tests.ui.driving import MODEL, eventually
 from ui.kit.menus import copied_text, copy_text
-from ui.preferences.preferences import Preferences, ServerPreferences
+from ui.preferences import Preferences, ServerPreferences
 from ui.server.requests import RequestLog
 from ui.server.server_panel import AgentMenu, ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch

@@ -12,7 +12,7 @@ from tests.ui.driving import eventually
 from tests.ui.server.test_request_log import began, ended
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
-from ui.preferences.preferences import KeyPlace, Preferences, ServerPreferences
+from ui.preferences import KeyPlace, Preferences, ServerPreferences
 from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel

@@ -31,7 +31,7 @@ from tests.support.sources import modules, nodes
 from tests.ui.driving import Enter, Living, eventually, opened
 from tests.ui.walks import MOST, answered, settled, wrong
 from ui.kit.theme import Theme
-from ui.preferences.preferences import Preferences, ServerPreferences
+from ui.preferences import Preferences, ServerPreferences
 from ui.records.attachments import Attachment
 from ui.records.conversations import ConversationFolder
 from ui.window.main_window import MainWindow

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window, shown
 from ui.chat.composer.preset_menus import PresetButton
-from ui.chat.storage.presets import PresetList
+from ui.chat.session.presets import PresetList
 from ui.inspector.what_if_tab import WhatIfTab
 from ui.kit.theme import Theme
 from ui.records.codec import Preset

@@ -16,12 +16,12 @@ from pytestqt.qtbot import QtBot
 
 from tests.support.shown import main_window, shown
 from tests.ui.driving import ScriptedEngine, eventually
-from ui.chat.columns.sidebar_rows import ConversationDelegate
 from ui.chat.composer.composer import Composer
 from ui.chat.messages.message_foot import ReasonLine
 from ui.chat.messages.question_view import QuestionView
 from ui.chat.session.context_meter import Count
-from ui.chat.storage.conversation_list import ConversationRole
+from ui.chat.session.conversation_list import ConversationRole
+from ui.chat.sidebar_rows import ConversationDelegate
 from ui.kit import layouts
 from ui.kit.buttons import CheckBox, ChipButton, IconBadge, IconButton, ToggleSwitch
 from ui.kit.colors import of_glyphs

@@ -22,10 +22,10 @@ from ui.chat.composer.attachments import FileChip
 from ui.kit.colors import LIGHT
 from ui.kit.stylesheet import stylesheet
 from ui.kit.theme import Theme
-from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.attachments import Attachment
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import ShortcutsDialog, show_about
+from ui.window.preferences_dialog import PreferencesDialog
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.support.kept import preferences_state
 from tests.support.shown import shown, whole_window
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
-from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.window.preferences_dialog import PreferencesDialog
 
 _LETTER = re.compile(r"(?<!&)&([^&\s])")
 

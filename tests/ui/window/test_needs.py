@@ -11,8 +11,8 @@ from pytestqt.qtbot import QtBot
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Fit, Memory
 from tests.ui.driving import ScriptedEngine, eventually
-from ui.chat.columns.model_switcher import ModelRow
-from ui.chat.storage.conversation_list import ConversationRole
+from ui.chat.model_switcher import ModelRow
+from ui.chat.session.conversation_list import ConversationRole
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard

@@ -10,7 +10,7 @@ from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme
-from ui.preferences.preferences import Preferences
+from ui.preferences import Preferences
 from ui.window.main_window import MainWindow
 
 

@@ -17,7 +17,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
-from ui.preferences.preferences import Preferences
+from ui.preferences import Preferences
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow, readable_px

@@ -8,7 +8,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QMenu, QPushButton, QWidget
 
 from ui.chat.composer.composer import Composer
-from ui.chat.storage.presets import PresetList
+from ui.chat.session.presets import PresetList
 from ui.kit import icons
 from ui.kit.dialogs import ask_text, choose_file, choose_target
 from ui.kit.menus import add_entry, empty_menu, literal

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from engine import SAMPLING_OPTIONS, STOP_OPTIONS, StopOption, counted
 from ui.chat.composer.preset_menus import PresetButton
-from ui.chat.storage.presets import PresetList
+from ui.chat.session.presets import PresetList
 from ui.kit.buttons import CheckBox, IconButton
 from ui.kit.fields import NumberField, Slider, never_sideways
 from ui.kit.labels import ElidedLabel, label, rescale

@@ -1,1 +1,1 @@
-"""The open conversations and the runs that answer them, as state without widgets."""
+"""The conversations as state without widgets: their list and files, what is open, and its runs."""

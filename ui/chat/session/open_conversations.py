@@ -9,10 +9,10 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from engine import Engine, ModelInfo, StopKind
+from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.conversation_session import ConversationSession, ModelsOnDemand
 from ui.chat.session.side_by_side import Side, SideBySide
 from ui.chat.session.traces import Traces
-from ui.chat.storage.conversation_list import ConversationList
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
 from ui.records.conversations import Conversation, Variant, WhenFull

@@ -10,8 +10,8 @@ from PySide6.QtCore import QObject
 
 from engine import EngineError, Generation, GenerationRequest, ModelStatus, StopKind
 from ui.chat.session.background_answers import answer_text, background_request
+from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversations
-from ui.chat.storage.conversation_list import ConversationList
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
 from ui.records.conversations import Conversation, plain_words, title_of

@@ -12,14 +12,14 @@ from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from engine import Engine
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.context_meter import ContextMeter
+from ui.chat.session.conversation_files import ConversationFiles, Recovery
+from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.open_conversations import OpenConversation, OpenConversations
+from ui.chat.session.presets import PresetList
+from ui.chat.session.search import Search
 from ui.chat.session.side_by_side import Side
 from ui.chat.session.titles import Titles
 from ui.chat.session.traces import Traces
-from ui.chat.storage.conversation_files import ConversationFiles, Recovery
-from ui.chat.storage.conversation_list import ConversationList
-from ui.chat.storage.presets import PresetList
-from ui.chat.storage.search import Search
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.model_state import ModelState
 from ui.records.attachments import Attachment

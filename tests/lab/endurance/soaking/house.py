@@ -21,7 +21,7 @@ from engine.stopping.record import StopKind
 from tests.lab.endurance.soaking.cases import CASES, Case
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 from ui.records.conversations import ConversationSettings, StopEntry
 
 KEPT_KB_PER_CHAT = 8

@@ -18,7 +18,7 @@ from tests.support.outside.tool_hosts import SUMS_ON, DictatedHost
 from tests.ui.driving import OneModel, ScriptedEngine, eventually, push
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.traces import Traces
-from ui.preferences.preferences import Preferences, ToolPreferences
+from ui.preferences import Preferences, ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.runs import Run
 from ui.records.store import MemoryConversationStore

@@ -10,9 +10,9 @@ from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import ADD, SUMS, DictatedHost
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
-from ui.chat.columns.sides import SideColumn, SidesSheet
+from ui.chat.sides import SideColumn, SidesSheet
 from ui.kit.theme import Theme
-from ui.preferences.preferences import Preferences, ToolPreferences
+from ui.preferences import Preferences, ToolPreferences
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState

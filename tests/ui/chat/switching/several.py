@@ -11,7 +11,7 @@ from engine.library.local_models import ModelFolders
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import eventually
-from ui.chat.columns.model_switcher import ModelSwitcher
+from ui.chat.model_switcher import ModelSwitcher
 from ui.kit.theme import Theme
 from ui.records.runs import Run
 from ui.records.store import ConversationStore

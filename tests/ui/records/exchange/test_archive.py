@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QApplication
 
 from engine.files.json_fields import DamagedFile
 from tests.support.answers.said import conversation
+from ui.chat.session.conversation_files import ConversationFiles
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces
-from ui.chat.storage.conversation_files import ConversationFiles
-from ui.chat.storage.conversation_list import ConversationList
-from ui.chat.storage.presets import PresetList
 from ui.records.codec import Preset, presets_from_json, presets_json
 from ui.records.conversations import (
     Conversation,

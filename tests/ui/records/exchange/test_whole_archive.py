@@ -13,11 +13,11 @@ from engine.output.families import TagFamily
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
 from tests.support.answers.said import FINISHED, conversation, finished_run
+from ui.chat.session.conversation_files import ConversationFiles
+from ui.chat.session.conversation_imports import ImportPreview
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces
-from ui.chat.storage.conversation_files import ConversationFiles
-from ui.chat.storage.conversation_imports import ImportPreview
-from ui.chat.storage.conversation_list import ConversationList
-from ui.chat.storage.presets import PresetList
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset, run_values
 from ui.records.conversations import (

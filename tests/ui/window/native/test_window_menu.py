@@ -12,8 +12,8 @@ from tests.support.kept import preferences_state
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.kit.theme import Theme
-from ui.preferences.preferences import Preferences
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences import Preferences
+from ui.preferences_state import PreferencesState
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
 

@@ -1,6 +1,6 @@
 """A window with four conversations, and what tests ask of its list."""
 
-from ui.chat.columns.sidebar_rows import FolderHead
+from ui.chat.sidebar_rows import FolderHead
 from ui.records.conversations import Conversation
 from ui.window.main_window import MainWindow
 

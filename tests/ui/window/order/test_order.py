@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMenu
 
 from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one
-from ui.chat.columns.sidebar import FolderDialog
+from ui.chat.sidebar import FolderDialog
 from ui.records.conversations import ConversationFolder, ListOrder, Placement, StopEntry
 from ui.window.main_window import MainWindow
 

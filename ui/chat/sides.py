@@ -26,11 +26,11 @@ from PySide6.QtWidgets import (
 )
 
 from engine import Stop, StopKind, as_sentence, counted, escaped
-from ui.chat.columns.sidebar_rows import NEEDS_YOU
 from ui.chat.composer.settings_popover import sampling_field
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.side_by_side import MOST_SIDES, Side, SideBySide
+from ui.chat.sidebar_rows import NEEDS_YOU
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.fields import NumberField, never_sideways
 from ui.kit.labels import label

@@ -10,9 +10,9 @@ from engine import CacheOwner, DiskCache
 from tests.support.kept import preferences_state
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
-from ui.preferences.preferences import STORAGE
-from ui.preferences.preferences_dialog import PreferencesDialog
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences import STORAGE
+from ui.preferences_state import PreferencesState
+from ui.window.preferences_dialog import PreferencesDialog
 
 
 def filled(folder: Path) -> DiskCache:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 
 from app.store.conversation_store import SqliteConversationStore
 from tests.support.answers.said import FINISHED
-from tests.ui.chat.storage.conftest import COUNT, every, loaded, show
+from tests.ui.chat.session.conftest import COUNT, every, loaded, show
 from tests.ui.driving import ScriptedEngine, eventually
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace

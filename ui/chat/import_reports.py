@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.columns.sidebar_rows import when_words
+from ui.chat.sidebar_rows import when_words
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.labels import label, plain_tool_tip
 from ui.kit.layouts import column

@@ -21,7 +21,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from engine import counted
-from ui.chat.storage.conversation_list import ConversationList, ConversationRole, row_value
+from ui.chat.session.conversation_list import ConversationList, ConversationRole, row_value
 from ui.kit import icons
 from ui.kit.icons import draw_row_ground
 from ui.kit.rows import DISPLAY, NO_PARENT, Index

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import SqliteConversationStore
-from tests.ui.chat.storage.conftest import COUNT, Turns, every, loaded, said
+from tests.ui.chat.session.conftest import COUNT, Turns, every, loaded, said
 from tests.ui.driving import eventually
-from ui.chat.columns.problem_bar import TransferBar
+from ui.chat.problem_bar import TransferBar
+from ui.chat.session import conversation_files
+from ui.chat.session.conversation_files import ConversationFiles
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.presets import PresetList
 from ui.chat.session.traces import Traces
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage import conversation_files
-from ui.chat.storage.conversation_files import ConversationFiles
-from ui.chat.storage.conversation_list import ConversationList
-from ui.chat.storage.presets import PresetList
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.store import MemoryConversationStore

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.storage.conversation_imports import Transfers
+from ui.chat.session.conversation_imports import Transfers
 from ui.kit.buttons import IconBadge, IconButton
 from ui.kit.dialogs import BoxButton, ask, show_in_files
 from ui.kit.labels import ElidedLabel, label

@@ -15,13 +15,13 @@ from tests.support.kept import preferences_state
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_words
-from ui.chat.storage.presets import PresetList
+from ui.chat.session.presets import PresetList
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
-from ui.preferences.preferences import NewConversation, Preferences
-from ui.preferences.preferences_dialog import PreferencesDialog
+from ui.preferences import NewConversation, Preferences
 from ui.records.conversations import ConversationSettings
 from ui.records.store import MemoryConversationStore
+from ui.window.preferences_dialog import PreferencesDialog
 
 ODD = [
     ConversationSettings(),

@@ -36,10 +36,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.columns.search_box import SearchField, SearchResults
-from ui.chat.columns.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
+from ui.chat.search_box import SearchField, SearchResults
+from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage.conversation_list import ConversationList
+from ui.chat.sidebar_rows import MIME, ConversationDelegate, FolderHead, SidebarRows
 from ui.kit.buttons import IconButton, UndoBar
 from ui.kit.dialogs import ask_text
 from ui.kit.fields import is_typed_text, never_sideways

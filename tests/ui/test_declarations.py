@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from ui.kit.theme import Theme
-from ui.preferences.preferences import (
+from ui.preferences import (
     PAGES,
     Declared,
     NewConversation,
@@ -17,8 +17,8 @@ from ui.preferences.preferences import (
     declare,
     declared,
 )
-from ui.preferences.preferences_dialog import PreferencesDialog
 from ui.records.conversations import ConversationSettings
+from ui.window.preferences_dialog import PreferencesDialog
 
 ALL = list(declared(Preferences))
 

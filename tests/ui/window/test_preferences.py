@@ -11,9 +11,9 @@ from ui.kit.buttons import CheckBox, Choice
 from ui.kit.colors import DARK, LIGHT, strengthened
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
-from ui.preferences.preferences import Preferences, ServerPreferences, ToolPreferences
-from ui.preferences.preferences_dialog import PreferencesDialog, RemovableRows
+from ui.preferences import Preferences, ServerPreferences, ToolPreferences
 from ui.server.server_window import origin_problem
+from ui.window.preferences_dialog import PreferencesDialog, RemovableRows
 
 Control = TypeVar("Control", bound=QWidget)
 

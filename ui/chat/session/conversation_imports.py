@@ -19,8 +19,8 @@ from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.library.memory import memory
 from engine.recording.run_trace import KeptTrace
-from ui.chat.storage.conversation_list import ConversationList
-from ui.chat.storage.presets import PresetList
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.presets import PresetList
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.archive import OURS

@@ -15,14 +15,14 @@ from engine import EngineError, counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import WholeFile
 from engine.recording.run_trace import KeptTrace
-from ui.chat.storage.conversation_imports import (
+from ui.chat.session.conversation_imports import (
     ConversationImports,
     TraceArchive,
     Transfer,
     Transfers,
 )
-from ui.chat.storage.conversation_list import ConversationList, named
-from ui.chat.storage.presets import PresetList
+from ui.chat.session.conversation_list import ConversationList, named
+from ui.chat.session.presets import PresetList
 from ui.kit.tasks import finish_tasks, start_task
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import (

@@ -15,14 +15,14 @@ from PySide6.QtCore import QPersistentModelIndex
 
 from app.store.conversation_store import SqliteConversationStore
 from engine.processes.helper_process import HelperProcess
-from tests.ui.chat.storage.conftest import Turns, loaded, said
+from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
-from ui.chat.columns.problem_bar import TransferBar
-from ui.chat.columns.sidebar_rows import SidebarRows
+from ui.chat.problem_bar import TransferBar
+from ui.chat.session import conversation_imports
+from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.open_conversations import MOST_OPEN
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage import conversation_imports
-from ui.chat.storage.conversation_imports import ImportPreview
+from ui.chat.sidebar_rows import SidebarRows
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import conversations_json
 from ui.records.exchange.export_reader import ExportReader

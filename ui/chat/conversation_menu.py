@@ -25,13 +25,13 @@ from PySide6.QtWidgets import (
 )
 
 from engine import counted, size_in_words
-from ui.chat.columns.chat_panel import ChatPanel
-from ui.chat.columns.import_reports import ImportReportDialog
-from ui.chat.columns.sidebar import Sidebar
+from ui.chat.chat_panel import ChatPanel
+from ui.chat.import_reports import ImportReportDialog
+from ui.chat.session.conversation_imports import ImportPreview
+from ui.chat.session.conversation_list import named
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage.conversation_imports import ImportPreview
-from ui.chat.storage.conversation_list import named
+from ui.chat.sidebar import Sidebar
 from ui.kit.buttons import CheckBox, CheckDelegate
 from ui.kit.dialogs import choose_file, choose_folder, choose_target, report_failure, tell
 from ui.kit.labels import label

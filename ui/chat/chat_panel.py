@@ -14,10 +14,6 @@ from PySide6.QtWidgets import (
 )
 
 from engine import as_sentence
-from ui.chat.columns.model_switcher import GoneBar, ModelBadge
-from ui.chat.columns.problem_bar import ProblemBar
-from ui.chat.columns.sides import SidesPage
-from ui.chat.columns.welcome import Suggestion, Welcome
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.context_bar import ContextBar
 from ui.chat.composer.preset_menus import PresetOffers
@@ -35,10 +31,14 @@ from ui.chat.messages.find_bar import FindingText
 from ui.chat.messages.message_column import MessageColumn
 from ui.chat.messages.message_menu import MessageHandling
 from ui.chat.messages.question_view import QuestionView
+from ui.chat.model_switcher import GoneBar, ModelBadge
+from ui.chat.problem_bar import ProblemBar
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.conversation_session import ConversationSession
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
+from ui.chat.sides import SidesPage
+from ui.chat.welcome import Suggestion, Welcome
 from ui.kit.buttons import IconButton
 from ui.kit.dialogs import ask_about_link, ask_text
 from ui.kit.fields import FileDrops, is_typed_text

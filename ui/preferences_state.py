@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.files.causes import os_cause
 from ui.kit.tasks import finish_tasks, start_task
-from ui.preferences.preferences import TEXT_PERCENTS, Preferences
+from ui.preferences import TEXT_PERCENTS, Preferences
 
 _TRIED_AGAIN_AFTER_S = 5.0
 

@@ -14,7 +14,7 @@ from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.chat.session import titles
 from ui.chat.session.titles import written_title
 from ui.kit.theme import Theme
-from ui.preferences.preferences import Preferences
+from ui.preferences import Preferences
 from ui.records.conversations import preview_of, title_of
 from ui.window.main_window import MainWindow
 

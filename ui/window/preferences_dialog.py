@@ -29,7 +29,7 @@ from ui.kit.menus import add_entry
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import move_focus
-from ui.preferences.preferences import (
+from ui.preferences import (
     KEPT_PROMPTS,
     KEPT_TRACES,
     PAGES,
@@ -39,7 +39,7 @@ from ui.preferences.preferences import (
     declaration,
     declared,
 )
-from ui.preferences.preferences_state import PreferencesState
+from ui.preferences_state import PreferencesState
 
 
 class RemovableRows(QWidget):

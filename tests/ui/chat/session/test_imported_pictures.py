@@ -13,12 +13,12 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QMessageBox
 from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import SqliteConversationStore, open_store
-from tests.ui.chat.storage.conftest import every, workspace_on
+from tests.ui.chat.session.conftest import every, workspace_on
 from tests.ui.driving import RunOnLoop, ScriptedEngine
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.question_view import QuestionView
+from ui.chat.session.conversation_imports import ImportPreview
 from ui.chat.session.workspace import Workspace
-from ui.chat.storage.conversation_imports import ImportPreview
 from ui.kit.dialogs import ask_about_file
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme

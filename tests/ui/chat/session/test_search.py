@@ -9,7 +9,7 @@ from engine.scheduling.service import Engine
 from tests.support.answers.said import finished_run
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
-from ui.chat.storage.search import FoundConversation, MoreHits, Search
+from ui.chat.session.search import FoundConversation, MoreHits, Search
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, ConversationFolder, Placement
 from ui.records.messages import ConversationMessage
@@ -65,7 +65,7 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(qtbo
 async def test_a_search_says_that_there_is_more_and_shows_it(
     qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ui.chat.storage.search.MOST_HITS", 5)
+    monkeypatch.setattr("ui.chat.session.search.MOST_HITS", 5)
     store = MemoryConversationStore()
     for n in range(12):
         kept(store, f"T{n}", f"needle {n}")

@@ -14,9 +14,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ui.chat.columns.sidebar_rows import when_words
-from ui.chat.storage.conversation_list import ConversationList
-from ui.chat.storage.search import FoundConversation, MoreHits, Search, role_words, since_days
+from ui.chat.session.conversation_list import ConversationList
+from ui.chat.session.search import FoundConversation, MoreHits, Search, role_words, since_days
+from ui.chat.sidebar_rows import when_words
 from ui.kit.buttons import with_keys
 from ui.kit.fields import add_clear_button, add_leading_icon, is_typed_text
 from ui.kit.icons import draw_row_ground

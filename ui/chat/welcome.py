@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine import quoted, visible
-from ui.chat.columns.first_model import FirstModel
+from ui.chat.first_model import FirstModel
 from ui.chat.session.answering_model import AnsweringModel
 from ui.kit.buttons import IconBadge
 from ui.kit.labels import label

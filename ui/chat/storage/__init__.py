@@ -1,1 +1,0 @@
-"""Conversations in files: import and export, recovery, and problems with saving."""

@@ -1,1 +1,0 @@
-"""The preferences, which belong to the program and not to a conversation: state, dialog, menu."""
