@@ -33,8 +33,10 @@ _LEAST_MEASURED = 3
 _ONE_IN = 4
 # Widths that were too slow are measured again after guesses were skipped this many times.
 _FORGETS_AFTER = 512
-# The longest pass while other rows, which may have no guesses, wait for it.
+# The longest pass while other rows, which may have no guesses, wait for it. Where one token takes
+# long, it may be as long as this many passes over one: no stream becomes slower than that.
 _LONGEST_BESIDE_S = 0.05
+_LONGEST_BESIDE = 2.0
 # What drafting may lose, in passes over one token: at first, and for each token. It rests once it
 # has lost more, so that plain decoding of 100 tokens would be faster by some 3 % at most.
 _FIRST_LOSS = 2.0
@@ -222,10 +224,11 @@ class CostCurve:
         if self._one.count < _LEAST_MEASURED or self.balance.passes < 0:
             return best
         self.costs()
+        longest = math.inf
+        if rows > 1 and (one_s := self._one.value_s):
+            longest = max(_LONGEST_BESIDE, _LONGEST_BESIDE_S / one_s)
         for width in WIDTHS:
-            if width > 2 * self._widest:
-                break
-            if rows > 1 and self._most[width] * (self._one.value_s or 0.0) > _LONGEST_BESIDE_S:
+            if width > 2 * self._widest or self._most[width] > longest:
                 break
             gain = self.gain(rows, guesses, extra, width)
             if gain > most and self._is_affordable(width):

@@ -50,9 +50,22 @@ def test_several_rows_are_never_kept_waiting_long_by_a_pass() -> None:
     cheap = {f"w{width}": 1.05 + width / 100 for width in WIDTHS}
     guesses = [Guess(0.99, 31), Guess(0.99, 31)]
     assert curve(0.002, **cheap).choose(2, guesses) == WIDTHS[-1]
-    assert curve(0.04, **cheap).choose(2, guesses) < WIDTHS[-1]
-    assert curve(0.2, **cheap).choose(2, guesses) == 1
-    assert curve(0.2, **cheap).choose(1, guesses[:1]) == WIDTHS[-1]
+    steep = {f"w{width}": 1 + 0.15 * (width - 1) for width in WIDTHS}
+    assert curve(0.002, **steep).choose(2, guesses) == WIDTHS[-1]
+    assert curve(0.02, **steep).choose(2, guesses) == 8  # 41 ms; twelve would take 53
+    assert curve(0.02, **steep).choose(1, guesses[:1]) == WIDTHS[-1]
+
+
+@pytest.mark.parametrize("one_s", [0.03, 0.06, 0.2, 3.0])
+def test_a_pass_over_drafts_of_several_rows_may_take_as_long_as_two_passes_of_a_slow_model(
+    one_s: float,
+) -> None:
+    guesses = [Guess(0.99, 31)] * 4
+    assert curve(one_s).choose(4, guesses) == 2
+    cheap = {f"w{width}": 1.05 + width / 100 for width in WIDTHS}
+    assert curve(one_s, **cheap).choose(4, guesses) == WIDTHS[-1]
+    steep = {f"w{width}": 1 + 0.18 * (width - 1) for width in WIDTHS}
+    assert curve(one_s, **steep).choose(4, guesses) == 6
 
 
 def test_several_rows_are_not_kept_waiting_by_the_first_try_of_a_wide_pass() -> None:
