@@ -1,15 +1,26 @@
-"""A part of the proof for every architecture; it shows that the long run works."""
+"""Answers of every architecture that mlx-lm can build are those of the bare model, 500 of each."""
 
 import pytest
 
-from tests.lab.endurance.architectures import outcome_of
-
-pytestmark = pytest.mark.long
+from tests.lab.endurance.architectures import ANSWERS, NAMES, outcome_of
 
 
+@pytest.mark.long
 def test_a_state_and_a_window_are_proved() -> None:
     for name in ("qwen3_next", "gpt_oss"):
         outcome = outcome_of(name, 30, seed=2)
         assert outcome.answers == 30
         assert outcome.faults == []
         assert outcome.accepted == outcome.foreseen > 0
+        assert outcome.cached > outcome.from_disk > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_architecture_is_proved(name: str) -> None:
+    """One or two minutes each; ``-k`` chooses some."""
+    outcome = outcome_of(name, ANSWERS, seed=5)
+    assert outcome.faults == []
+    assert outcome.answers == ANSWERS
+    assert outcome.accepted == outcome.foreseen > 0
+    assert outcome.cached > 0

@@ -1,26 +1,43 @@
-"""Random batches that join, leave, are cancelled and go on in second turns, with drafts or without.
+"""Random batches that join, leave, are cancelled and go on in later turns, with drafts or without.
 
-What the bare model would answer is computed alone, token by token, for each answer. Where its two
-best logits are nearly equal, rounding may choose, and both answers are right: that is counted.
+Later turns go on from an answer, ask again, or edit what is before it; their beginnings come from
+memory or from disk, where a batch before left them. What the bare model would answer is computed
+alone, token by token, for each answer. Where its two best logits are nearly equal, rounding may
+choose, and both answers are right: that is counted.
 """
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
+from engine.inference.cache import index, prompt_cache
+from engine.inference.cache.folder import DiskCache, stamps_of
+from engine.inference.cache.index import LoadedPrefix
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.sources import DraftSource
+from engine.values.request import CacheOwner
 from tests.support.models.architectures import VOCABULARY
 from tests.support.models.guessing import Eager, Foreseen
 
 NEAR = 1e-3
 _CHUNK = 16
+_OWNER = CacheOwner("me", "a conversation")
+# Snapshots are close, and few tokens are worth a file, so that short conversations have them.
+_STRIDE, _FEW = 24, 8
+# A longer conversation does not go on; and so many can.
+_LONGEST, _MOST_TURNS = 120, 12
+_PATIENCE_S = 60
 
 
 @dataclass(slots=True)
@@ -37,6 +54,8 @@ class Outcome:
         foreseen: How many a simulation expects to be accepted of those.
         head_drafts: Draft tokens of the model's own head that were verified.
         head_accepted: Those that were accepted.
+        cached: Tokens of prompts whose caches earlier answers had left.
+        from_disk: Those of them that were read from disk.
         faults: What differs otherwise.
     """
 
@@ -49,6 +68,8 @@ class Outcome:
     foreseen: int = 0
     head_drafts: int = 0
     head_accepted: int = 0
+    cached: int = 0
+    from_disk: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -97,10 +118,18 @@ class RandomBatches:
         rows: The most sequences at once.
         drafts: Whether drafts are made, right and wrong ones.
         head: Whether the model's own head or assistant drafts, which is attached to it.
+        disk: An empty folder, in which one batch leaves caches for the next; None for none.
     """
 
     def __init__(
-        self, model: Any, seed: int, *, rows: int = 3, drafts: bool = True, head: bool = False
+        self,
+        model: Any,
+        seed: int,
+        *,
+        rows: int = 3,
+        drafts: bool = True,
+        head: bool = False,
+        disk: Path | None = None,
     ) -> None:
         self.outcome = Outcome()
         self._model = model
@@ -109,25 +138,75 @@ class RandomBatches:
         self._drafts = drafts
         self._head = head
         self._plain = PlainLoop(model)
+        self._folder = disk
+        # Prompts with their answers, which can go on or be asked otherwise.
+        self._turns: list[tuple[list[int], list[int]]] = []
 
     def run(self, answers: int) -> Outcome:
         """Run a batch in which so many answers are given."""
+        with (
+            patch.multiple(prompt_cache, STRIDE=_STRIDE, MIN_DISK_TOKENS=_FEW),
+            patch.object(index, "MIN_FILE_TOKENS", _FEW),
+            self._disk() as disk,
+        ):
+            self._run(answers, disk)
+        return self.outcome
+
+    @contextmanager
+    def _disk(self) -> Iterator[DiskCache | None]:
+        """Open the caches on disk; what waits is written in the end."""
+        if self._folder is None:
+            yield None
+            return
+        disk = DiskCache(self._folder / "caches", 1 << 30)
+        try:
+            yield disk
+        finally:
+            disk.close()
+
+    def _attach(self, batch: RunningBatch, disk: DiskCache) -> None:
+        """Let a batch use the caches on disk, those of a folder that looks like a model's."""
+        assert self._folder is not None
+        model = self._folder / "model"
+        if not model.exists():
+            model.mkdir()
+            (model / "config.json").write_text(json.dumps({"model_type": "none"}))
+            mx.save_safetensors(str(model / "model.safetensors"), {"weight": mx.ones((4, 4))})
+        batch.prompts.attach(disk, model, stamps_of(model))
+        batch.prompts.wait_for_files()
+
+    def _loaded(self, batch: RunningBatch, prompt: list[int]) -> LoadedPrefix | None:
+        """Return what the disk has of a prompt."""
+        needed = batch.prompts.needed_from_disk(_OWNER, prompt)
+        if needed is None:
+            return None
+        read: Future[list[LoadedPrefix | None]] = Future()
+        batch.prompts.read([needed], read.set_result)
+        [loaded] = read.result(_PATIENCE_S)
+        return loaded
+
+    def _run(self, answers: int, disk: DiskCache | None) -> None:
         draws = self._draws
         width = draws.choice((2, 4, 8, 12))
-        batch = RunningBatch(self._model, BatchLimits(_CHUNK, 1 << 26, 8), lambda: Eager(width))
+        room = draws.choice((1 << 26, 1 << 26, 20_000))
+        batch = RunningBatch(self._model, BatchLimits(_CHUNK, room, 8), lambda: Eager(width))
+        if disk is not None:
+            self._attach(batch, disk)
         running: dict[int, _Running] = {}
-        turns: list[list[int]] = []
         left = answers
         while left or running:
             while left and len(running) < self._rows and (not running or draws.random() < 0.3):
                 left -= 1
-                one = self._made(turns)
+                one = self._made()
                 sources: list[DraftSource] = [] if one.source is None else [one.source]
                 if self._head:
                     assert batch.own_head is not None
                     sources.append(batch.own_head.drafts())
-                number = batch.insert(BatchSequence(one.prompt, sources=sources))
-                running[number] = one
+                loaded = self._loaded(batch, one.prompt)
+                sequence = BatchSequence(one.prompt, owner=_OWNER, loaded=loaded, sources=sources)
+                running[batch.insert(sequence)] = one
+                self.outcome.cached += sequence.cached
+                self.outcome.from_disk += sequence.from_disk
             step = batch.step()
             got: dict[int, int] = {}
             for number, token, _ in step.sampled:
@@ -148,18 +227,33 @@ class RandomBatches:
                     gone[number] = max(0, surplus)
                     del running[number]
                     self._compare(one)
-                    if not one.has_turned and draws.random() < 0.6:
-                        turns.append([*one.prompt, *one.found[: len(one.answer)]])
+                    answer = one.found[: len(one.answer)]
+                    if not one.has_turned and len(one.prompt) + len(answer) <= _LONGEST:
+                        self._turns = [*self._turns[1 - _MOST_TURNS :], (one.prompt, answer)]
             if gone:
                 batch.leave(gone)
         batch.close()
-        return self.outcome
 
-    def _made(self, turns: list[list[int]]) -> _Running:
-        """Return a fresh answer, to a prompt or to a second turn."""
+    def _prompt(self) -> list[int]:
+        """Return a prompt: a first one, a next turn, the same again, or one with an edit."""
         draws = self._draws
         more = [draws.randrange(VOCABULARY) for _ in range(draws.randint(1, 30))]
-        prompt = [*turns.pop(), *more] if turns and draws.random() < 0.6 else more
+        if not self._turns or draws.random() < 0.35:
+            return more
+        prompt, answer = draws.choice(self._turns)
+        turn = [*prompt, *answer]
+        match draws.choice(("next", "next", "next", "edit", "edit", "again")):
+            case "next":
+                return [*turn, *more]
+            case "edit":
+                return [*turn[: draws.randrange(len(turn))], *more]
+            case _:
+                return prompt
+
+    def _made(self) -> _Running:
+        """Return a fresh answer and what it is compared with."""
+        draws = self._draws
+        prompt = self._prompt()
         answer, gaps = self._plain.answer(prompt, draws.randint(4, 24))
         source = None
         if self._drafts and draws.random() < 0.85:
