@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,22 @@ async def test_with_a_tray_the_program_goes_on_after_closing_while_the_server_is
     with in_tray(window, preferences):
         assert not window.goes_on_when_closed()
         monkeypatch.setattr(type(switch), "is_wanted", property(lambda _: True))
+        assert window.goes_on_when_closed()
+        preferences.change(stays_in_tray=False)
+        assert not window.goes_on_when_closed()
+
+
+@pytest.mark.parametrize("with_tray", [True, False])
+async def test_on_a_mac_closing_the_window_leaves_the_program_running_if_that_is_wanted(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch, with_tray: bool
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(app.desktop.window, "has_tray", lambda: with_tray)
+    monkeypatch.setattr(QSystemTrayIcon, "show", lambda _: None)
+    preferences = preferences_state()
+
+    with in_tray(window, preferences):
+        assert not window.workspace.server.is_wanted
         assert window.goes_on_when_closed()
         preferences.change(stays_in_tray=False)
         assert not window.goes_on_when_closed()

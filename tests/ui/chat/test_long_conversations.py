@@ -233,6 +233,28 @@ async def test_a_line_says_where_the_prompt_begins_until_all_is_sent_again(
     await eventually(window.chat.composer.action.isEnabled)
 
 
+async def test_one_click_in_the_bar_and_one_preference_choose_another_way(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    workspace, bar = window.workspace, window.chat.context_bar
+    first, second = long_talk(), long_talk()
+    workspace.take_in(first)
+    window.chat.composer.set_text("Go")
+    await eventually(bar.isVisible)
+    bar.buttons[WhenFull.SUMMARIZE].click()
+    await eventually(lambda: bar.words.text().endswith("will be sent as a summary."))
+    assert not bar.buttons[WhenFull.SUMMARIZE].isVisibleTo(bar)
+    assert workspace.send("Go")
+    await eventually(lambda: bool(scripted.generations))
+    assert "Summarize the conversation below" in scripted.requests[0].messages[0].content
+    window.preferences.change(when_full="ask")
+    workspace.take_in(second)
+    window.chat.composer.set_text("Go")
+    await eventually(lambda: not window.chat.composer.action.isEnabled())
+    assert bar.words.text().endswith("tokens too long for this model.")
+    assert (first.when_full, second.when_full) == (WhenFull.SUMMARIZE, None)
+
+
 async def test_a_pinned_message_goes_with_every_question_and_says_so(
     window: MainWindow, scripted: ScriptedEngine
 ) -> None:

@@ -3,18 +3,19 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollArea
+from PySide6.QtWidgets import QAbstractButton, QLabel, QMenu, QScrollArea
 
 from tests.support.kept import preferences_state
 from tests.support.shown import shown
 from tests.ui.driving import eventually
-from tests.ui.server.test_request_log import began, ended
+from tests.ui.server.test_request_log import Running, began, ended
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.preferences import KeyPlace, Preferences, ServerPreferences
 from ui.server.request_log import RequestColumn
-from ui.server.requests import RequestEntry, RequestLog
+from ui.server.requests import RequestBody, RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerSwitch, pill_of
 from ui.server.server_window import ServerSettings, ServerWindow
@@ -219,6 +220,39 @@ async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> Non
         log.take([ended(began(3))])
         await eventually(lambda: getattr(window.detail.entry, "status", 0) == 200)
         assert window.detail.entry.id == "req_3"
+
+
+async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Theme) -> None:
+    control = Control()
+    panel = panel_with(control)
+    async with shown(ServerWindow(panel)) as window:
+        view, running = window.log.view, Running()
+
+        def menu() -> dict[str, QAction]:
+            """Open the menu as the key for it does, and return its entries."""
+            place = view.rect().bottomRight()  # below the rows
+            view.customContextMenuRequested.emit(place)
+            opened = [one for one in window.findChildren(QMenu) if one.isVisible()]
+            (shown_menu,) = opened
+            entries = {one.text(): one for one in shown_menu.actions() if one.text()}
+            shown_menu.close()
+            return entries
+
+        panel.log.take([began(1, running=(running,))])
+        await eventually(lambda: view.model().rowCount() == 1)
+        view.selectRow(0)
+        entries = menu()
+        assert not entries["Send Again"].isEnabled()
+        entries["Stop"].trigger()
+        assert running.is_cancelled
+        panel.log.take([ended(began(1, asked=RequestBody("{}", 2)))])
+        window.log.table.refresh()
+        entries = menu()
+        assert "Stop" not in entries
+        entries["Copy Request Body"].trigger()
+        assert QGuiApplication.clipboard().text() == "{}"
+        entries["Send Again"].trigger()
+        await eventually(lambda: "replay req_1" in control.calls)
 
 
 async def test_who_shows_the_server_to_the_network_is_told_that_others_can_read_along(

@@ -18,7 +18,7 @@ from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.models.model_library import LibraryModel
 from ui.records.runs import Run
-from ui.records.tools import CallProgress
+from ui.records.tools import CallProgress, ServerQuestion
 from ui.server.server_switch import ServerSwitch
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray
@@ -32,14 +32,16 @@ def badges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return shown
 
 
-async def asking(window: MainWindow, scripted: ScriptedEngine) -> Run:
+async def asking(
+    window: MainWindow, scripted: ScriptedEngine, question: ServerQuestion | None = None
+) -> Run:
     """An answer whose call waits for a person."""
     window.workspace.send("Go")
     await eventually(lambda: bool(scripted.generations))
     session = window.workspace.current.session
     run = session.run
     assert run is not None
-    run.progress["c1"] = CallProgress("files", "Delete <all>", asks=True)
+    run.progress["c1"] = CallProgress("files", "Delete <all>", asks=True, question=question)
     session.run_changed.emit(run)
     return run
 
@@ -89,17 +91,25 @@ async def test_a_call_that_waits_in_an_answer_side_by_side_is_marked_there_and_i
     assert badges == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (None, "Needs you: May the model use Delete ‹all›?"),
+        (ServerQuestion("files", "Which <one>?"), "Needs you: files asks a question."),
+    ],
+    ids=["call", "question"],
+)
 async def test_who_works_elsewhere_is_told_what_is_asked(
-    window: MainWindow, scripted: ScriptedEngine
+    window: MainWindow, scripted: ScriptedEngine, question: ServerQuestion | None, words: str
 ) -> None:
     told: list[tuple[str, str, Callable[[], None]]] = []
     window.notices.deliver = lambda *notice: told.append(notice)
     window.hide()
     await eventually(lambda: not window.isActiveWindow())
-    await asking(window, scripted)
+    await asking(window, scripted, question)
     ((title, text, chosen),) = told
     assert title == window.workspace.current.conversation.title
-    assert text == "Needs you: May the model use Delete ‹all›?"
+    assert text == words
     chosen()
     assert window.isVisible()
 

@@ -92,6 +92,20 @@ async def test_a_conversation_that_a_person_has_named_keeps_its_name(
     assert conversation.title == "Mine"
 
 
+async def test_with_the_setting_off_no_title_is_asked_for(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    window.preferences.change(names_conversations=False)
+    await answered(window, scripted, LONG)
+    await asyncio.sleep(0.2)
+    assert len(scripted.requests) == 1
+    assert window.workspace.current.conversation.title == LONG
+    window.preferences.change(names_conversations=True)
+    window.new_conversation()
+    await answered(window, scripted, "Why does it rain?")
+    await eventually(lambda: is_for_title(scripted.requests[-1].messages[0]))
+
+
 @pytest.fixture
 def few_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let three conversations wait for a title."""

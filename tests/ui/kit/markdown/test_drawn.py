@@ -99,6 +99,22 @@ def test_lines_of_a_change_have_colors_and_grounds(theme: Theme, qapp: QApplicat
         assert grounds[" sam"] == grounds["@@ -"] == "#000000"  # none
 
 
+def test_a_diagram_is_code_with_its_name(theme: Theme, qapp: QApplication) -> None:
+    code = "graph TD\n  A --> B"
+    named, other = (shown(theme, qapp, f"```{name}\n{code}\n```\n") for name in ("mermaid", "x"))
+    assert named.shown_text() == other.shown_text() == code
+    assert named.copy_buttons[0].accessibleName() == "Copy mermaid"
+    images = [view.grab().toImage() for view in (named, other)]
+    differ = {
+        y
+        for y in range(images[0].height())
+        for x in range(images[0].width())
+        if images[0].pixel(x, y) != images[1].pixel(x, y)
+    }
+    assert differ
+    assert max(differ) < named.cursorRect().top(), "only the names above the code differ"
+
+
 def test_code_wraps_and_has_numbers_where_a_person_wants_that(
     theme: Theme, qapp: QApplication
 ) -> None:
