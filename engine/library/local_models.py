@@ -1,11 +1,12 @@
 """The models on this machine: where they are, what they are, and how they are removed."""
 
+import contextlib
 import os
 import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from engine.library.models import (
     read_json,
     weights_size,
 )
+from engine.wording import size_in_words
 
 
 class Origin(StrEnum):
@@ -46,7 +48,7 @@ class FoundModel:
         name: The folder's name, or the repository in a Hugging Face cache.
         folder: Where its configuration and weights are.
         origin: Where it comes from.
-        size_bytes: Size of its weight files.
+        size_bytes: Size of its weight files; of a partial download, all that has arrived of them.
         architecture: ``model_type`` of its configuration; empty if it has none.
         context_length: Most tokens of prompt and answer; 0 if it cannot be read.
         bits: Bits of a quantized weight; None for a model that is not quantized.
@@ -85,7 +87,16 @@ class FoundModel:
         """Why it cannot be loaded, as a sentence; empty if no reason is known."""
         if not self.problem:
             return self.obstacle
-        return f"{'Incomplete' if self.is_partial else 'Damaged'}: {self.problem}."
+        if not self.is_partial:
+            return f"Damaged: {self.problem}."
+        arrived = f" {self.arrived}." if self.arrived else ""
+        return f"Incomplete: {self.problem}.{arrived}"
+
+    @property
+    def arrived(self) -> str:
+        """How much there is of a download that has not ended; empty if that is nothing."""
+        there = self.is_partial and self.size_bytes > 0
+        return f"{size_in_words(self.size_bytes)} has arrived" if there else ""
 
 
 GGUF_OBSTACLE = (
@@ -267,8 +278,10 @@ def _cached(cache: Path) -> Iterator[FoundModel]:
         if gguf:
             yield from gguf
             continue
-        if model.is_partial and not _has_begun(repository, snapshot):
-            continue
+        if model.is_partial:
+            if not _has_begun(repository, snapshot):
+                continue
+            model = replace(model, size_bytes=model.size_bytes + _begun_size(repository))
         yield model
 
 
@@ -289,6 +302,15 @@ def _has_begun(repository: Path, snapshot: Path) -> bool:
     if (snapshot / "model.safetensors.index.json").exists():
         return True
     return any(repository.glob("blobs/*.incomplete")) or any(snapshot.glob("*.safetensors"))
+
+
+def _begun_size(repository: Path) -> int:
+    """Return how many bytes have arrived of the files that are not complete."""
+    size = 0
+    for path in repository.glob("blobs/*.incomplete"):
+        with contextlib.suppress(OSError):  # it was complete meanwhile
+            size += path.stat().st_size
+    return size
 
 
 def _files(folder: Path, suffix: str) -> list[Path]:

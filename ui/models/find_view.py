@@ -434,7 +434,8 @@ class OfferDetails(QScrollArea):
             self.primary.setEnabled(not (is_loaded or is_loading or why_not))
         else:
             size = offer.model.size_bytes
-            self._name_primary(f"Download {size_in_words(size)}" if size else "Download", offer)
+            words = f"Download {size_in_words(size)}" if size else "Download"
+            self._name_primary("Resume" if self._possession.arrived(offer.name) else words, offer)
             self.primary.setEnabled(not why_not)
         had_focus = self.primary.hasFocus()
         self.primary.setVisible(download is None)

@@ -374,6 +374,7 @@ class Possession(QObject):
         super().__init__(parent)
         self._library = library
         self._by_name: dict[str, LibraryModel] = {}
+        self._arrived: dict[str, str] = {}
         library.changed.connect(self._read)
         library.model.changed.connect(self.changed)
         library.downloads.changed.connect(self.changed)
@@ -383,6 +384,10 @@ class Possession(QObject):
     def model(self, name: str) -> LibraryModel | None:
         """Return the complete model of a name; None if it is not on this computer."""
         return self._by_name.get(name)
+
+    def arrived(self, name: str) -> str:
+        """Return how much there is of an earlier download of a name that did not end."""
+        return self._arrived.get(name, "")
 
     def is_loaded(self, model: LibraryModel) -> bool:
         return self._library.is_loaded(model.found)
@@ -407,7 +412,7 @@ class Possession(QObject):
         )
 
     def words(self, name: str) -> str:
-        """Return the state of a model in a few words; empty if it is not on this computer."""
+        """Return the state of a model in a few words; empty if nothing of it is here."""
         download = self.download(name)
         if download is not None:
             progress = download.progress
@@ -419,7 +424,7 @@ class Possession(QObject):
             }[download.stage]
         here = self.model(name)
         if here is None:
-            return ""
+            return self.arrived(name)
         if self.is_loading(here):
             return "Loading…"
         return "Loaded" if self.is_loaded(here) else "On this computer"
@@ -430,6 +435,7 @@ class Possession(QObject):
             for model in reversed(self._library.models)
             if not (model.found.is_partial or model.found.is_gguf)
         }
+        self._arrived = {model.found.name: model.found.arrived for model in self._library.models}
         self.changed.emit()
 
 
@@ -705,9 +711,9 @@ class Finder(QObject):
         self._arrange()
 
     def _arrange(self) -> None:
-        """List what was found as a person wants it; suggestions have an order of their own."""
-        found = self._results
-        self.offers = self.arrangement.arranged(found, self.memory) if self.query else list(found)
+        """List what was found as a person wants it; of suggestions, what fits stands first."""
+        wanted = self.arrangement if self.query else Arrangement()
+        self.offers = wanted.arranged(self._results, self.memory)
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
@@ -719,8 +725,8 @@ class Finder(QObject):
             names = {offer.name for offer in here}
             # Suggestions are data of this program, so they are there without a hub.
             known = self.offers if self._is_answered else []
-            self.offers = [*here, *(offer for offer in known if offer.name not in names)]
-            self._results = list(self.offers)
+            self._results = [*here, *(offer for offer in known if offer.name not in names)]
+            self.offers = Arrangement().arranged(self._results, self.memory)
             self.has_more = self._is_answered = False
         self.problem, self.is_slow = problem, False
         self.changed.emit()

@@ -51,7 +51,7 @@ def facts(found: FoundModel, used_at: float, draft: Path | None = None) -> str:
     words = [found.architecture] if found.architecture else []
     if found.bits is not None:
         words.append(f"{found.bits} bit")
-    if found.size_bytes:
+    if found.size_bytes and not found.is_partial:
         words.append(size_in_words(found.size_bytes))
     if found.context_length:
         words.append(f"{counted(found.context_length, 'token')} of context")

@@ -107,6 +107,20 @@ def test_a_download_that_has_not_ended_is_found_as_partial(tmp_path: Path) -> No
     assert model.problem == "model-2.safetensors missing"
 
 
+def test_a_download_that_has_not_ended_says_how_much_of_it_has_arrived(tmp_path: Path) -> None:
+    folder = cached(tmp_path, "makers/some-model")
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    blobs = folder.parent.parent / "blobs"
+    blobs.mkdir()
+    (blobs / "b.fullstop.incomplete").write_bytes(b"1" * 2_000_000)
+
+    model = only(ModelFolders(hub_cache=tmp_path))
+    assert model.size_bytes == 2_000_008
+    assert model.trouble == "Incomplete: model-2.safetensors missing. 2.0 MB has arrived."
+
+
 def test_other_things_in_the_cache_are_not_models(tmp_path: Path) -> None:
     other = cached(tmp_path, "makers/embedder")
     (other / "model.safetensors").unlink()

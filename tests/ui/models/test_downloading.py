@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QProgressBar, QPushButton
+from PySide6.QtWidgets import QLabel, QProgressBar, QPushButton
 
 from engine.library.memory import Memory
 from tests.support.hub import COMMIT, Hub, hub
 from tests.ui.driving import Enter, Living, eventually
+from tests.ui.models.finding.conftest import spoken
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 from ui.models.downloads import Download
@@ -204,8 +205,15 @@ async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card
     (folder / "snapshots" / COMMIT).mkdir(parents=True)
     (folder / "blobs").mkdir()
     shutil.copy(demo_model_path / "config.json", folder / "snapshots" / COMMIT)
-    (folder / "blobs" / "x.fullstop.incomplete").write_bytes(b"x")
+    (folder / "blobs" / "x.fullstop.incomplete").write_bytes(b"x" * 2_000_000)
     async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        words = " ".join(one.text() for one in opened.card(REPOSITORY).findChildren(QLabel))
+        assert words.count("2.0 MB") == 1
+        assert words.endswith("2.0 MB has arrived.")
+        await opened.search("demo", REPOSITORY)
+        finding = opened.models.finding
+        assert "2.0 MB has arrived" in spoken(finding)[0]
+        assert finding.details.primary.text() == "Resume"
         button = opened.card(REPOSITORY).button
         assert button is not None
         assert button.text() == "Resume"
