@@ -28,10 +28,8 @@ from ui.records.tools import (
     ServerStage,
     ToolAnswer,
     ToolInfo,
-    approval_of,
-)
-from ui.tools.tool_host import (
     ToolsRefused,
+    approval_of,
     arguments_of,
     engine_tools,
     named,

@@ -50,8 +50,8 @@ from ui.records.exchange.archive import conversations_json
 from ui.records.store import ConversationStore, MemoryConversationStore
 from ui.server.requests import RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
-from ui.window.guide import HelpFiles
 from ui.window.main_window import MainWindow
+from ui.window.other_windows import HelpFiles
 from ui.window.tray import Tray, has_tray
 
 # Rescues text that could not be saved before a signal ended the program, and offers it again.

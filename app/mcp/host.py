@@ -30,7 +30,11 @@ from engine import size_in_words
 from engine.files.causes import os_cause
 from ui.records.attachments import picture_kind
 from ui.records.tools import (
+    AddedServers,
     NamedValue,
+    OnPage,
+    OnProgress,
+    OnQuestion,
     QuestionReply,
     ServerQuestion,
     ServerStage,
@@ -38,8 +42,8 @@ from ui.records.tools import (
     ToolAnswer,
     ToolInfo,
     ToolServerConfig,
+    ToolsRefused,
 )
-from ui.tools.tool_host import AddedServers, OnPage, OnProgress, OnQuestion, ToolsRefused
 
 # Converts a tool server's answers to text for the model and the person, within a limit.
 
@@ -499,7 +503,7 @@ def _free_name(name: str, taken: dict[str, Any]) -> str:
 
 # Tool servers for the window: passes its calls to the tool thread.
 #
-# Fits ``ui.tools.tool_host.ToolHost``. Main thread.
+# Fits ``ui.records.tools.ToolHost``. Main thread.
 
 _TOLD_EVERY_S = 0.1
 _ENDS_WITHIN_S = 20.0

@@ -36,6 +36,7 @@ from app.mcp.transports import (
 from engine import counted
 from engine.files.causes import network_cause, os_cause
 from ui.records.tools import (
+    OnQuestion,
     PromptArgument,
     PromptInfo,
     QuestionReply,
@@ -44,8 +45,8 @@ from ui.records.tools import (
     ServerStage,
     ToolInfo,
     ToolServerConfig,
+    ToolsRefused,
 )
-from ui.tools.tool_host import OnQuestion, ToolsRefused
 
 # Lists a server's tools, resources and prompts, within limits. Tool thread.
 

@@ -22,7 +22,7 @@ from mcp.shared.auth import (
 
 from app.mcp.configuration import SIGNED_IN
 from app.settings.keychain import ToolSecrets
-from ui.tools.tool_host import ToolsRefused
+from ui.records.tools import ToolsRefused
 
 OpenPage = Callable[[str], Awaitable[None]]
 SIGN_IN_TIME_OUT_S = 300.0

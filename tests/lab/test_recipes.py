@@ -221,14 +221,14 @@ from engine.files.json_fields import Fields
 from engine.recording.run_trace import RunTrace
 from engine.recording.saved_run import from_json, to_json
 from tests.engine.contract.found import stop_as_test
-from ui.inspector.matcher_tab import rule_reports
-from ui.inspector.tape import Tape
+from ui.inspector.stop_tabs import rule_reports
+from ui.inspector.shown_run import Tape
 from ui.kit.theme import Theme
 from ui.records.codec import stops_from, stops_values
 from ui.records.conversations import StopEntry, rules_of
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_rows import StopHistory, remarks
-from ui.stops.stop_table import StopTable
+from ui.stops.stop_list_editor import StopTable
 
 program = QApplication([])
 theme = Theme(program)

@@ -18,10 +18,10 @@ from ui.kit.theme import Theme
 from ui.preferences import KeyPlace, Preferences
 from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, MemoryConversationStore
+from ui.records.tools import ToolHost
 from ui.server.requests import RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
-from ui.tools.tool_host import ToolHost
 from ui.window.main_window import MainWindow
 
 W = TypeVar("W", bound=Any)

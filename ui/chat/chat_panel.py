@@ -15,17 +15,15 @@ from PySide6.QtWidgets import (
 
 from engine import as_sentence
 from ui.chat.composer.composer import Composer
-from ui.chat.composer.context_bar import ContextBar
-from ui.chat.composer.preset_menus import PresetOffers
-from ui.chat.composer.queue_cards import QueueCards
 from ui.chat.composer.settings_popover import (
     Card,
+    PresetOffers,
     SettingsBasis,
     SettingsPopover,
     settings_words,
 )
 from ui.chat.composer.tools_popover import ToolsPopover
-from ui.chat.composer.writing import Writing
+from ui.chat.composer.writing import ContextBar, QueueCards, Writing
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.find_bar import FindingText
 from ui.chat.messages.message_column import MessageColumn
@@ -55,8 +53,15 @@ from ui.records.conversations import ConversationSettings
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, StopChange
 from ui.records.store import StoreProblem, words_of
-from ui.records.tools import Decision, PromptInfo, QuestionReply, ResourceInfo, ServerStage
-from ui.tools.tool_host import ToolsRefused, chip_words
+from ui.records.tools import (
+    Decision,
+    PromptInfo,
+    QuestionReply,
+    ResourceInfo,
+    ServerStage,
+    ToolsRefused,
+    chip_words,
+)
 from ui.tools.toolbox import Toolbox
 
 

@@ -28,19 +28,22 @@ from PySide6.QtWidgets import (
 
 from engine import StopKind, TraceLevel, figures, quoted, steps
 from ui.chat.session.conversation_session import ConversationSession
-from ui.inspector.compare_tab import CompareTab
-from ui.inspector.ending_tab import EndingTab
 from ui.inspector.inspector import Inspector
-from ui.inspector.matcher_tab import MatcherTab
 from ui.inspector.pages import InspectorTab
 from ui.inspector.request_tabs import ApiTab, PromptTab
-from ui.inspector.runs_tab import RunsTab
-from ui.inspector.shown_run import InspectorTools, RunSource, ShownRun
-from ui.inspector.tape import Tape, alternatives, percent, token_words
+from ui.inspector.run_tabs import CompareTab, RunsTab, TimingTab
+from ui.inspector.shown_run import (
+    InspectorTools,
+    RunSource,
+    ShownRun,
+    Tape,
+    alternatives,
+    percent,
+    token_words,
+)
+from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeLegend, TapeView
-from ui.inspector.timing_tab import TimingTab
 from ui.inspector.tokens_tab import TokensTab
-from ui.inspector.what_if_tab import WhatIfTab
 from ui.kit.buttons import Choice, IconBadge
 from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.labels import ElidedLabel, label

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import QTextEdit, QWidget
 from engine import Channel, TokenOrigin, TokenTrace, counted, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import Range, align, boxes, seen
-from ui.inspector.tape import CHANNEL_NAMES, Span, Tape, TokenMark
+from ui.inspector.shown_run import CHANNEL_NAMES, Span, Tape, TokenMark
 from ui.kit.colors import Colors
 from ui.kit.labels import rescale
 from ui.kit.layouts import FlowLayout

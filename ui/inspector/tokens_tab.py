@@ -16,8 +16,7 @@ from PySide6.QtWidgets import QLineEdit, QPushButton
 from engine import Stop, TokenTrace, counted, quoted, seconds, visible
 from engine.recording.run_trace import RunTrace
 from ui.inspector.pages import InspectorTab, RowsView
-from ui.inspector.shown_run import ShownRun
-from ui.inspector.tape import CHANNEL_NAMES, chip_text, percent
+from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, chip_text, percent
 from ui.kit.fields import add_clear_button
 from ui.kit.labels import label
 from ui.kit.layouts import column, row

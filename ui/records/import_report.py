@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from engine import counted
 from engine.files.json_fields import Fields, parsed_json
 from ui.records.conversations import Conversation
-from ui.records.exchange.contents import left_out_parts
-from ui.records.exchange.fields_left import MARK
+from ui.records.exchange.contents import MARK, left_out_parts
 
 # A report is shown whole.
 _MOST_DAMAGED, _MOST_UNREAD = 200, 200

@@ -1,1 +1,1 @@
-"""The stop list of a conversation, and why an answer ended."""
+"""The stop list of a conversation: its rows, its remarks, and the editor that shows them."""

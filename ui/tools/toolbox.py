@@ -7,8 +7,16 @@ from PySide6.QtCore import QObject, Signal
 from engine import Tool
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
-from ui.records.tools import ServerState, ToolInfo, approval_of
-from ui.tools.tool_host import ToolHost, ToolsRefused, engine_tools, named, tools_in_use
+from ui.records.tools import (
+    ServerState,
+    ToolHost,
+    ToolInfo,
+    ToolsRefused,
+    approval_of,
+    engine_tools,
+    named,
+    tools_in_use,
+)
 
 
 class Toolbox(QObject):

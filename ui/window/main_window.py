@@ -38,14 +38,12 @@ from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation, ListOrder, WhenFull
 from ui.records.runs import Run, RunState
 from ui.records.store import ConversationStore
-from ui.records.tools import ToolsInUse
+from ui.records.tools import ToolHost, ToolsInUse
 from ui.server.server_panel import AgentLines, ServerPanel
 from ui.server.server_switch import ServerControl, ServerSwitch
-from ui.tools.tool_host import ToolHost
 from ui.tools.toolbox import Toolbox
-from ui.window.guide import HelpFiles
 from ui.window.main_menus import AnsweringTwice, ChoosingModel, MainMenus
-from ui.window.other_windows import NO_HELP_FILES, OtherWindows
+from ui.window.other_windows import NO_HELP_FILES, HelpFiles, OtherWindows
 
 # A column that a person opened is wanted until that person closes it. It is shown while there is
 # room for it beside a readable chat; the conversations come before the stop panel. A column that a

@@ -18,8 +18,8 @@ from tests.support.scripted import Stage
 from tests.support.shown import whole_window
 from tests.ui.driving import eventually
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.matcher_tab import MatcherTab
 from ui.inspector.request_tabs import ApiTab, PromptTab
+from ui.inspector.stop_tabs import MatcherTab
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 

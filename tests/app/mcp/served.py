@@ -18,8 +18,8 @@ from ui.records.tools import (
     ToolAnswer,
     ToolInfo,
     ToolServerConfig,
+    ToolsRefused,
 )
-from ui.tools.tool_host import ToolsRefused
 
 SERVERS = Path(__file__).parent / "servers"
 

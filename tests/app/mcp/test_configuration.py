@@ -18,8 +18,7 @@ from app.mcp.configuration import (
 from app.settings.keychain import ToolSecrets
 from tests.app.mcp.served import Served, no_keychain
 from tests.support.kept import nothing_is_set_aside
-from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
-from ui.tools.tool_host import ToolsRefused
+from ui.records.tools import NamedValue, ServerStage, ToolServerConfig, ToolsRefused
 
 PROGRAM = '"command": "npx", "args": ["-y", "some-server"]'
 

@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from tests.app.mcp.served import SERVERS, Served, answers, is_dead
-from ui.records.tools import NamedValue, ServerStage, ToolServerConfig
-from ui.tools.tool_host import ToolsRefused
+from ui.records.tools import NamedValue, ServerStage, ToolServerConfig, ToolsRefused
 
 
 def test_the_tools_of_a_server_are_listed_with_their_schemas(plain: Served) -> None:

@@ -20,7 +20,7 @@ from engine.values.request import CacheOwner, GenerationRequest, Sampling
 from engine.wording import size_in_words
 from tests.support.asking import loaded_engine
 from tests.support.models.hybrid_model import write_hybrid_model
-from ui.models.memory_panel import memory_words
+from ui.models.models_window import memory_words
 
 WORDS = "the quick brown fox jumps over the lazy dog and says hello. "
 OWNER = CacheOwner("me", "a conversation")

@@ -26,15 +26,16 @@ from ui.records.exchange.contents import FoundConversations, ListedConversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import GrowingCall, Run
 from ui.records.tools import (
+    AddedServers,
     CallProgress,
     CallResult,
     CallState,
     ServerStage,
     ServerState,
     ToolServerConfig,
+    ToolsRefused,
 )
-from ui.tools.server_dialogs import PasteDialog, ServerForm
-from ui.tools.tool_host import AddedServers, ToolsRefused
+from ui.tools.servers_window import PasteDialog, ServerForm
 from ui.window.main_window import MainWindow
 
 Show = Callable[..., Awaitable[None]]

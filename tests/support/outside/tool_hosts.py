@@ -7,6 +7,10 @@ from typing import Any
 
 from tests.support.kept import preferences_state
 from ui.records.tools import (
+    AddedServers,
+    OnPage,
+    OnProgress,
+    OnQuestion,
     QuestionReply,
     ServerQuestion,
     ServerStage,
@@ -15,8 +19,8 @@ from ui.records.tools import (
     ToolInfo,
     ToolServerConfig,
     ToolsInUse,
+    ToolsRefused,
 )
-from ui.tools.tool_host import AddedServers, OnPage, OnProgress, OnQuestion, ToolsRefused
 from ui.tools.toolbox import Toolbox
 
 ADD = ToolInfo(

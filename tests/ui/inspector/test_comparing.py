@@ -1,7 +1,7 @@
 """Two runs beside each other."""
 
 from tests.ui.inspector.conftest import Record
-from ui.inspector.compare_tab import compare
+from ui.inspector.run_tabs import compare
 
 
 def test_two_runs_are_compared_from_their_first_difference(record: Record) -> None:

@@ -12,9 +12,9 @@ from engine.stopping.rules import StopRules
 from engine.values.request import TraceLevel
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import columns, trace_of
-from ui.inspector.ending_tab import EndingOdds, EndingTab, OddsCurve, ending_odds
 from ui.inspector.inspector_window import why
-from ui.inspector.tape import Tape
+from ui.inspector.shown_run import Tape
+from ui.inspector.stop_tabs import EndingOdds, EndingTab, OddsCurve, ending_odds
 from ui.kit.theme import Theme
 
 ODDS = EndingOdds((0.0, 0.5, 0.0, 0.25, 1.0), 10, (11, 13), "Words.", has_end=True)

@@ -16,11 +16,9 @@ from tests.ui.driving import eventually
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import TABS, InspectorWindow
-from ui.inspector.matcher_tab import MatcherTab, RuleReport, rule_reports
 from ui.inspector.pages import InspectorTab
-from ui.inspector.shown_run import ShownRun
-from ui.inspector.tape import Tape
-from ui.inspector.what_if_tab import WhatIfTab
+from ui.inspector.shown_run import ShownRun, Tape
+from ui.inspector.stop_tabs import MatcherTab, RuleReport, WhatIfTab, rule_reports
 from ui.kit.theme import Theme
 from ui.records.runs import Run
 from ui.window.main_window import MainWindow
@@ -228,7 +226,7 @@ async def test_near_misses_of_a_long_run_are_looked_for_on_another_thread(
         threads.append(threading.get_ident())
         return real(tape)
 
-    monkeypatch.setattr("ui.inspector.matcher_tab.rule_reports", reports)
+    monkeypatch.setattr("ui.inspector.stop_tabs.rule_reports", reports)
     stops = [f"EN{number}" for number in range(60)]
     shown_run = await asyncio.to_thread(record, ["EN ", "x"] * 300, *stops)
     tab = MatcherTab()

@@ -24,8 +24,8 @@ from tests.ui.inspector.inspecting import COUNT, ask
 from tests.ui.inspector.reading import THINK, trace_of
 from ui.chat.session.traces import Traces
 from ui.inspector.request_tabs import ApiTab, PromptTab
-from ui.inspector.tape import alternatives
-from ui.inspector.what_if_tab import WhatIfTab
+from ui.inspector.shown_run import alternatives
+from ui.inspector.stop_tabs import WhatIfTab
 from ui.kit.theme import Theme
 from ui.records.messages import runs_of
 

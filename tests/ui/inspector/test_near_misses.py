@@ -5,8 +5,8 @@ import pytest
 from engine.stopping.record import Channel
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.matcher_tab import rule_reports
-from ui.inspector.tape import Tape
+from ui.inspector.shown_run import Tape
+from ui.inspector.stop_tabs import rule_reports
 
 
 def test_a_stop_that_came_near_says_how_near_and_why_not(record: Record) -> None:

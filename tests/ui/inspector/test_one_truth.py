@@ -14,14 +14,13 @@ from engine.values.request import TraceLevel
 from tests.ui.driving import ScriptedEngine
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK
+from ui.chat.stop_panel import VerdictView
 from ui.inspector.inspector_window import why
-from ui.inspector.shown_run import ShownRun
-from ui.inspector.tape import Tape
-from ui.inspector.timing_tab import TimingTab
+from ui.inspector.run_tabs import TimingTab
+from ui.inspector.shown_run import ShownRun, Tape
 from ui.kit.theme import Theme
 from ui.models.model_state import ModelState
 from ui.records.runs import Run, RunState, markdown_report
-from ui.stops.verdict_view import VerdictView
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 PHASES = ("Waiting", "Reading", "Writing", "Finishing")

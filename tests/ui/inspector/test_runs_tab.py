@@ -8,8 +8,8 @@ from engine.values.request import TraceLevel
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.run_tabs import TimingTab
 from ui.inspector.shown_run import ended_words, when_words
-from ui.inspector.timing_tab import TimingTab
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState

@@ -11,7 +11,7 @@ from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.inspector_window import InspectorWindow
-from ui.inspector.what_if_tab import WhatIfTab
+from ui.inspector.stop_tabs import WhatIfTab
 from ui.window.main_window import MainWindow
 
 

@@ -13,7 +13,7 @@ from engine.values.tokens import TokenOrigin
 from tests.support.scripted import END
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import THINK, trace_of
-from ui.inspector.tape import Tape, TokenMark, alternatives, percent, token_words
+from ui.inspector.shown_run import Tape, TokenMark, alternatives, percent, token_words
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import COLUMNS, TokenTable
 from ui.kit.theme import Theme

@@ -11,8 +11,8 @@ from engine.values.figures import phases
 from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.reading import columns, trace_of
 from ui.chat.session.traces import HeldText, held_times
+from ui.inspector.run_tabs import PhaseBars, TimingTab
 from ui.inspector.shown_run import ShownRun
-from ui.inspector.timing_tab import PhaseBars, TimingTab
 from ui.kit.theme import Theme
 from ui.records.runs import Run
 from ui.words import guess_words

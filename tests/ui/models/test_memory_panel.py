@@ -12,7 +12,7 @@ from engine import ModelStatus
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme
-from ui.models.memory_panel import MemoryPanel, memory_words
+from ui.models.models_window import MemoryPanel, memory_words
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from ui.kit.theme import Theme
 from ui.records.codec import stops_from, stops_values
 from ui.records.conversations import StopEntry, rules_of
 from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
+from ui.stops.stop_list_editor import StopTable
 from ui.stops.stop_rows import StopColumn, StopHistory, remarks
-from ui.stops.stop_table import StopTable
 
 DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 CHECK, EDIT = Qt.ItemDataRole.CheckStateRole, Qt.ItemDataRole.EditRole

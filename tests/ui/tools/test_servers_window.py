@@ -24,11 +24,16 @@ from ui.records.tools import (
     ServerState,
     ToolServerConfig,
     ToolsInUse,
+    ToolsRefused,
     approval_of,
 )
-from ui.tools.server_dialogs import NamedValueRows, PasteDialog, ServerForm
-from ui.tools.servers_window import ServerDetail, ToolServersWindow
-from ui.tools.tool_host import ToolsRefused
+from ui.tools.servers_window import (
+    NamedValueRows,
+    PasteDialog,
+    ServerDetail,
+    ServerForm,
+    ToolServersWindow,
+)
 from ui.tools.toolbox import Toolbox
 
 

@@ -9,9 +9,9 @@ from pytestqt.qtbot import QtBot
 
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window, shown
-from ui.chat.composer.preset_menus import PresetButton
+from ui.chat.composer.settings_popover import PresetButton
 from ui.chat.session.presets import PresetList
-from ui.inspector.what_if_tab import WhatIfTab
+from ui.inspector.stop_tabs import WhatIfTab
 from ui.kit.theme import Theme
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings, StopEntry

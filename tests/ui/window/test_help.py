@@ -10,8 +10,8 @@ from app.paths import page
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, ScriptedEngine, opened
 from ui.kit.theme import Theme
-from ui.window.guide import HelpFiles, page_text
 from ui.window.main_window import MainWindow
+from ui.window.other_windows import HelpFiles, page_text
 
 
 @pytest.fixture

@@ -27,8 +27,7 @@ from ui.kit.buttons import CheckBox, ChipButton, IconBadge, IconButton, ToggleSw
 from ui.kit.colors import of_glyphs
 from ui.kit.fields import add_clear_button, add_leading_icon
 from ui.kit.labels import StatusPill, label
-from ui.kit.stylesheet import stylesheet
-from ui.kit.theme import Theme, restyle
+from ui.kit.theme import Theme, restyle, stylesheet
 from ui.kit.windows import OwnWindow, move_focus
 from ui.records.messages import question
 from ui.server.request_log import RequestLogPanel

@@ -20,8 +20,7 @@ from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.composer.attachments import FileChip
 from ui.kit.colors import LIGHT
-from ui.kit.stylesheet import stylesheet
-from ui.kit.theme import Theme
+from ui.kit.theme import Theme, stylesheet
 from ui.records.attachments import Attachment
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import ShortcutsDialog, show_about

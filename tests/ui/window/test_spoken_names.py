@@ -16,15 +16,14 @@ from tests.support.outside.tool_hosts import SUMS, DictatedHost
 from tests.support.shown import main_window, whole_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from tests.ui.walks import answered, faults, settled
-from ui.chat.conversation_menu import ImportDialog
-from ui.chat.import_reports import ImportReportDialog
+from ui.chat.conversation_menu import ImportDialog, ImportReportDialog
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_imports import ImportPreview
 from ui.kit.theme import Theme
 from ui.records.tools import NamedValue, QuestionField, ServerQuestion, ToolServerConfig
 from ui.stops.stop_rows import StopColumn
 from ui.tools.question_form import QuestionForm
-from ui.tools.server_dialogs import PasteDialog, ServerForm
+from ui.tools.servers_window import PasteDialog, ServerForm
 from ui.window.main_window import MainWindow
 
 CAPTURE = json.dumps({

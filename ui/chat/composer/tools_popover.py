@@ -25,9 +25,10 @@ from ui.records.tools import (
     ServerState,
     ToolInfo,
     ToolsInUse,
+    ToolsRefused,
     approval_of,
+    stage_words,
 )
-from ui.tools.tool_host import ToolsRefused, stage_words
 from ui.tools.toolbox import Toolbox
 
 # The list keeps its height while it is open, so it needs room for tools from the start.

@@ -1,23 +1,233 @@
-"""Handles the text in the composer: sends it now or later, saves the draft, counts tokens.
+"""What becomes of the text in the composer: it is a draft, it is counted, and sent now or later.
 
-Main thread.
+Above the composer are cards of the messages that are sent next, and a bar that says what does not
+fit into the context. Main thread.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
-from engine import StopKind
-from ui.chat.composer.composer import Composer
-from ui.chat.composer.context_bar import ContextBar
-from ui.chat.composer.queue_cards import QueueCards
+from engine import StopKind, counted
+from ui.chat.composer.composer import Composer, MessageEditor
 from ui.chat.session.context_meter import Count, Counted
 from ui.chat.session.open_conversations import OpenConversation
 from ui.chat.session.workspace import Workspace
+from ui.kit.buttons import IconButton
+from ui.kit.labels import ElidedLabel, label
+from ui.kit.layouts import FlowLayout, column, row
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, QueuedMessage, WhenFull
 from ui.records.prompt_fit import last_left_out
-from ui.records.runs import Run, RunState
+from ui.records.runs import LeftOut, Run, RunState
+
+_BUTTONS = {
+    WhenFull.LEAVE_OUT: ("Omit the Oldest", "Leave out the oldest messages when this is sent"),
+    WhenFull.SUMMARIZE: ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
+    WhenFull.ASK: ("Send All", "Send all messages, or none if they do not fit"),
+}
+
+
+def bar_words(count: Count, before: LeftOut | None) -> str:
+    """Return what the bar says of a count; empty if there is nothing new to say.
+
+    Args:
+        count: The count of the message.
+        before: What the answer before was without.
+    """
+    least = "at least " if count.is_least_total else ""
+    too_many = f"{least}{counted(count.too_many, 'token')}"
+    if count.is_full:
+        is_asked = count.when_full is WhenFull.ASK and count.without_files is None
+        return f"The conversation is {too_many} too long for this model." if is_asked else ""
+    left_out = count.left_out
+    if left_out is None or (before is not None and before.until == left_out.until):
+        return ""
+    messages = counted(left_out.messages, "earlier message")
+    is_summary = count.when_full is WhenFull.SUMMARIZE
+    what = "will be sent as a summary" if is_summary else "will not be sent"
+    if not count.too_many:
+        return f"The context is nearly full: {messages} {what}."
+    return f"The conversation is {too_many} too long for this model: {messages} {what}."
+
+
+class ContextBar(QFrame):
+    """Says what will be left out, and offers the other ways.
+
+    Signals:
+        chosen: A person chose what becomes of the oldest messages; carries the ``WhenFull``.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self.words = label("", "muted", 0.95, is_wrapped=True)
+        self.buttons: dict[WhenFull, QPushButton] = {}
+        buttons = QFrame()
+        flow = FlowLayout(buttons)
+        for choice, (words, says) in _BUTTONS.items():
+            button = QPushButton(words)
+            button.setProperty("kind", "link")
+            button.setProperty("is_flush", True)
+            button.setAccessibleName(says)
+            button.setAutoDefault(False)
+            button.clicked.connect(lambda _=False, chosen=choice: self.chosen.emit(chosen))
+            self.buttons[choice] = button
+            flow.addWidget(button)
+        column(self.words, buttons, spacing=2, margins=(12, 8, 12, 6), on=self)
+        self.hide()
+
+    def show_count(self, count: Count | None, before: LeftOut | None = None) -> None:
+        """Show what a count says, with the choices that it does not have already."""
+        words = "" if count is None else bar_words(count, before)
+        self.words.setText(words)
+        if count is not None and words:
+            for choice, button in self.buttons.items():
+                button.setVisible(choice is not count.when_full)
+        self.setVisible(bool(words))
+
+
+_MOST_CARDS = 3
+
+
+class QueueCard(QFrame):
+    """One message that waits.
+
+    Signals:
+        changed: A person edited it; carries the ``QueuedMessage``, or None for one that is removed.
+        send_wanted: A person wants it to be sent now.
+        left: Its editor was closed, so that another widget should get the focus.
+    """
+
+    changed = Signal(object)
+    send_wanted = Signal()
+    left = Signal()
+
+    def __init__(self, message: QueuedMessage, number: int) -> None:
+        super().__init__()
+        self.setObjectName("card")
+        self.message = message
+        self.editor: MessageEditor | None = None
+        words = " ".join(message.text.split())
+        files = ", ".join(file.name for file in message.files)
+        shown = " · ".join(filter(None, (words, files)))
+        place = "Sent next" if number == 0 else f"Sent as number {number + 1}"
+        self.setAccessibleName(f"{place}: {shown}")
+        self.place = label("Sent Next" if number == 0 else "Then", "faint", 0.92)
+        self.words = ElidedLabel(shown)
+        self.words.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.send = QPushButton("Send Now")
+        self.send.setProperty("kind", "link")
+        self.send.setAccessibleName(f"Stop the answer and send now: {shown}")
+        self.edit = IconButton("pencil", "Edit this message", size=16)
+        self.remove = IconButton("close", "Remove this message", size=16)
+        self._line = QWidget()
+        row(
+            self.place,
+            (self.words, 1),
+            self.send,
+            self.edit,
+            self.remove,
+            spacing=8,
+            on=self._line,
+        )
+        self._column = column(self._line, margins=(12, 4, 6, 4), on=self)
+        self.send.clicked.connect(self.send_wanted)
+        self.edit.clicked.connect(self.begin_editing)
+        self.remove.clicked.connect(lambda: self.changed.emit(None))
+
+    def begin_editing(self) -> None:
+        """Show an editor instead of the words."""
+        if self.editor is None:
+            text, files = self.message.text, self.message.files
+            editor = MessageEditor(text, files, says="message that is sent next", sends="Save")
+            editor.submitted.connect(self._take)
+            editor.left.connect(self.end_editing)
+            self._column.addWidget(editor)
+            self.editor = editor
+            self._line.hide()
+        self.editor.input.setFocus()
+
+    def end_editing(self) -> None:
+        """Show the words again."""
+        if self.editor is not None:
+            self.editor.discard()
+            self.editor = None
+            self._line.show()
+            self.left.emit()
+
+    def _take(self, text: str, files: tuple[Attachment, ...]) -> None:
+        self.end_editing()
+        self.changed.emit(QueuedMessage(text, files))
+
+
+class QueueCards(QWidget):
+    """The first messages that wait in a conversation, in their order; hidden without any.
+
+    Signals:
+        changed: The messages were edited; carries them as a tuple.
+        send_wanted: A person wants one to be sent now; carries its number.
+        left: The focus should go to another widget.
+    """
+
+    changed = Signal(object)
+    send_wanted = Signal(int)
+    left = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Messages that are sent next")
+        self.notice = label("", "muted", 0.93, is_wrapped=True)
+        self.more = label("", "faint", 0.92)
+        self.cards: list[QueueCard] = []
+        self._messages: tuple[QueuedMessage, ...] = ()
+        self._cards = column(spacing=6)
+        column(self.notice, self._cards, self.more, spacing=6, margins=(0, 0, 0, 8), on=self)
+        self.hide()
+
+    def show_messages(self, messages: Sequence[QueuedMessage], *, waits: bool) -> None:
+        """Show the messages that wait.
+
+        Args:
+            messages: The messages, in their order.
+            waits: Whether they are sent by themselves once the answer has ended.
+        """
+        if tuple(messages) != self._messages:
+            self._messages = tuple(messages)
+            self._show_cards()
+        count = len(self._messages)
+        first = "it" if count == 1 else "the first one"
+        words = f"{counted(count, 'message')} not sent yet. Return sends {first}."
+        self.notice.setText("" if waits else words)
+        self.notice.setVisible(not waits)
+        hidden = len(self._messages) - len(self.cards)
+        self.more.setText(f"and {hidden:,} more")
+        self.more.setVisible(hidden > 0)
+        self.setVisible(bool(self._messages))
+
+    def _show_cards(self) -> None:
+        for card in self.cards:
+            self._cards.removeWidget(card)
+            card.hide()
+            card.deleteLater()
+        shown = self._messages[:_MOST_CARDS]
+        self.cards = [QueueCard(message, number) for number, message in enumerate(shown)]
+        for number, card in enumerate(self.cards):
+            self._cards.addWidget(card)
+            card.changed.connect(lambda changed, n=number: self._change(n, changed))
+            card.send_wanted.connect(lambda n=number: self.send_wanted.emit(n))
+            card.left.connect(self.left)
+
+    def _change(self, number: int, changed: QueuedMessage | None) -> None:
+        messages = list(self._messages)
+        messages[number : number + 1] = [] if changed is None else [changed]
+        self.changed.emit(tuple(messages))
+        self.left.emit()
+
 
 _MOST_PROMPTS = 200
 # A shorter message without files is sent without waiting for its count.

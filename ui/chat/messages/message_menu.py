@@ -1,10 +1,16 @@
-"""What can be done with a message: its menu, and the changes that can be undone. Main thread."""
+"""What can be done with a message: its menu, reading it aloud, and changes that can be undone.
 
+Main thread.
+"""
+
+import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
-from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
+from PySide6.QtCore import QObject, QPoint, QProcess, Qt, QUrl, Signal
 from PySide6.QtGui import QTextDocument, QUndoCommand
 from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
@@ -24,13 +30,103 @@ from ui.kit.flow_text import FlowText, block_texts, selected_text
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.style import markdown_style
 from ui.kit.menus import add_entry, copy_text, passing_menu
-from ui.kit.speech import Speech
 from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, WhenFull
 from ui.records.messages import ConversationMessage, copied, question, runs_of
 from ui.records.runs import Run, RunState
 from ui.words import lines_of
+
+# The text goes to the program's standard input, so that it is never read as an option.
+
+# The system's own voice comes first. Each program reads standard input and ends after speaking.
+_MAC = (("say", "-f", "-"),)
+_OTHERS = (
+    ("spd-say", "--wait", "--pipe-mode"),
+    ("espeak-ng", "--stdin"),
+    ("espeak", "--stdin"),
+)
+_ENDED_WITHIN_MS = 1_000
+_BROKEN = -1
+_MOST_SAID = 300
+_INSTALL = "Install speech-dispatcher (which has spd-say) or espeak-ng, and choose Speak again."
+_SERVICE = "Check that the system’s speech service is running and has a voice."
+
+
+def speech_command() -> tuple[str, ...] | None:
+    """Return the command that reads its standard input aloud; None if there is none."""
+    for name, *options in _MAC if sys.platform == "darwin" else _OTHERS:
+        program = shutil.which(name)
+        if program is not None:
+            return (program, *options)
+    return None
+
+
+class Speech(QObject):
+    """Reads one text at a time.
+
+    Signals:
+        failed: A text was not read aloud; carries the reason and the remedy, each as sentences.
+    """
+
+    failed = Signal(str, str)
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._process: QProcess | None = None
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether a text is being read."""
+        return self._process is not None
+
+    def speak(self, text: str) -> None:
+        """Read a text; a text that is being read is stopped."""
+        self.stop()
+        command = speech_command()  # looked for each time: it may have been installed since
+        if command is None:
+            self.failed.emit("This computer has no program that reads text aloud.", _INSTALL)
+            return
+        program, *options = command
+        process = self._process = QProcess(self)
+        process.setStandardOutputFile(QProcess.nullDevice())
+        process.finished.connect(lambda code, status: self._finish(process, code, status))
+        process.errorOccurred.connect(lambda error: self._notice(process, error))
+        process.start(program, options)
+        process.write(text.encode(errors="replace"))
+        process.closeWriteChannel()
+
+    def stop(self) -> None:
+        """Stop reading."""
+        process = self._process
+        if process is not None:
+            self._end(process)
+            process.terminate()
+            if not process.waitForFinished(_ENDED_WITHIN_MS):
+                process.kill()
+                process.waitForFinished(_ENDED_WITHIN_MS)
+
+    def _notice(self, process: QProcess, error: QProcess.ProcessError) -> None:
+        # Every other failure ends the program, which is reported by its end.
+        if error == QProcess.ProcessError.FailedToStart:
+            self._finish(process, _BROKEN, QProcess.ExitStatus.CrashExit)
+
+    def _finish(self, process: QProcess, code: int, status: QProcess.ExitStatus) -> None:
+        """Report a failure of the program, unless it was stopped."""
+        if self._process is process:
+            program = Path(process.program()).name
+            said = bytes(process.readAllStandardError().data()).decode(errors="replace").strip()
+            self._end(process)
+            if code or status != QProcess.ExitStatus.NormalExit:
+                cause = f"{program} says: {said[:_MOST_SAID]}" if said else ""
+                why = f"{program} could not read the text aloud."
+                self.failed.emit(why, cause or f"{program} ended with code {code}. {_SERVICE}")
+
+    def _end(self, process: QProcess) -> None:
+        if self._process is process:
+            self._process = None
+            process.deleteLater()
+
 
 # Markdown is written into a hidden document; the texts are kept, so that each message is written
 # only once.

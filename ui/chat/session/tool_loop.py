@@ -28,9 +28,13 @@ from ui.records.tools import (
     ServerStage,
     ToolAnswer,
     ToolInfo,
+    ToolsRefused,
     approval_of,
+    arguments_of,
+    engine_tools,
+    named,
+    tools_in_use,
 )
-from ui.tools.tool_host import ToolsRefused, arguments_of, engine_tools, named, tools_in_use
 from ui.tools.toolbox import Toolbox
 
 # How often the shown duration of a running call is updated.

@@ -19,9 +19,7 @@ from ui.records.conversations import (
     ConversationFolder,
     Placement,
 )
-from ui.records.exchange.canvases import show_documents
-from ui.records.exchange.contents import FoundConversations, origin_of
-from ui.records.exchange.fields_left import shape_of
+from ui.records.exchange.contents import FoundConversations, origin_of, shape_of
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -36,6 +34,7 @@ from ui.records.exchange.other_programs import (
     picture,
     result_of,
     seconds,
+    show_documents,
     text_in,
     whole,
     with_files,

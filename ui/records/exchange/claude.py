@@ -17,9 +17,7 @@ from ui.records.conversations import (
     Placement,
     title_from_file,
 )
-from ui.records.exchange.canvases import show_documents
-from ui.records.exchange.contents import FoundConversations, origin_of
-from ui.records.exchange.fields_left import note_fields, shape_of
+from ui.records.exchange.contents import FoundConversations, note_fields, origin_of, shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -32,6 +30,7 @@ from ui.records.exchange.other_programs import (
     picture,
     result_of,
     seconds,
+    show_documents,
     text_in,
     whole,
     with_files,

@@ -54,14 +54,15 @@ from ui.records.exchange.contents import (
     DAMAGED_ARCHIVE,
     ArchivedPictures,
     FoundConversations,
+    Shape,
     member_pieces,
     names_beside,
+    note_fields,
     origin_of,
     trace_members,
     traces_beside,
     traces_in,
 )
-from ui.records.exchange.fields_left import Shape, note_fields
 from ui.records.exchange.jan import JAN, MESSAGES, THREAD, read_jan
 from ui.records.exchange.lm_studio import (
     LM_STUDIO,

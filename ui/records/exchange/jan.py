@@ -22,8 +22,7 @@ from ui.records.conversations import (
     Placement,
     title_from_file,
 )
-from ui.records.exchange.contents import FoundConversations, origin_of
-from ui.records.exchange.fields_left import note_fields, shape_of
+from ui.records.exchange.contents import FoundConversations, note_fields, origin_of, shape_of
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,

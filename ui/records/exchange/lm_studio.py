@@ -21,8 +21,7 @@ from ui.records.conversations import (
     StopEntry,
     title_from_file,
 )
-from ui.records.exchange.contents import FoundConversations
-from ui.records.exchange.fields_left import SETTING, note_fields, shape_of
+from ui.records.exchange.contents import SETTING, FoundConversations, note_fields, shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,

@@ -13,7 +13,7 @@ from engine.scheduling.service import Engine
 from tests.support.outside import exports
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
-from ui.chat.import_reports import ImportReportDialog
+from ui.chat.conversation_menu import ImportReportDialog
 from ui.chat.session.workspace import Workspace
 from ui.kit.theme import Theme
 from ui.records.import_report import ImportReport, report_json

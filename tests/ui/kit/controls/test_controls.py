@@ -21,8 +21,7 @@ from ui.kit.buttons import Choice
 from ui.kit.colors import LIGHT
 from ui.kit.fields import add_clear_button
 from ui.kit.layouts import FlowLayout
-from ui.kit.stylesheet import stylesheet
-from ui.kit.theme import Theme
+from ui.kit.theme import Theme, stylesheet
 
 
 def ink_of(button: QToolButton) -> QColor:

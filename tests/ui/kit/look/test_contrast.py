@@ -14,8 +14,7 @@ from pytestqt.qtbot import QtBot
 from tests.support.looks.contrast import SHAPE, TEXT, contrast
 from ui.kit.buttons import ToggleSwitch
 from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
-from ui.kit.stylesheet import _SHEET, stylesheet
-from ui.kit.theme import Theme
+from ui.kit.theme import _SHEET, Theme, stylesheet
 
 PALETTES = {
     "light": LIGHT,
@@ -37,7 +36,7 @@ TEXTS = [
     *[(tone, f"{tone}_soft") for tone in TONES],
     *[(tone, ground) for tone in TONES for ground in ("canvas", "raised")],
     ("on_accent", "accent"),
-    # ui/inspector/tape/tape_view.py: letters, what was cut, chips, in each band.
+    # ui/inspector/tape_view.py: letters, what was cut, chips, in each band.
     *[(ink, band) for ink in ("text", "fault") for band in BANDS],
     *[(ink, "match_soft") for ink in ("text", "fault")],
     *[(ink, "bubble") for ink in ("muted", "fault")],
@@ -54,11 +53,11 @@ TEXTS = [
 SHAPES = [
     ("knob", "control"),
     ("on_accent", "accent"),
-    # ui/inspector/tape/tape_marks.py: bars, hatching and outlines, in each band.
+    # ui/inspector/tape_view.py: bars, hatching and outlines, in each band.
     *[(ink, band) for ink in ("token", "match", "text") for band in BANDS],
     ("limit", "limit_soft"),
     *[("limit", band) for band in BANDS],
-    # ui/inspector/ending/ending_tab.py and timing_tab.py: curves and bars.
+    # ui/inspector/stop_tabs.py and run_tabs.py: curves and bars.
     *[(ink, "canvas") for ink in ("match", "limit", "done")],
     *[(ink, "bubble") for ink in ("quiet", "tool", "match", "done")],
 ]

@@ -7,8 +7,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.looks.contrast import SHAPE, TEXT, contrast
 from ui.kit import icons
 from ui.kit.colors import DARK, LIGHT, Colors
-from ui.kit.stylesheet import stylesheet
-from ui.kit.theme import Theme
+from ui.kit.theme import Theme, stylesheet
 from ui.words import Tone
 
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.random_cases import cases
 from tests.ui.kit.markdown.views import shown, streamed
 from ui.kit.flow_text import Highlight
-from ui.kit.markdown.html_rules import TAGS
+from ui.kit.markdown.parser import TAGS
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme
 

@@ -11,13 +11,13 @@ from pytestqt.qtbot import QtBot
 from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window, shown
 from tests.ui.driving import MODEL, ScriptedEngine, eventually
+from ui.chat.stop_panel import VerdictView
 from ui.kit.labels import FactTable
 from ui.kit.theme import Theme
 from ui.models.model_state import ModelState
 from ui.records.conversations import ChosenModel, StopEntry
 from ui.records.runs import Run, RunState
 from ui.records.tools import CallProgress
-from ui.stops.verdict_view import VerdictView
 
 
 class CutFrames(QObject):

@@ -1,0 +1,543 @@
+"""The tabs of whole runs: where the time went, two runs side by side, and the list of runs.
+
+Main thread. The list is made only while it is visible.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QEvent,
+    QItemSelectionModel,
+    QObject,
+    QRectF,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QAbstractItemView, QPushButton, QWidget
+
+from engine import RunPhase, TokenTrace, acceptance, counted, guess_sources, phases, quoted, seconds
+from ui.chat.session.traces import held_words
+from ui.inspector.inspector import Inspector
+from ui.inspector.pages import InspectorTab, ReadingPage, RowsView
+from ui.inspector.shown_run import RunSource, ShownRun, ended_words, when_words
+from ui.kit.buttons import Choice
+from ui.kit.html import Html, cell, code, colored, joined, paragraph, table, visible_breaks
+from ui.kit.labels import label
+from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.rows import DISPLAY, NO_PARENT, Index
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme, fixed_font
+from ui.records.runs import Run
+from ui.words import guess_words
+
+_LINES, _NAME_CHARS, _TIME_CHARS = 2.4, 11, 9
+_MIDDLE = int(Qt.AlignmentFlag.AlignVCenter)
+_BAR_SHARE = 0.5  # of the height of a line
+_UNKNOWN = "The times of this answer are not known."
+
+
+class TimingTab(InspectorTab):
+    """A bar for each phase, the result of guessing, and how long text was held back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: ShownRun | None = None
+        self.note = label("", "", 0.98, is_wrapped=True)
+        self.bars = PhaseBars()
+        self.guesses = label("", "", 0.95, is_wrapped=True)
+        self.waits = label("", "muted", 0.95, is_wrapped=True)
+        inside = QWidget()
+        inside.setObjectName("scrolled")
+        column(self.note, self.bars, self.guesses, self.waits, STRETCH, spacing=10, on=inside)
+        area = scrolling(inside, "Where the time went", goes_sideways=False)
+        column(area, margins=(0, 12, 0, 0), on=self)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run's times."""
+        self._shown = shown
+        self._refresh()
+
+    def _refresh(self) -> None:
+        shown = self._shown
+        finished = None if shown is None else shown.run.finished
+        found = [] if finished is None else phases(finished)
+        self.bars.show_phases(found)
+        self.bars.setVisible(bool(found))
+        if finished is not None:
+            total_s = finished.timing.total_s
+            self.note.setText(f"{seconds(total_s)} in all." if total_s else _UNKNOWN)
+        elif shown is None:
+            self.note.setText("No run is shown.")
+        elif shown.run.is_over:
+            self.note.setText(_UNKNOWN)
+        else:
+            self.note.setText("The times are known when the answer has ended.")
+        self.guesses.setText(
+            guess_words(finished.speculation, finished.usage.output_tokens) if finished else ""
+        )
+        trace = None if shown is None else shown.trace
+        if self.isVisible():  # a long run takes a moment
+            self.waits.setText(held_words(tuple(trace.tokens)) if trace and finished else "")
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Compute what was skipped while the tab was hidden."""
+        super().showEvent(event)
+        self._refresh()
+
+
+class PhaseBars(QWidget):
+    """Rows of name, bar and time; each bar begins when its phase began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._phases: list[RunPhase] = []
+        current_theme().changed.connect(self.update)
+
+    def show_phases(self, found: list[RunPhase]) -> None:
+        """Draw these phases."""
+        self._phases = found
+        self._fit()
+        words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in found)
+        self.setAccessibleName("; ".join(words) or "Phases")
+        self.update()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Take as much room as the letters need."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._fit()
+
+    def _fit(self) -> None:
+        self.setFixedHeight(round(self.fontMetrics().height() * _LINES) * len(self._phases))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if not self._phases:
+            return
+        colors = current_theme().colors
+        fills = (colors.quiet, colors.tool, colors.match, colors.done)
+        total = max(phase.begins_s + phase.took_s for phase in self._phases) or 1.0
+        line, letter = self.fontMetrics().height(), self.fontMetrics().averageCharWidth()
+        row_px, name_px, time_px = round(line * _LINES), letter * _NAME_CHARS, letter * _TIME_CHARS
+        room, thick = max(40, self.width() - name_px - time_px), line * _BAR_SHARE
+        bar_top, half = (line - thick) / 2, thick / 2
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        for place, (phase, color) in enumerate(zip(self._phases, fills, strict=False)):
+            y = place * row_px
+            painter.setFont(self.font())
+            painter.setPen(QColor(colors.text))
+            painter.drawText(QRectF(0, y, name_px, line), _MIDDLE, phase.name)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colors.bubble))
+            painter.drawRoundedRect(QRectF(name_px, y + bar_top, room, thick), half, half)
+            painter.setBrush(QColor(color))
+            left = name_px + phase.begins_s / total * room
+            width = max(3.0, phase.took_s / total * room)
+            bar = QRectF(min(left, name_px + room - width), y + bar_top, width, thick)
+            painter.drawRoundedRect(bar, half, half)
+            painter.setPen(QColor(colors.text))
+            painter.setFont(fixed_font(self.font(), 0.95))
+            time = QRectF(name_px + room, y, time_px, line)
+            painter.drawText(
+                time, _MIDDLE | int(Qt.AlignmentFlag.AlignRight), seconds(phase.took_s)
+            )
+            painter.setPen(QColor(colors.muted))
+            painter.setFont(self.font())
+            painter.drawText(QRectF(name_px, y + line, room, line), _MIDDLE, phase.note)
+        painter.end()
+
+
+_AROUND_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two runs have in common, and where they differ."""
+
+    sentence: str
+    common: str
+    left: str
+    right: str
+    rows: tuple[tuple[str, str, str], ...]
+    token_index: int | None = None
+
+
+def compare(left: ShownRun, right: ShownRun) -> Comparison:
+    """Compare the texts, tokens, settings and ends of two runs."""
+    a, b = left.run.thinking + left.run.text, right.run.thinking + right.run.text
+    place = _common_length(a, b)
+    index = _first_token(left, right)
+    if a == b:
+        sentence = "Both answers are identical."
+        if index is not None:
+            sentence = f"Both texts are identical; the tokens differ from token {index + 1:,} on."
+    elif place == len(a) or place == len(b):
+        longer = "second" if len(b) > len(a) else "first"
+        shared = counted(place, "character")
+        sentence = f"Both are identical for {shared}; then only the {longer} continues."
+    else:
+        at = "" if index is None else f", at token {index + 1:,}"
+        sentence = (
+            f"They differ after {counted(place, 'character')}{at}: "
+            f"{quoted(a[place : place + 12])} in the first, {quoted(b[place : place + 12])} in the "
+            "second."
+        )
+    begin = max(0, place - _AROUND_CHARS)
+    return Comparison(
+        sentence,
+        a[begin:place],
+        a[place : place + _AROUND_CHARS],
+        b[place : place + _AROUND_CHARS],
+        _differing(left, right),
+        index,
+    )
+
+
+def _differing(left: ShownRun, right: ShownRun) -> tuple[tuple[str, str, str], ...]:
+    pairs = zip(_facts(left), _facts(right), strict=True)
+    return tuple((name, one, other) for (name, one), (_, other) in pairs if one != other)
+
+
+def _facts(shown: ShownRun) -> list[tuple[str, str]]:
+    run, finished = shown.run, shown.run.finished
+    usage = None if finished is None else finished.usage
+    guesses = None if finished is None else finished.speculation
+    return [
+        ("Model", run.model_id),
+        ("Stop list", "  ".join(map(quoted, run.stops)) or "none"),
+        ("Limit", "none" if run.max_tokens is None else counted(run.max_tokens, "token")),
+        ("Reason", ended_words(run)),
+        ("Tokens", "" if usage is None else f"{usage.output_tokens:,}"),
+        ("Guessed tokens confirmed", "" if guesses is None else acceptance(guesses) or "none"),
+        ("Guessed by", "" if guesses is None else guess_sources(guesses)),
+        ("Forced tokens", "" if guesses is None else f"{guesses.forced:,}"),
+        ("Passes that checked guesses", "" if guesses is None else f"{guesses.passes:,}"),
+        ("Prompt", "" if usage is None else counted(usage.prompt_tokens, "token")),
+        ("Characters", f"{len(run.text) - run.continued_chars:,}"),
+    ]
+
+
+def _common_length(a: str, b: str) -> int:
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[:middle] == b[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _first_token(left: ShownRun, right: ShownRun) -> int | None:
+    if left.trace is None or right.trace is None:
+        return None
+    if left.run.model_id != right.run.model_id:
+        return None  # another model's ids stand for other tokens
+    if not (left.trace.is_whole and right.trace.is_whole):
+        return None
+    a: list[TokenTrace] = list(left.trace.tokens)
+    b: list[TokenTrace] = list(right.trace.tokens)
+    for one, other in zip(a, b, strict=False):
+        if one.token_id != other.token_id:
+            return one.index
+    return None if len(a) == len(b) else min(len(a), len(b))
+
+
+class CompareTab(InspectorTab):
+    """The shown run compared with another one of the conversation."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self._others: list[ShownRun] = []
+        self._picked: ShownRun | None = None
+        self._looked_for: set[str] = set()
+        self.choice = Choice("Run to compare with")
+        self.sentence = label("", "title", 1.0, is_wrapped=True)
+        self.page = ReadingPage("The two runs from their first difference on")
+        column(
+            self.choice,
+            (self.sentence, 0, Qt.AlignmentFlag.AlignTop),
+            (self.page, 1),
+            spacing=8,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
+        self.choice.currentIndexChanged.connect(lambda _: self._compare())
+        current_theme().changed.connect(self._compare)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Offer the other runs to compare with."""
+        if self.isVisible():
+            self._fill()
+
+    def choose(self, run: Run) -> None:
+        """Compare with this run, if it is one of the conversation's others."""
+        self._fill()
+        row = next((n for n, other in enumerate(self._others) if other.run is run), -1)
+        if row >= 0:
+            self.choice.setCurrentIndex(row)
+
+    def choose_shown(self, other: ShownRun) -> None:
+        """Compare with a run of another conversation."""
+        self._picked = other
+        self._fill()
+        self.choice.setCurrentIndex(0)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """List the runs that can be compared now."""
+        super().showEvent(event)
+        self._fill()
+
+    def _fill(self) -> None:
+        before = self._chosen()
+        self._others = self._inspector.earlier_runs()
+        picked, shown = self._picked, self._inspector.shown
+        if picked is not None and (shown is None or shown.run.id != picked.run.id):
+            others = (one for one in self._others if one.run.id != picked.run.id)
+            self._others = [picked, *others]
+        self.choice.blockSignals(True)
+        self.choice.clear()
+        self.choice.addItems([_named(other) for other in self._others])
+        kept = next((n for n, o in enumerate(self._others) if before and o.run is before.run), 0)
+        self.choice.setCurrentIndex(kept if self._others else -1)
+        self.choice.blockSignals(False)
+        self.choice.setVisible(bool(self._others))
+        self._compare()
+
+    def _chosen(self) -> ShownRun | None:
+        row = self.choice.currentIndex()
+        return self._others[row] if 0 <= row < len(self._others) else None
+
+    def _compare(self) -> None:
+        shown, other = self._inspector.shown, self._chosen()
+        has_both = shown is not None and other is not None
+        self.page.setVisible(has_both)
+        if shown is None or other is None:
+            self.sentence.setText(
+                "No run is shown."
+                if shown is None
+                else "There is no other answer in this conversation to compare with. Regenerate "
+                "the answer, edit the question, or pick a run of another conversation under Runs."
+            )
+            return
+        if other.trace is None and other.run.id not in self._looked_for:
+            # The trace may be on disk: tokens compare better than texts.
+            self._looked_for.add(other.run.id)
+            self._inspector.fetch(other, self._take_traced)
+        found = compare(shown, other)
+        self.sentence.setText(found.sentence)
+        self.page.setHtml(self._html(found))
+
+    def _take_traced(self, traced: ShownRun) -> None:
+        if traced.trace is None:
+            return
+        self._others = [
+            traced if other.run.id == traced.run.id else other for other in self._others
+        ]
+        if self._picked is not None and self._picked.run.id == traced.run.id:
+            self._picked = traced
+        self._compare()
+
+    def _html(self, found: Comparison) -> Html:
+        colors = current_theme().colors
+
+        def side(name: str, text: str, color: str, ground: str) -> Html:
+            common = colored(visible_breaks(found.common), colors.faint)
+            other = colored(visible_breaks(text), color, ground)
+            head = paragraph(name, style=f"color:{colors.muted}")
+            return cell(head, paragraph(code(common, other)), style="padding:6px", width="50%")
+
+        left = side("This run", found.left, colors.match, colors.match_soft)
+        right = side("The other", found.right, colors.limit, colors.limit_soft)
+        padding = "padding:2px 12px 2px 0"
+        rows = [
+            (
+                cell(name, style=f"{padding};color:{colors.muted}"),
+                # Lists of stops are not to read as one list.
+                cell(code(one), style="padding:2px 40px 2px 0"),
+                cell(code(two)),
+            )
+            for name, one, two in found.rows
+        ]
+        return joined(table([(left, right)], width="100%"), table(rows) if rows else "")
+
+
+def _named(other: ShownRun) -> str:
+    """Return a name that tells the run apart from others of the same question."""
+    run, name = other.run, other.name
+    if other.source is RunSource.PAST:
+        name = f"{run.model_id or 'Answer'}, in “{other.name}”"
+    return f"{when_words(run)} · {ended_words(run)} · {name}"
+
+
+_HEADS = ("When", "Conversation", "Question", "Model", "Ended", "Tokens")
+_MOST_CHARS = 200
+_LEFT = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+_RIGHT = int(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+
+
+class RunTable(QAbstractTableModel):
+    """Runs, newest first; those of the open conversation come before the others."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._runs: list[ShownRun] = []
+        self._shown_id: str | None = None
+
+    def show_runs(self, runs: Sequence[ShownRun], shown_id: str | None) -> None:
+        """List these runs."""
+        self.beginResetModel()
+        self._runs, self._shown_id = list(runs), shown_id
+        self.endResetModel()
+
+    def run_at(self, row: int) -> ShownRun | None:
+        return self._runs[row] if 0 <= row < len(self._runs) else None
+
+    def row_of(self, run_id: str | None) -> int | None:
+        """Return the row of a run; None if it is not listed."""
+        return next((n for n, one in enumerate(self._runs) if one.run.id == run_id), None)
+
+    def rowCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(self._runs)
+
+    def columnCount(self, parent: Index = NO_PARENT) -> int:
+        return 0 if parent.isValid() else len(_HEADS)
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> Any:
+        if orientation is Qt.Orientation.Horizontal:
+            if role == Qt.ItemDataRole.DisplayRole:
+                return _HEADS[section]
+            if role == Qt.ItemDataRole.TextAlignmentRole:
+                return _alignment(section)
+        return None
+
+    def data(self, index: Index, role: int = DISPLAY) -> Any:
+        """Return the text of a cell."""
+        shown = self.run_at(index.row())
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return _alignment(index.column())
+        if shown is None or role not in (
+            Qt.ItemDataRole.DisplayRole,
+            Qt.ItemDataRole.ToolTipRole,
+            Qt.ItemDataRole.AccessibleTextRole,
+        ):
+            return None
+        return self._cells(shown)[index.column()]
+
+    def _cells(self, shown: ShownRun) -> tuple[str, ...]:
+        run, finished = shown.run, shown.run.finished
+        mark = "● " if run.id == self._shown_id else ""
+        place = shown.name if shown.source is RunSource.PAST else "This conversation"
+        question = " ".join(shown.question[:_MOST_CHARS].split())
+        tokens = "" if finished is None else f"{finished.usage.output_tokens:,}"
+        return mark + when_words(run), place, question, run.model_id, ended_words(run), tokens
+
+
+def _alignment(column: int) -> int:
+    return _RIGHT if _HEADS[column] == "Tokens" else _LEFT
+
+
+_WIDTHS = (16, 22, 30, 16, 22, 9)
+
+
+class RunsTab(InspectorTab):
+    """A table of runs; Return shows one, Ctrl+Return compares the shown one with it.
+
+    Signals:
+        comparison_wanted: The shown run is to be compared with another; carries a ``ShownRun``.
+    """
+
+    comparison_wanted = Signal(object)
+
+    def __init__(self, inspector: Inspector) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self.model = RunTable(self)
+        self.table = RowsView(self.model, "Runs", widths=_WIDTHS)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.note = label("", "muted", 0.92)
+        self.open = QPushButton("Show")
+        self.open.setAccessibleName("Show the chosen run")
+        self.compare = QPushButton("Compare with the Shown Run")
+        column(
+            row((self.note, 1), self.open, self.compare, spacing=8),
+            (self.table, 1),
+            spacing=8,
+            margins=(0, 12, 0, 0),
+            on=self,
+        )
+        self.open.clicked.connect(self._open)
+        self.compare.clicked.connect(self._compare)
+        self.table.doubleClicked.connect(self._open)
+        self.table.installEventFilter(self)
+        self.table.selectionModel().selectionChanged.connect(self._refresh)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """List the runs again: another one is shown, or there is a new one."""
+        if self.isVisible():
+            self._ask()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Show a run with Return, and compare with it with Ctrl+Return."""
+        if watched is self.table and isinstance(event, QKeyEvent):
+            is_pressed = event.type() == QEvent.Type.KeyPress
+            if is_pressed and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+                with_control = event.modifiers() & Qt.KeyboardModifier.ControlModifier
+                (self._compare if with_control else self._open)()
+                return True
+        return super().eventFilter(watched, event)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """List the runs once the tab is seen."""
+        super().showEvent(event)
+        self._ask()
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await finish_tasks(self)
+
+    def _ask(self) -> None:
+        start_task(self, self._list(), "list runs")
+
+    async def _list(self) -> None:
+        runs = await self._inspector.known.every()
+        shown = self._inspector.shown
+        chosen = self._chosen()
+        self.model.show_runs(runs, None if shown is None else shown.run.id)
+        wanted = chosen.run.id if chosen is not None else None if shown is None else shown.run.id
+        row = self.model.row_of(wanted)
+        if row is not None:
+            flags = QItemSelectionModel.SelectionFlag
+            index = self.model.index(row, 0)
+            self.table.selectionModel().setCurrentIndex(index, flags.ClearAndSelect | flags.Rows)
+        self._refresh()
+
+    def _chosen(self) -> ShownRun | None:
+        rows = self.table.chosen_rows()
+        return self.model.run_at(rows[0]) if rows else None
+
+    def _refresh(self) -> None:
+        chosen, shown = self._chosen(), self._inspector.shown
+        is_other = chosen is not None and (shown is None or chosen.run.id != shown.run.id)
+        self.open.setEnabled(is_other)
+        self.compare.setEnabled(is_other and shown is not None)
+        count = self.model.rowCount()
+        self.note.setText(
+            "Answers of this conversation come first, then recent ones of others."
+            if count
+            else "There are no answers yet."
+        )
+
+    def _open(self) -> None:
+        if (chosen := self._chosen()) is not None:
+            self._inspector.open_run(chosen)
+
+    def _compare(self) -> None:
+        chosen = self._chosen()
+        if chosen is not None and self.compare.isEnabled():
+            self._inspector.fetch(chosen, self.comparison_wanted.emit)

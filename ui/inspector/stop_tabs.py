@@ -1,0 +1,624 @@
+"""The tabs about the end: how near each stop came, how likely the model was to end, what if.
+
+Main thread. They compute only while they are visible.
+"""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QPolygonF,
+    QShowEvent,
+    QTextCharFormat,
+    QTextCursor,
+)
+from PySide6.QtWidgets import (
+    QPushButton,
+    QSplitter,
+    QTextEdit,
+    QWidget,
+)
+
+from engine import Channel, Stop, StopKind, counted, quoted, visible
+from engine.recording.run_trace import RunTrace
+from ui.inspector.inspector import Inspector
+from ui.inspector.pages import InspectorTab, ReadingPage, align
+from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape, percent
+from ui.kit.dialogs import choose_target
+from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
+from ui.kit.labels import label
+from ui.kit.layouts import FlowLayout, Stretch, column
+from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme
+from ui.stops.stop_list_editor import StopListEditor
+
+# The text is searched, not the matcher's recorded states: that also finds a beginning that
+# appeared and was ruled out within one token.
+
+MAX_MISSES = 20
+_AROUND_CHARS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A place where a stop nearly matched."""
+
+    channel: Channel
+    offset: int
+    before: str
+    text: str
+    after: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """What happened to one stop string."""
+
+    number: int
+    rule: str
+    prefix: str
+    count: int
+    is_match: bool
+    outcome: str
+    misses: tuple[NearMiss, ...]
+
+
+def rule_reports(tape: Tape) -> list[RuleReport]:
+    """Return a report for each stop string of a run."""
+    texts = {channel: tape.channel_text(channel) for channel in Channel}
+    return [
+        _report(tape, number, rule, texts, tape.rules.scope_of(rule).channels)
+        for number, rule in enumerate(tape.rules.stops, 1)
+    ]
+
+
+def _report(
+    tape: Tape, number: int, rule: Stop, texts: dict[Channel, str], scope: frozenset[Channel]
+) -> RuleReport:
+    stop = tape.stop
+    is_match = (
+        stop is not None and stop.kind is StopKind.STOP_STRING and stop.rule_index == number - 1
+    )
+    length = max(_longest_prefix(rule, texts[channel]) for channel in scope)
+    if is_match:
+        length = len(rule.text)
+    prefix = rule.text[:length]
+    count = sum(_count(texts[channel], rule, length) for channel in scope)
+    alike: list[NearMiss] = []
+    broken: list[NearMiss] = []
+    for channel in Channel:
+        text = texts[channel]
+        if channel in scope:
+            alike += _look_alikes(channel, text, rule)
+            # A lone space is not near " END".
+            if prefix.strip() or (prefix and not rule.text.strip()):
+                broken += _broken_off(channel, text, rule, length)
+        else:
+            why = f"In the {CHANNEL_NAMES[channel].lower()}, where stops do not count."
+            places = _places(text, rule, len(rule.text))
+            alike += [_miss(channel, text, place, len(rule.text), why) for place in places]
+    # One place is near for one reason: what looks like the whole stop says more than its beginning.
+    taken = {(miss.channel, miss.offset) for miss in alike}
+    broken = [miss for miss in broken if (miss.channel, miss.offset) not in taken]
+    # If there are too many, those that look like the whole stop matter most.
+    misses = [*alike, *broken][:MAX_MISSES]
+    misses.sort(key=lambda m: (list(Channel).index(m.channel), m.offset, len(m.text)))
+    if is_match and stop is not None and stop.token_index is not None:
+        outcome = f"Ended the answer at token {stop.token_index + 1:,}"
+    elif length == len(rule.text):
+        outcome = "Occurred, but did not end the answer"
+    elif length:
+        outcome = f"{length} of {counted(len(rule.text), 'character')}, {_times(count)}"
+    else:
+        outcome = "Not found in the answer"
+    return RuleReport(number, rule.text, prefix, count, is_match, outcome, tuple(misses))
+
+
+def _longest_prefix(rule: Stop, text: str) -> int:
+    """Return the length of the longest beginning of a rule that occurs, by binary search."""
+    low, high = 0, len(rule.text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if rule.find(text, chars=middle) >= 0:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _broken_off(channel: Channel, text: str, rule: Stop, length: int) -> list[NearMiss]:
+    """Return where the longest match of a rule's beginning ended."""
+    misses: list[NearMiss] = []
+    if length == len(rule.text):
+        return misses
+    wanted = quoted(rule.text[length])
+    for place in _places(text, rule, length):
+        end = place + length
+        came = quoted(text[end]) if end < len(text) else "the end"
+        why = f"{wanted} was expected next, but {came} came."
+        misses.append(_miss(channel, text, place, length, why))
+    return misses
+
+
+def _look_alikes(channel: Channel, text: str, rule: Stop) -> list[NearMiss]:
+    """Return where a rule would occur if case and white space did not count."""
+    core = rule.text.strip()
+    if len(core) < 2 and core == rule.text:
+        return []  # nothing else looks like one letter without white space
+    letters = [re.escape(char) for char in core if not char.isspace()]
+    if not letters:
+        return []
+    before = len(rule.text) - len(rule.text.lstrip())
+    is_one = len(core) == 1  # a single letter must be the same letter: "A" is not near " a"
+    misses: list[NearMiss] = []
+    for match in re.finditer(r"\s*".join(letters), text, 0 if is_one else re.IGNORECASE):
+        start = match.start() - before
+        if start >= 0 and rule.find(text[start : start + len(rule.text)]) == 0:
+            continue  # the stop itself
+        if match.group() == core:
+            lead = rule.text[:before]
+            is_led = start >= 0 and text.startswith(lead, start)
+            why = f"White space {'after' if is_led else 'before'} it differs."
+        elif match.group().casefold() == core.casefold():
+            why = "Upper and lower case differ."
+        else:
+            why = "White space inside it differs."
+        misses.append(_miss(channel, text, match.start(), len(match.group()), why))
+        if len(misses) == MAX_MISSES:
+            break
+    return misses
+
+
+def _places(text: str, rule: Stop, length: int) -> list[int]:
+    """Return where the first characters of a rule are in a text."""
+    places: list[int] = []
+    place = rule.find(text, 0, length)
+    while place >= 0 and len(places) < MAX_MISSES:
+        places.append(place)
+        place = rule.find(text, place + 1, length)
+    return places
+
+
+def _count(text: str, rule: Stop, length: int) -> int:
+    """Return how often the first characters of a rule are in a text, without overlaps."""
+    count, place = 0, rule.find(text, 0, length) if length else -1
+    while place >= 0:
+        count += 1
+        place = rule.find(text, place + length, length)
+    return count
+
+
+def _miss(channel: Channel, text: str, place: int, length: int, why: str) -> NearMiss:
+    end = place + length
+    before, after = text[max(0, place - _AROUND_CHARS) : place], text[end : end + _AROUND_CHARS]
+    return NearMiss(channel, place, before, text[place:end], after, why)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
+# The number of tokens, times the number of stops, that is searched within a few milliseconds.
+_AT_ONCE = 20_000
+
+
+class MatcherTab(InspectorTab):
+    """A block for each stop: how far it came, and where it nearly matched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: ShownRun | None = None
+        self._is_stale = False
+        self._asked = 0
+        self.page = ReadingPage("How near each stop sequence came")
+        self.note = label("", "muted", 0.95, is_wrapped=True)
+        column(self.note, (self.page, 1), spacing=8, margins=(0, 12, 0, 0), on=self)
+        current_theme().changed.connect(self._refresh)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run's stops."""
+        self._shown = shown
+        self._is_stale = True
+        if self.isVisible():
+            self._refresh()
+
+    async def finish(self) -> None:
+        """Wait until the background work has ended."""
+        await finish_tasks(self)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Compute what has changed while the tab was hidden."""
+        super().showEvent(event)
+        if self._is_stale:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self._is_stale = False
+        self._asked += 1
+        shown = self._shown
+        trace = None if shown is None else shown.trace
+        self.page.setVisible(trace is not None and bool(trace.rules.stops))
+        if shown is None:
+            self.note.setText("No run is shown.")
+        elif trace is None:
+            stops = ", ".join(quoted(stop, 40) for stop in shown.run.stops) or "none"
+            self.note.setText(f"Its tokens were not recorded. The stop list was: {stops}.")
+        elif not trace.rules.stops:
+            self.note.setText("This run had no stop sequences.")
+        else:
+            tape = Tape(trace)
+            if len(tape.tokens) * len(trace.rules.stops) <= _AT_ONCE:
+                self._fill(trace, rule_reports(tape))
+                return
+            self.note.setText(f"Searching {counted(len(tape.tokens), 'token')}…")
+            start_task(self, self._look_through(trace, tape, self._asked), "look for near misses")
+
+    async def _look_through(self, trace: RunTrace, tape: Tape, asked: int) -> None:
+        reports = await asyncio.to_thread(rule_reports, tape)
+        if asked == self._asked:
+            self._fill(trace, reports)
+
+    def _fill(self, trace: RunTrace, reports: list[RuleReport]) -> None:
+        whole = "" if trace.is_whole else " Only the newest tokens of this run are kept."
+        self.note.setText(f"The longest part of each stop that was found.{whole}")
+        self.page.setHtml(joined(*map(self._block, reports)))
+
+    def _block(self, report: RuleReport) -> Html:
+        colors = current_theme().colors
+        color = colors.match if report.is_match else colors.text
+        reached, rest = report.rule[: len(report.prefix)], report.rule[len(report.prefix) :]
+        head = paragraph(
+            strong(f"Stop {report.number}", style=f"color:{color}"),
+            SPACE,
+            " ",
+            code(
+                colored(visible(reached), colors.match, colors.match_soft),
+                colored(visible(rest), colors.faint),
+            ),
+            SPACE,
+            " ",
+            colored(report.outcome, colors.muted),
+            style="margin:10px 0 2px 0",
+        )
+        return joined(head, *map(self._miss, report.misses))
+
+    def _miss(self, miss: NearMiss) -> Html:
+        colors = current_theme().colors
+        before = counted(miss.offset, "character")
+        where = f"{CHANNEL_NAMES[miss.channel]}, after {before}"
+        return paragraph(
+            code(
+                visible(miss.before),
+                colored(visible(miss.text), colors.limit, colors.limit_soft),
+                visible(miss.after),
+                style=f"color:{colors.muted}",
+            ),
+            BREAK,
+            colored(f"{where}: {miss.why}", colors.muted),
+            style="margin:1px 0 1px 22px",
+        )
+
+
+MAX_SHOWN_CHARS = 20_000
+_REPLAYING = "Replaying the run…"
+
+
+class WhatIfTab(InspectorTab):
+    """A copy of the list at the left, what it would have done at the right."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        super().__init__()
+        self._inspector = inspector
+        self._what_if = inspector.what_if
+        self.editor = StopListEditor()
+        self.editor.show_model(self._what_if.stops)
+        self.sentence = label("", "title", 1.02, is_wrapped=True)
+        self.kept = QTextEdit()
+        align(self.kept)
+        self.kept.setReadOnly(True)
+        self.kept.setAccessibleName("The answer that would have been kept")
+        self.reset = QPushButton("Use the Run’s List")
+        self.use = QPushButton("Use This List in the Conversation")
+        self.save = QPushButton("Save as Case…")
+        self.save.setAccessibleName("Save the run with this list as a case for fullstop replay")
+        self._lay_out()
+        self._what_if.outcome_changed.connect(self._refresh)
+        self.editor.input.textChanged.connect(self._what_if.set_typed)
+        self.reset.clicked.connect(self._what_if.reset)
+        self.use.clicked.connect(self._use)
+        self.save.clicked.connect(self._choose_file)
+        current_theme().changed.connect(self._refresh)
+        self._refresh()
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Say whether anything can be tried on a run."""
+        if self.isVisible():
+            self._inspector.try_lists()
+        self._refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Replay the run once the tab is seen."""
+        super().showEvent(event)
+        self._inspector.try_lists()
+        self._refresh()
+
+    def _lay_out(self) -> None:
+        right = QWidget()
+        actions = FlowLayout()
+        for button in (self.reset, self.use, self.save):
+            actions.addWidget(button)
+        column(self.sentence, (self.kept, 1), actions, spacing=8, margins=(14, 0, 0, 0), on=right)
+        splitter = QSplitter(Qt.Orientation.Horizontal)
+        splitter.addWidget(self.editor)
+        splitter.addWidget(right)
+        splitter.setStretchFactor(0, 2)
+        splitter.setStretchFactor(1, 3)
+        splitter.setChildrenCollapsible(False)
+        column(splitter, margins=(0, 12, 0, 0), on=self)
+
+    def _refresh(self) -> None:
+        theme = current_theme()
+        outcome, recording = self._what_if.outcome, self._what_if.recording
+        can_try = recording is not None
+        for part in (self.editor, self.reset, self.use, self.save):
+            part.setEnabled(can_try)
+        self.save.setEnabled(outcome is not None)
+        if outcome is None:
+            self.kept.clear()
+            self.sentence.setText(_REPLAYING if can_try else self._why_not(self._inspector.shown))
+            return
+        same = " The run itself ended there too." if outcome.is_same else ""
+        self.sentence.setText(f"{outcome.sentence}{same}")
+        self.kept.clear()
+        cursor = QTextCursor(self.kept.document())
+        plain, cut = QTextCharFormat(), QTextCharFormat()
+        plain.setForeground(QColor(theme.colors.text))
+        cut.setForeground(QColor(theme.colors.fault))
+        cut.setFontStrikeOut(True)
+        text = outcome.text
+        if len(text) > MAX_SHOWN_CHARS:
+            text = f"… {text[-MAX_SHOWN_CHARS:]}"
+        cursor.insertText(text, plain)
+        cursor.insertText(outcome.cut, cut)
+        self.kept.moveCursor(QTextCursor.MoveOperation.End)
+
+    @staticmethod
+    def _why_not(shown: ShownRun | None) -> str:
+        if shown is None:
+            return "No run is shown."
+        if not shown.run.is_over:
+            return "Other lists can be tried when the answer has ended."
+        if shown.trace is None:
+            return "The tokens of this run were not recorded, so nothing can be tried on it."
+        if shown.can_be_replayed:
+            return _REPLAYING  # its tokens are still being gathered
+        return "Only the newest tokens of this run are kept, so it cannot be replayed."
+
+    def _use(self) -> None:
+        entries = self._what_if.stops.entries()
+        self._inspector.workspace.current.stops.replace_all(entries, "use the tried list")
+
+    def _choose_file(self) -> None:
+        save, kinds = self._inspector.save_case, ["Saved runs (*.json)"]
+        choose_target(self, "Save as Case", save, name="case.json", filters=kinds)
+
+
+LIKELY = 0.2
+MAX_PLACES = 50
+_NAMED_PLACES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class EndingOdds:
+    """The EOS probabilities of a run."""
+
+    values: tuple[float, ...]
+    first_index: int
+    likely: tuple[int, ...]
+    sentence: str
+    has_end: bool = False
+
+
+def ending_odds(trace: RunTrace) -> EndingOdds | None:
+    """Return a run's EOS probabilities; None if they were not recorded.
+
+    "How near the model came to ending" leaves out the end itself, and end tokens that the model
+    chose but that were ignored: neither is a near miss.
+    """
+    known = [(token, token.stats) for token in trace.tokens if token.stats is not None]
+    if not known:
+        return None
+    last, eos = known[-1][0], frozenset(trace.setting.eos)
+    stop = trace.stop
+    has_end = (
+        stop is not None
+        and stop.token_index == last.index
+        and last.token_id in eos
+        and not trace.rules.ignore_eos
+    )
+    ends = [token.index for token, _ in known if token.token_id in eos]
+    ignored = ends[:-1] if has_end else ends
+    others = [(token.index, stats) for token, stats in known if token.token_id not in eos]
+    likely = [index for index, stats in others if stats.eos_probability >= LIKELY]
+    highest = max((stats.eos_probability for _, stats in others), default=None)
+    return EndingOdds(
+        tuple(stats.eos_probability for _, stats in known),
+        known[0][0].index,
+        tuple(likely[:MAX_PLACES]),
+        _sentence(likely, ignored, highest),
+        has_end,
+    )
+
+
+def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | None) -> str:
+    parts: list[str] = []
+    if ignored:
+        parts.append(f"The model chose an end token at {_named_tokens(ignored)}; it was ignored.")
+    if likely:
+        parts.append(f"The model might have ended instead of writing {_named_tokens(likely)}.")
+    elif highest is not None:
+        before = "before the end" if not ignored else "elsewhere"
+        parts.append(f"Ending was never likely {before}: at most {percent(highest)}.")
+    elif not ignored:
+        parts.append("The model ended with its first token.")
+    return " ".join(parts)
+
+
+def _named_tokens(indexes: Sequence[int]) -> str:
+    """Return tokens by their numbers: ``token 4``, ``tokens 4, 9 and 3 more``."""
+    named = ", ".join(f"{index + 1:,}" for index in indexes[:_NAMED_PLACES])
+    more = len(indexes) - _NAMED_PLACES
+    word = "token" if len(indexes) == 1 else "tokens"
+    return f"{word} {named} and {more:,} more" if more > 0 else f"{word} {named}"
+
+
+_LEFT_CHARS, _RIGHT_PX, _LINES_BELOW = 6, 12, 1.4
+_END_PX = 3.5
+
+
+class EndingTab(InspectorTab):
+    """A sentence and a curve."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: ShownRun | None = None
+        self.note = label("", "", 0.98, is_wrapped=True)
+        self.curve = OddsCurve()
+        column(self.note, (self.curve, 1), Stretch(0), spacing=10, margins=(0, 12, 0, 0), on=self)
+
+    def show_run(self, shown: ShownRun | None) -> None:
+        """Show another run's odds."""
+        self._shown = shown
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Show the odds of the tokens that have arrived."""
+        shown = self._shown
+        odds = None
+        if shown is not None and shown.trace is not None and self.isVisible():
+            odds = ending_odds(shown.trace)
+        self.curve.show_odds(odds)
+        self.curve.setVisible(odds is not None)
+        if odds is not None:
+            self.note.setText(odds.sentence)
+        elif shown is None:
+            self.note.setText("No run is shown.")
+        else:
+            self.note.setText(
+                "The probabilities of this run were not recorded. Choose “Everything” above and "
+                "ask again to see how likely the model was to end at each token."
+            )
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Catch up on what arrived while it was hidden."""
+        super().showEvent(event)
+        self.catch_up()
+
+
+class OddsCurve(QWidget):
+    """The EOS probability over the tokens; a click chooses a token."""
+
+    token_chosen = Signal(int)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._odds: EndingOdds | None = None
+        self.setMinimumHeight(120)
+        self.setMouseTracking(True)
+        current_theme().changed.connect(self.update)
+
+    def show_odds(self, odds: EndingOdds | None) -> None:
+        """Draw these odds."""
+        self._odds = odds
+        self.setAccessibleName("Probability of ending" if odds is None else odds.sentence)
+        self.update()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Choose the token that was clicked."""
+        place = self._place_at(event.position().x())
+        if place is not None and self._odds is not None:
+            self.token_chosen.emit(self._odds.first_index + place)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        """Show the probability under the mouse in a tool tip."""
+        place = self._place_at(event.position().x())
+        if place is not None and self._odds is not None:
+            number = self._odds.first_index + place + 1
+            is_end = self._odds.has_end and place == len(self._odds.values) - 1
+            end = ", where the answer ended" if is_end else ""
+            self.setToolTip(f"Token {number:,}: {percent(self._odds.values[place])}{end}")
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        odds = self._odds
+        if odds is None:
+            return
+        colors, area = current_theme().colors, self._area()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        small = QFont(self.font())
+        small.setPointSizeF(small.pointSizeF() * 0.85)
+        painter.setFont(small)
+        line = painter.fontMetrics().height()
+        for value in (0.0, 0.5, 1.0):
+            y = area.bottom() - value * area.height()
+            painter.setPen(QColor(colors.line))
+            painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
+            painter.setPen(QColor(colors.muted))
+            box = QRectF(0, y - line / 2, area.left() - 8, line)
+            painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft), f"{value * 100:.0f} %")
+        likely = area.bottom() - LIKELY * area.height()
+        painter.setPen(QPen(QColor(colors.limit), 1, Qt.PenStyle.DashLine))
+        painter.drawLine(QPointF(area.left(), likely), QPointF(area.right(), likely))
+        above = QRectF(area.left(), likely - line - 2, area.width(), line)
+        words = f"Ending is likely from {percent(LIKELY)}"
+        painter.drawText(above, int(Qt.AlignmentFlag.AlignRight), words)
+        painter.setPen(QPen(QColor(colors.match), 1.6))
+        points = self._points(odds, area)
+        painter.drawPolyline(QPolygonF(points))
+        if odds.has_end:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colors.done))
+            painter.drawEllipse(points[-1], _END_PX, _END_PX)
+        painter.setPen(QColor(colors.muted))
+        foot = QRectF(area.left(), area.bottom() + 4, area.width(), line)
+        painter.drawText(foot, int(Qt.AlignmentFlag.AlignLeft), f"token {odds.first_index + 1:,}")
+        last = odds.first_index + len(odds.values)
+        painter.drawText(foot, int(Qt.AlignmentFlag.AlignRight), f"{last:,}")
+        painter.end()
+
+    def _area(self) -> QRectF:
+        metrics = self.fontMetrics()
+        left, line = metrics.averageCharWidth() * _LEFT_CHARS, metrics.height()
+        width = max(1, self.width() - left - _RIGHT_PX)
+        return QRectF(left, line / 2, width, max(1, self.height() - line * (0.5 + _LINES_BELOW)))
+
+    def _points(self, odds: EndingOdds, area: QRectF) -> list[QPointF]:
+        """Return the curve with at most one point per pixel column: the highest value in it."""
+        count = len(odds.values)
+        step = max(1, count // max(1, int(area.width())))
+        places = range(0, count, step)
+        span = max(1, count - 1)
+        return [
+            QPointF(
+                area.left() + place / span * area.width(),
+                area.bottom() - max(odds.values[place : place + step]) * area.height(),
+            )
+            for place in places
+        ]
+
+    def _place_at(self, x: float) -> int | None:
+        if self._odds is None:
+            return None
+        area, count = self._area(), len(self._odds.values)
+        share = (x - area.left()) / area.width()
+        return max(0, min(count - 1, round(share * (count - 1))))
