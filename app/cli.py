@@ -17,7 +17,7 @@ from app.command_line import WINDOW_PREFIX, options_of, parsed, refuse_options_b
 from app.exits import CommandError
 from app.settings.options import WINDOW, Command
 from app.settings.serve import ServeOptions, resolve_serve_options
-from engine.processes.interpreter import collector_paused
+from engine.processes import collector_paused
 
 RUN_ENDING = ".fullstop-run"
 

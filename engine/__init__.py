@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RequestCancelled,
         UnknownModel,
     )
+    from engine.inference.backend import LoadCancelled, LoadProgress
     from engine.inference.cache.folder import DiskCache
     from engine.inference.loader import (
         Loader,
@@ -36,12 +37,10 @@ if TYPE_CHECKING:
         load_model,
         mlx_in_use,
     )
-    from engine.library.loading import LoadCancelled, LoadProgress
     from engine.library.models import ModelInfo
     from engine.output.answer import RunSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.generation import Answer, Generation, merge_deltas
-    from engine.scheduling.limits import Limits
     from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
     from engine.scheduling.service import Engine
     from engine.stopping.record import Channel, StopInfo, StopKind
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
         stop_options_from_fields,
         stop_options_to_fields,
     )
-    from engine.values.chat import Message, Tool, ToolCall
     from engine.values.events import (
         CacheMiss,
         Event,
@@ -97,10 +95,14 @@ if TYPE_CHECKING:
         EmbeddingRequest,
         Embeddings,
         GenerationRequest,
+        Limits,
+        Message,
         OutputConstraint,
         Sampling,
         SamplingOptions,
         TextForm,
+        Tool,
+        ToolCall,
         ToolChoice,
         TraceLevel,
     )
@@ -154,25 +156,24 @@ _NAMES_BY_MODULE = {
         "RequestCancelled",
         "UnknownModel",
     ),
+    "engine.inference.backend": ("LoadCancelled", "LoadProgress"),
     "engine.inference.cache.folder": ("DiskCache",),
     "engine.inference.loader": ("Loader", "compare_with_plain_loop", "load_model", "mlx_in_use"),
-    "engine.library.loading": ("LoadCancelled", "LoadProgress"),
     "engine.library.models": ("ModelInfo",),
     "engine.output.answer": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
-    "engine.scheduling.limits": ("Limits",),
     "engine.scheduling.model_list": ("ModelStatus", "OfferedModel", "Offering"),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.rules": (
+        "MAX_STOPS",
+        "MAX_STOP_CHARS",
         "OWN_STOP_OPTIONS",
         "STOP_OPTIONS",
         "Stop",
         "StopOption",
         "StopOptions",
-        "MAX_STOPS",
-        "MAX_STOP_CHARS",
         "StopRules",
         "StopScope",
         "checked_strings",
@@ -182,21 +183,6 @@ _NAMES_BY_MODULE = {
         "stop_options_from_fields",
         "stop_options_to_fields",
     ),
-    "engine.values.verdict": (
-        "UNEXPECTED",
-        "UNRECORDED",
-        "WRITTEN",
-        "AnswerContext",
-        "VerdictWords",
-        "headline",
-        "interrupted",
-        "plain_cause",
-        "sentence",
-        "shortest",
-        "steps",
-        "verdict_words",
-    ),
-    "engine.values.chat": ("Message", "Tool", "ToolCall"),
     "engine.values.events": (
         "CacheMiss",
         "Event",
@@ -224,17 +210,21 @@ _NAMES_BY_MODULE = {
         "phases",
     ),
     "engine.values.request": (
-        "PERSON",
         "CacheOwner",
         "Effort",
         "EmbeddingRequest",
         "Embeddings",
         "GenerationRequest",
+        "Limits",
+        "Message",
         "OutputConstraint",
+        "PERSON",
         "SAMPLING_OPTIONS",
         "Sampling",
         "SamplingOptions",
         "TextForm",
+        "Tool",
+        "ToolCall",
         "ToolChoice",
         "TraceLevel",
     ),
@@ -246,6 +236,20 @@ _NAMES_BY_MODULE = {
         "PromptToken",
         "TokenOrigin",
         "TokenSpan",
+    ),
+    "engine.values.verdict": (
+        "AnswerContext",
+        "UNEXPECTED",
+        "UNRECORDED",
+        "VerdictWords",
+        "WRITTEN",
+        "headline",
+        "interrupted",
+        "plain_cause",
+        "sentence",
+        "shortest",
+        "steps",
+        "verdict_words",
     ),
     "engine.wording": (
         "as_sentence",

@@ -20,8 +20,7 @@ from api.dialects.shared.dialect import Dialect
 from api.server.routes import ROUTES, Route
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from engine.processes.helper_process import read_frame, write_frame
-from engine.processes.own_limits import give_way
+from engine.processes import give_way, read_frame, write_frame
 
 EVENT_SCHEMA = "x-event-schema"
 

@@ -26,7 +26,7 @@ from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
 from api.transport.metrics import exposition
 from api.transport.service import ListedModel, listed_model, listed_models, shown_name
-from engine.processes.helper_process import (
+from engine.processes import (
     HelperClosed,
     HelperDied,
     HelperNotStarted,

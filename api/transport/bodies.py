@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from api.transport.errors import ApiError, ErrorKind
 from engine import ModelInfo, counted
-from engine.processes.helper_process import (
+from engine.processes import (
     HelperClosed,
     HelperDied,
     HelperNotStarted,

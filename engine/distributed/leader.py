@@ -12,9 +12,8 @@ from engine.distributed.followers import Followers
 from engine.distributed.link import Close, LoadShard
 from engine.distributed.world import Meeting, fingerprint_of, portable
 from engine.errors import DraftLoadFailed, ModelLoadFailed
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
 from engine.inference.loader import importing_mlx_lm
-from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.library.models import check_folder, model_name
 
 if TYPE_CHECKING:

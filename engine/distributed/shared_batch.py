@@ -16,8 +16,7 @@ from engine.errors import EngineError, InvalidRequest, ModelLoadFailed
 from engine.inference.backend import BatchLimits, Step
 from engine.inference.batch import RunningBatch
 from engine.inference.embedding import TextReader
-from engine.inference.prompt_scorer import PromptScorer
-from engine.inference.sequence import Sequence
+from engine.inference.sequence import PromptScorer, Sequence
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScoring
 

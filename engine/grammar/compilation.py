@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from json import dumps, loads
 from typing import Any
 
-from engine.processes.helper_process import read_frame, write_frame
-from engine.processes.own_limits import CpuTimer, allow_memory, give_way
+from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
 
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
 _MAX_WORDS = 120

@@ -40,13 +40,13 @@ from engine.grammar.masks import (
 from engine.grammar.schema_bounds import MAX_CHARACTERS
 from engine.output.families import Family
 from engine.output.vocabulary import Vocabulary
-from engine.processes.helper_process import (
+from engine.processes import (
     HelperClosed,
     HelperDied,
     HelperNotStarted,
     HelperProcess,
+    done_quietly,
 )
-from engine.processes.interpreter import done_quietly
 from engine.values.request import GenerationRequest
 
 # A grammar that crashes the process is refused; the next one gets a new process. Blocks; one

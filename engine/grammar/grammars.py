@@ -11,8 +11,7 @@ from typing import Any
 from engine.errors import InvalidRequest
 from engine.grammar.schema_bounds import MAX_CHARACTERS, Bounds, pointed_at
 from engine.output.families import Family, Marks, OptionalMarks, OutputFrame
-from engine.values.chat import Tool
-from engine.values.request import GenerationRequest, OutputConstraint, TextForm
+from engine.values.request import GenerationRequest, OutputConstraint, TextForm, Tool
 from engine.wording import counted
 
 # Checks their bounds, and writes them as rules of llguidance's Lark dialect

@@ -1,10 +1,11 @@
-"""The values that pass between the engine thread and a loaded model. No MLX."""
+"""The values that pass between the engine thread and a model, also while it is loaded. No MLX."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from engine.errors import ModelLoadFailed
 from engine.inference.cache.folder import DiskCache
 from engine.inference.speculation.sources import PredictedText
 from engine.output.channels import Beginning
@@ -113,3 +114,36 @@ class PromptCacheUse:
     hits: int = 0
     hit_tokens: int = 0
     shares: "Mapping[str, HeldInMemory]" = field(default_factory=dict)
+
+
+LoadPhase = Literal["checking", "libraries", "weights", "tokenizer"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """The progress of loading a model.
+
+    Attributes:
+        phase: Checking files, importing MLX, reading weights, or reading the tokenizer.
+        done_bytes: Bytes of weights in memory.
+        total_bytes: Bytes of weights in all; 0 while they are not known.
+    """
+
+    phase: LoadPhase
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+
+class LoadCancelled(ModelLoadFailed):
+    """Loading was cancelled on request."""
+
+    def __init__(self) -> None:
+        super().__init__("loading was cancelled")
+
+
+# Called on the engine thread between two parts of the work; raises ``LoadCancelled`` to cancel.
+OnLoadProgress = Callable[[LoadProgress], None]
+
+
+def unobserved(_progress: LoadProgress) -> None:
+    """Ignore the progress."""

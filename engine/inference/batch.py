@@ -37,9 +37,8 @@ from engine.inference.mlx_lm_internals import (
     together,
 )
 from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
-from engine.inference.prompt_scorer import PromptScorer
 from engine.inference.running_cache import prepare_to_run
-from engine.inference.sequence import LANES, WORTH_TOKENS, Sequence, Sequences
+from engine.inference.sequence import LANES, WORTH_TOKENS, PromptScorer, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve, PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
 from engine.values.events import CacheMiss

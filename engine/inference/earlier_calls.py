@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
-from engine.values.chat import Message, ToolCall
+from engine.values.request import Message, ToolCall
 
 # Put before a template: transformers leaves out a content of None, for which some templates ask.
 _NO_CONTENT = (

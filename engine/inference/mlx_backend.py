@@ -27,8 +27,7 @@ from engine.inference.cache.index import DiskRead, LoadedPrefix
 from engine.inference.earlier_calls import EarlierCalls
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
-from engine.inference.prompt_scorer import PromptScorer
-from engine.inference.sequence import Sequence
+from engine.inference.sequence import PromptScorer, Sequence
 from engine.inference.speculation.draft_model import DraftModel, ModelDrafts
 from engine.inference.speculation.sources import (
     DraftSource,
@@ -49,11 +48,10 @@ from engine.inference.text import (
 from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo
 from engine.output.channels import Beginning, continues_text
-from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
 from engine.output.families import PLAIN, Family, family_of
 from engine.output.tool_calls.call_text import CallParser
 from engine.output.tool_calls.calls import own_parser
-from engine.output.vocabulary import Vocabulary
+from engine.output.vocabulary import ByteDetokenizer, Detokenizer, TokenizerDetokenizer, Vocabulary
 from engine.values.request import EmbeddingRequest, GenerationRequest, Vector
 from engine.values.tokens import TokenOrigin, TokenStats
 

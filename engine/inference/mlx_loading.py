@@ -4,22 +4,30 @@ Never runs code from a folder. Engine thread, except for ``check``.
 """
 
 import contextlib
+import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model, load_tokenizer
 
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.files.causes import without_folders
 from engine.files.json_fields import DamagedFile
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import (
+    BatchLimits,
+    LoadCancelled,
+    LoadProgress,
+    OnLoadProgress,
+    unobserved,
+)
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.folder import Stamps, fingerprint_of, stamps_of, tag
 from engine.inference.cache.segments import measured
@@ -46,10 +54,9 @@ from engine.inference.speculation.heads import (
 )
 from engine.inference.speculation.rollback import Rollback
 from engine.inference.text import knows_option
-from engine.library.cache_size import CacheSize
-from engine.library.loading import LoadCancelled, LoadProgress, OnLoadProgress, unobserved
 from engine.library.models import (
     ASSISTANTS,
+    CacheSize,
     DraftInfo,
     EosToken,
     HeadInfo,
@@ -63,6 +70,7 @@ from engine.library.models import (
     weights_size,
 )
 from engine.output.vocabulary import Vocabulary, read_vocabulary
+from engine.values.tokens import Comparison, Difference
 from engine.wording import escaped
 
 # Reads a model's weights into memory, part by part, and refuses weights that hold NaN.
@@ -476,3 +484,54 @@ def _read_assistant(folder: Path, on_progress: OnLoadProgress) -> _LoadedAssista
         model_name(folder), folder, weights_size(folder), held_bytes=_size_of(assistant)
     )
     return _LoadedAssistant(assistant, info)
+
+
+# mlx-lm's plain loop, by which answers of the engine are judged: one pass over one token each. It
+# knows no batches, drafts, samplers or earlier prompts, and loads the model for itself; any thread.
+
+# Logits that differ by less are as good as equal: rounding decides between them.
+_NEAR = 1e-3
+# Numbers of 16 bits are further apart than that: so many of their steps are near as well.
+_NEAR_STEPS = 2
+_STEP_OF = {mx.bfloat16: 2.0**-8, mx.float16: 2.0**-11}
+_CHUNK = 512
+
+
+def compare(
+    folder: Path,
+    answers: Sequence[tuple[Sequence[int], Sequence[int]]],
+    on_progress: OnLoadProgress,
+    on_token: Callable[[int], None],
+) -> list[Comparison]:
+    """Compare greedy answers; see ``engine.inference.loader.compare_with_plain_loop``."""
+    model = read_plainly(folder, on_progress)
+    done = itertools.count(1)
+    return [
+        _compared(model, prompt, tokens, lambda: on_token(next(done))) for prompt, tokens in answers
+    ]
+
+
+def _compared(
+    model: Any, prompt: Sequence[int], tokens: Sequence[int], on_token: Callable[[], None]
+) -> Comparison:
+    cache = make_prompt_cache(model)
+    for start in range(0, len(prompt) - 1, _CHUNK):
+        model(mx.array([prompt[start : min(start + _CHUNK, len(prompt) - 1)]]), cache=cache)
+        mx.eval([part.state for part in cache])
+    near_ties, differences, last = 0, [], prompt[-1]
+    for index, token in enumerate(tokens):
+        logits = model(mx.array([[last]]), cache=cache)[0, -1]
+        step = _STEP_OF.get(logits.dtype, 0.0)
+        logits = logits.astype(mx.float32)
+        best = mx.argmax(logits)
+        two = mx.topk(logits, 2)
+        facts = (best, logits[best], two.max() - two.min(), logits[token])
+        expected, highest, lead, own = (float(fact.item()) for fact in facts)  # type: ignore[arg-type]
+        near = max(_NEAR, _NEAR_STEPS * step * abs(highest))
+        near_ties += lead < near
+        if expected != token:
+            distance = highest - own
+            differences.append(Difference(index, token, int(expected), distance, distance < near))
+        last = token
+        on_token()
+    return Comparison(len(tokens), near_ties, tuple(differences))

@@ -9,9 +9,8 @@ the batch: nothing here knows a clock or a model.
 from collections import abc
 from typing import NamedTuple
 
-from engine.inference.prefill_rates import PrefillRates
-from engine.inference.prompt_scorer import fitting
-from engine.inference.sequence import LANE_TOKENS, LANES, Sequence
+from engine.inference.sequence import LANE_TOKENS, LANES, Sequence, fitting
+from engine.inference.speculation.cost import PrefillRates
 
 # How long one step may read while answers are being decoded. On a busy machine it takes up to three
 # times as long, and no stream should pause for a tenth of a second. Longer steps read no faster.

@@ -12,8 +12,7 @@ from engine.inference.earlier_calls import EarlierCalls
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
 from engine.output.tool_calls.call_text import CallParser
-from engine.values.chat import Tool
-from engine.values.request import Effort, GenerationRequest
+from engine.values.request import Effort, GenerationRequest, Tool
 
 # Renders a request through a model's chat template into token ids.
 #

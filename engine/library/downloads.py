@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from engine.files.causes import is_of_network
 from engine.files.safe_files import write_whole
-from engine.library.cache_size import is_count
 from engine.library.hub import (
     Damaged,
     DownloadCancelled,
@@ -26,7 +25,7 @@ from engine.library.hub import (
     verify,
 )
 from engine.library.hub_internals import keep_content, request_headers
-from engine.library.models import check_folder
+from engine.library.models import check_folder, is_count
 from engine.wording import size_in_words
 
 # huggingface_hub signs in and follows redirects. It has no limit for what a hub sends and does

@@ -1,6 +1,8 @@
 """The models on this machine: where they are, what they are, and how they are removed."""
 
 import contextlib
+import hashlib
+import json
 import os
 import shutil
 import stat
@@ -8,18 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
-from engine.library.cache_size import is_count
 from engine.library.models import (
     ASSISTANTS,
     INDEX,
     context_length,
     indexed_weights,
+    is_count,
     lacks_tokenizer,
     listed,
     model_name,
@@ -476,3 +479,72 @@ def _freed_bytes(folder: Path) -> int:
                 names[key] += 1
                 files[key] = file
     return sum(file.st_size for key, file in files.items() if names[key] >= file.st_nlink)
+
+
+# Whether models have the same vocabulary, without loading them. A tokenizer's file is large, so it
+# is not parsed as a whole: what lists the tokens is compared.
+
+_MOST_BYTES = 256 << 20
+_SPACE = b" \n\r\t"
+
+
+def vocabulary_key(folder: Path) -> str:
+    """Return a text that is the same for models with the same tokens; empty where that is unknown.
+
+    Args:
+        folder: A model's folder. Only the form of tokenizers that has a ``tokenizer.json`` is read.
+    """
+    file = folder / "tokenizer.json"
+    try:
+        state = os.stat(file)
+    except OSError:
+        return ""
+    return _key(str(file.resolve()), state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=512)
+def _key(path: str, size: int, _changed_ns: int) -> str:
+    if size > _MOST_BYTES:
+        return ""
+    try:
+        data = read_bounded(Path(path), _MOST_BYTES)
+    except OSError:
+        return ""
+    model = data.rfind(b'"model"')
+    begin = data.find(b'"vocab"', model)
+    if model < 0 or begin < 0:
+        return ""
+    end = data.find(b'"merges"', begin)
+    listed = data[begin : end if end > 0 else len(data)]
+    if b"\\u" in listed:  # another program wrote the file, which escapes letters
+        listed = _unescaped(listed)
+    listed = listed.translate(None, _SPACE).rstrip(b",}")
+    digest = hashlib.sha256(listed)
+    digest.update(repr(_added(data[:model])).encode())
+    return digest.hexdigest()
+
+
+def _unescaped(listed: bytes) -> bytes:
+    name, _, value = listed.decode("utf-8", "replace").partition(":")
+    try:
+        tokens, _ = json.JSONDecoder().raw_decode(value.lstrip())
+    except (ValueError, RecursionError):
+        return listed
+    return f"{name}:{json.dumps(tokens, ensure_ascii=False)}".encode("utf-8", "replace")
+
+
+def _added(beginning: bytes) -> list[tuple[object, object, bool]]:
+    """Return the id, the text and the kind of each token that was added to the vocabulary."""
+    begin = beginning.find(b'"added_tokens"')
+    begin = beginning.find(b"[", begin) if begin >= 0 else -1
+    if begin < 0:
+        return []
+    try:
+        tokens, _ = json.JSONDecoder().raw_decode(beginning[begin:].decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return []
+    return [
+        (token.get("id"), token.get("content"), bool(token.get("special")))
+        for token in tokens
+        if isinstance(token, dict)
+    ]

@@ -6,8 +6,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from engine.library.cache_size import CacheSize, estimated
-from engine.library.models import ASSISTANTS, context_length, read_json, weights_in_memory
+from engine.library.models import (
+    ASSISTANTS,
+    CacheSize,
+    context_length,
+    estimated,
+    read_json,
+    weights_in_memory,
+)
 
 # The length of context to plan for, if the model's own is longer.
 USUAL_CONTEXT = 8192

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 from engine.output.channel_text import ChannelText, SpanTracker
 from engine.output.channels import Beginning, Part, Switch
-from engine.output.detokenizer import Detokenizer
 from engine.output.families import PLAIN, Family
 from engine.output.tool_calls.call_text import CallParser, NewReader, no_reader
 from engine.output.tool_calls.calls import OpenCalls
-from engine.output.vocabulary import Vocabulary
+from engine.output.vocabulary import Detokenizer, Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope

@@ -1,13 +1,17 @@
-"""Channels of a model's output: what a splitter returns, and where an answer begins.
+"""Channels of a model's output: where an answer begins, and where it switches to another.
 
-Pure; any thread.
+An answer is split at tags, and at calls that need none. Pure; any thread.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import copy
+import re
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from engine.output.vocabulary import Vocabulary
+from engine.stopping.matcher import StopMatcher
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
 
@@ -174,3 +178,346 @@ def read_turn(tokens: Sequence[int], splitter: Splitter, vocabulary: Vocabulary)
     if splitter.channel is not Channel.TOOL:
         return Beginning(splitter.channel)
     return Beginning(Channel.TOOL, call="".join(call) + splitter.held, tool_name=name)
+
+
+# Tags that are one token are recognised by id, so that the same characters typed out by the model
+# stay text; tags of several tokens are recognised by text.
+
+# Half a surrogate pair, which decoded text never contains.
+_STAND_IN = 0xDC00
+
+
+class TagSplitter:
+    """Channels marked by tags (``<think>`` … ``</think>``, ``<tool_call>`` … and the like)."""
+
+    def __init__(
+        self,
+        ids: Mapping[int, str],
+        parts: Mapping[int, str],
+        edges: Mapping[Channel, Mapping[str, Channel]],
+        starts_in: Channel = Channel.TEXT,
+    ) -> None:
+        self.channel = starts_in
+        self.tags = ids
+        self.in_header = False
+        # Without a closing tag, only the next call shows that one is complete.
+        self.closes_calls = Channel.TEXT in edges[Channel.TOOL].values()
+        self.keeps_specials = True
+        one_token = set(ids.values())
+        self._edges = edges
+        # In scanned text, a special token is represented by a character that no text can contain.
+        self.parts: Mapping[int, str] = {
+            token_id: chr(_STAND_IN + number) for number, token_id in enumerate(parts)
+        }
+        stand_ins = {self.parts[token_id]: text for token_id, text in parts.items()}
+        self._hidden = dict.fromkeys(map(ord, stand_ins), "")
+        self._spellings = {
+            channel: {
+                spelling: tag
+                for tag in leading
+                if tag not in one_token
+                for spelling in _spellings(tag, stand_ins)
+            }
+            for channel, leading in edges.items()
+        }
+        self._typed = {channel: tuple(tags) for channel, tags in self._spellings.items()}
+        self.scans_text = any(self._typed.values())
+        self._scanner = StopMatcher(self._typed[starts_in])
+        # Lengths of the pieces that overlap the text that is held back.
+        self._pieces: deque[int] = deque()
+
+    @property
+    def held(self) -> str:
+        """The text that is held back because it could become a tag."""
+        return self._shown(self._scanner.held)
+
+    def _shown(self, text: str) -> str:
+        return text.translate(self._hidden) if self._hidden else text
+
+    def feed(self, piece: str) -> Iterator[Part]:
+        """Take text; yield the parts in order."""
+        if not self.scans_text:
+            yield piece
+            return
+        if piece:
+            self._pieces.append(len(piece))
+        yield from self._scan(piece)
+
+    def _scan(self, text: str) -> Iterator[Part]:
+        yield self._shown(self._scanner.feed(text))
+        match = self._scanner.match
+        if match is None:
+            self._forget(len(self._scanner.held))
+            return
+        rest = match.dropped[len(match.value) :]
+        # The tag began in this many tokens before the current one.
+        self._forget(len(match.dropped))
+        tokens = len(self._pieces) - 1
+        self._forget(len(rest))
+        tag = self._spellings[self.channel][match.value]
+        visible = len(self._shown(match.value))
+        yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
+        yield from self._scan(rest)
+
+    def _forget(self, kept: int) -> None:
+        """Forget the pieces before the last ``kept`` characters."""
+        surplus = sum(self._pieces) - kept
+        while self._pieces and self._pieces[0] <= surplus:
+            surplus -= self._pieces.popleft()
+        if surplus > 0:
+            self._pieces[0] -= surplus
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take one of ``tags``; yield the parts that follow from it."""
+        tag = self.tags[token_id]
+        target = self._edges[self.channel].get(tag)
+        yield self.finish()
+        if target is not None:
+            yield self._enter(target)
+        # A tag that does not count here, such as a second closing tag, is structure, not text.
+
+    def opens(self, token_id: int) -> Switch | None:
+        """Return the switch to the channel that one of ``tags`` would open now."""
+        target = self._edges[self.channel].get(self.tags[token_id])
+        return None if target in (None, Channel.TEXT) else Switch(target)
+
+    def is_text(self, token_id: int) -> bool:
+        """Return whether one of ``tags`` would be plain text here."""
+        return self.channel is Channel.TOOL and self.tags[token_id] not in self._edges[Channel.TOOL]
+
+    def preview(self, piece: str) -> str | None:
+        """Return the text that would come out if this piece were the last; None if it would
+        complete a tag.
+        """
+        if not self.scans_text:
+            return piece
+        if self._scanner.would_match(piece):
+            return None
+        return self._shown(self._scanner.held + piece)
+
+    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
+        self.channel = channel
+        self._scanner = StopMatcher(self._typed[channel])
+        return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
+
+    def finish(self) -> str:
+        """Return the text that was held back; it can no longer become a tag."""
+        self._pieces.clear()
+        return self._shown(self._scanner.flush())
+
+    def fork(self) -> "TagSplitter":
+        """Return an independent copy in the same state."""
+        fork = copy.copy(self)
+        vars(fork).update(_scanner=copy.copy(self._scanner), _pieces=self._pieces.copy())
+        return fork
+
+
+def _spellings(tag: str, stand_ins: Mapping[str, str]) -> set[str]:
+    """Return the spellings of a tag, with its special tokens as letters or as placeholders."""
+    spellings = {tag}
+    for stand_in, text in stand_ins.items():
+        spellings |= {spelling.replace(text, stand_in) for spelling in spellings}
+    return spellings
+
+
+# Calls without tags: how such a call begins, and where it ends.
+
+SEPARATORS = " \t\r\n;"
+"""What may stand between two calls, or before the first."""
+
+_NAME = r"[\w.-]{1,64}"
+BARE_NAME = re.compile(_NAME)
+"""Matches a name that such a call can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class BareCalls:
+    """How a call without tags begins.
+
+    Attributes:
+        whole: Matches text that begins a call for certain.
+        begun: Matches text that may still become that.
+    """
+
+    whole: re.Pattern[str]
+    begun: re.Pattern[str]
+
+
+def _beginnings(*heads: Sequence[str]) -> BareCalls:
+    """Return beginnings, each as a sequence of expressions."""
+    whole, begun = [], []
+    for head in heads:
+        parts = (r"[\s;]*", *head)
+        whole.append("".join(parts))
+        nested = ""
+        for part in reversed(parts):
+            nested = f"(?:{part}{nested})?"
+        begun.append(nested)
+    return BareCalls(re.compile("|".join(whole)), re.compile("|".join(begun)))
+
+
+def _object_head(*fields: Sequence[str]) -> list[str]:
+    """Return the expressions of an object's first fields, each its key and value."""
+    parts = [r"\{"]
+    for number, (key, *value) in enumerate(fields):
+        parts += [r"\s*", ","] if number else []
+        parts += [r"\s*", *f'"{key}"', r"\s*", ":", r"\s*", *value]
+    return parts
+
+
+_NAMED = ("name", '"', _NAME, '"')
+_TYPED = ("type", *'"function"')
+_GIVEN = tuple((key, r"\{") for key in ("parameters", "arguments"))
+
+JSON_OBJECT = _beginnings(
+    *(_object_head(_NAMED, given) for given in _GIVEN),
+    *(_object_head(_TYPED, _NAMED, given) for given in _GIVEN),
+)
+"""``{"name": "f", "parameters": {`` at the beginning of an answer, as Llama 3.1 writes it."""
+
+_CALLED = (r"\[", r"\s*", r"[A-Za-z_][\w.]{0,63}", r"\(", r"\s*")
+
+PYTHON_LIST = _beginnings((*_CALLED, r"\)"), (*_CALLED, r"[A-Za-z_]\w{0,63}", r"\s*", "="))
+"""``[f(a=`` at the beginning of an answer, as Gemma 3 writes it."""
+
+_MARK = re.compile(r"""[{}\[\]()"'\\]""")
+
+
+class CallEnd:
+    """Finds where the brackets of a call are closed; brackets in strings do not count."""
+
+    __slots__ = ("_depth", "_is_escaped", "_quote")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quote = ""
+        self._is_escaped = False
+
+    def feed(self, text: str) -> int:
+        """Take more text; return the place in it after the last bracket, or -1."""
+        place = 0
+        if self._is_escaped and text:
+            self._is_escaped = False
+            place = 1
+        while match := _MARK.search(text, place):
+            mark, place = match[0], match.end()
+            if mark == "\\":
+                self._is_escaped = place == len(text)
+                place += 1
+            elif self._quote:
+                if mark == self._quote:
+                    self._quote = ""
+            elif mark in "\"'":
+                self._quote = mark
+            elif mark in "{[(":
+                self._depth += 1
+            else:
+                self._depth -= 1
+                if self._depth <= 0:
+                    return place
+        return -1
+
+
+class BareCallSplitter(TagSplitter):
+    """Channels of a model whose calls need no tag: an answer that begins like one is a call.
+
+    Such a call ends with its last bracket; another may follow. Text is held back as long as it may
+    become the beginning of a call.
+    """
+
+    def __init__(
+        self,
+        ids: Mapping[int, str],
+        parts: Mapping[int, str],
+        edges: Mapping[Channel, Mapping[str, Channel]],
+        starts_in: Channel,
+        calls: BareCalls,
+    ) -> None:
+        super().__init__(ids, parts, edges, starts_in)
+        self.closes_calls = True
+        self._calls = calls
+        self._scans_tags = self.scans_text
+        self._begun: str | None = None
+        self._end: CallEnd | None = None
+        self._follow(starts_in)
+
+    def _follow(self, channel: Channel) -> None:
+        """Note that a channel begins."""
+        self._begun = "" if channel is Channel.TEXT else None
+        by_tag = Channel.TEXT in self._edges[Channel.TOOL].values()
+        self._end = CallEnd() if channel is Channel.TOOL and not by_tag else None
+        self.scans_text = True
+
+    @property
+    def held(self) -> str:
+        """The text that is held back because it could become a tag or a call."""
+        return (self._begun or "") + super().held
+
+    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
+        self._follow(channel)
+        return super()._enter(channel, tag, visible, tokens)
+
+    def _scan(self, text: str) -> Iterator[Part]:
+        if self._end is not None:
+            yield from self._go_on(text, self._end)
+        elif self._begun is not None:
+            yield from self._begin(text)
+        else:
+            yield from super()._scan(text)
+
+    def _begin(self, text: str) -> Iterator[Part]:
+        text = self._take_begun() + text
+        if self._calls.whole.match(text):
+            shown = text.lstrip(SEPARATORS)
+            yield self._enter(Channel.TOOL, visible=len(text) - len(shown))
+            self._end = CallEnd()
+            yield from self._go_on(shown, self._end)
+        elif self._calls.begun.fullmatch(text):
+            self._begun = text
+            self._forget(len(text))
+        else:
+            self.scans_text = self._scans_tags
+            yield from super()._scan(text)
+
+    def _go_on(self, text: str, end: CallEnd) -> Iterator[Part]:
+        place = end.feed(text)
+        if place < 0:
+            self._pieces.clear()
+            yield text
+            return
+        yield text[:place]
+        yield self._enter(Channel.TEXT)
+        yield from self._begin(text[place:])
+
+    def _take_begun(self) -> str:
+        begun, self._begun = self._begun or "", None
+        return begun
+
+    def take_tag(self, token_id: int) -> Iterator[Part]:
+        """Take one of ``tags``; yield the parts that follow from it."""
+        opening = self.opens(token_id)
+        separators = 0
+        if opening is not None and not (self._begun or "").strip(SEPARATORS):
+            separators = len(self._take_begun())
+        for part in super().take_tag(token_id):
+            yield replace(part, visible=separators) if isinstance(part, Switch) else part
+
+    def preview(self, piece: str) -> str | None:
+        """Return the text that would come out if this piece were the last; None if it would
+        complete a tag or a call.
+        """
+        if self._end is not None:
+            return None if copy.copy(self._end).feed(piece) >= 0 else piece
+        text = (self._begun or "") + piece
+        begins = self._begun is not None and self._calls.whole.match(text)
+        return None if begins else super().preview(text)
+
+    def finish(self) -> str:
+        """Return the text that was held back; it can no longer become a tag or a call."""
+        return self._take_begun() + super().finish()
+
+    def fork(self) -> TagSplitter:
+        """Return an independent copy in the same state."""
+        fork = super().fork()
+        vars(fork).update(_end=copy.copy(self._end))
+        return fork

@@ -11,20 +11,18 @@ from typing import Any, Protocol
 
 from engine.files.json_fields import Fields
 from engine.output.channels import (
-    Beginning,
-    Part,
-    Splitter,
-    Switch,
-    end_of_last,
-    read_turn,
-    unquoted,
-)
-from engine.output.tag_splitters import (
     BARE_NAME,
     JSON_OBJECT,
     PYTHON_LIST,
     BareCallSplitter,
+    Beginning,
+    Part,
+    Splitter,
+    Switch,
     TagSplitter,
+    end_of_last,
+    read_turn,
+    unquoted,
 )
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
-from engine.output.detokenizer import ByteDetokenizer, Detokenizer
 from engine.output.tool_calls.calls import readers
-from engine.output.vocabulary import Vocabulary
+from engine.output.vocabulary import ByteDetokenizer, Detokenizer, Vocabulary
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.chat import ToolCall
 from engine.values.events import (
     BudgetEnd,
     Event,
@@ -23,6 +21,7 @@ from engine.values.events import (
     ThinkingDelta,
     ToolCallCompleted,
 )
+from engine.values.request import ToolCall
 from engine.values.tokens import TokenOrigin
 
 _T = TypeVar("_T")

@@ -13,7 +13,6 @@ from engine.recording.saved_run import setting_from, setting_to_fields
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo
 from engine.stopping.rules import StopRules
-from engine.values.chat import ToolCall
 from engine.values.events import (
     BudgetEnd,
     Event,
@@ -22,7 +21,7 @@ from engine.values.events import (
     TokenTrace,
     ToolCallCompleted,
 )
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, ToolCall
 
 # One reader changes it while the run grows; any thread reads it afterwards.
 

@@ -55,8 +55,8 @@ from engine.stopping.rules import (
     stop_from_fields,
     stop_options_from_fields,
 )
-from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd, Speculation
+from engine.values.request import ToolCall
 from engine.values.tokens import TokenOrigin
 
 VERSION = 1

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference.backend import Prompt
-from engine.library.cache_size import CacheSize
 from engine.library.memory import Memory, room_for_caches
+from engine.library.models import CacheSize
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import continues_text
 from engine.output.tool_calls.calls import readers
 from engine.scheduling.generation import Generation
-from engine.scheduling.limits import Limits
-from engine.scheduling.prompt_rendering import choices_field
+from engine.scheduling.preparation import choices_field
 from engine.scheduling.sequence import ScheduledSequence
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import GenerationRequest, Limits, TraceLevel
 from engine.values.tokens import PromptScoring
 from engine.wording import counted
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineClosed, EngineError
-from engine.scheduling.generation import Generation
+from engine.scheduling.generation import Generation, settle
 from engine.scheduling.model_list import OfferedModel
-from engine.scheduling.outbox import settle
 from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopKind
 from engine.values.request import CacheOwner, EmbeddingRequest

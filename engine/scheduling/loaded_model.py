@@ -19,12 +19,11 @@ from engine.errors import (
     QueueFull,
     RequestCancelled,
 )
-from engine.inference.backend import BatchLimits, Step
+from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress, Step
 from engine.inference.loader import Loader
-from engine.library.loading import LoadCancelled, LoadProgress
 from engine.library.memory import MemoryNeed
 from engine.library.models import ModelInfo, model_name
-from engine.scheduling.generation import Generation
+from engine.scheduling.generation import Generation, cause_of, settle
 from engine.scheduling.inbox import (
     Ask,
     Cancel,
@@ -40,14 +39,13 @@ from engine.scheduling.inbox import (
     UnloadWhenIdle,
     refuse,
 )
-from engine.scheduling.limits import Limits
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
-from engine.scheduling.outbox import cause_of, settle
 from engine.scheduling.pulse import GivenUp, Pulse
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import Finished, Timing, Usage
+from engine.values.request import Limits
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

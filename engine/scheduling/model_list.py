@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.errors import UnknownModel
-from engine.inference.backend import PromptCacheUse
-from engine.library.loading import LoadProgress
+from engine.inference.backend import LoadProgress, PromptCacheUse
 from engine.library.local_models import FoundModel
 from engine.library.models import ModelInfo, model_name
 

@@ -19,7 +19,7 @@ from engine.inference.loader import Loader
 from engine.library.memory import Memory, MemoryNeed, memory, need
 from engine.library.models import model_name
 from engine.scheduling.admission import AnswerMemory
-from engine.scheduling.generation import Generation
+from engine.scheduling.generation import Generation, Outbox
 from engine.scheduling.inbox import (
     Cancel,
     Command,
@@ -32,14 +32,13 @@ from engine.scheduling.inbox import (
     Unload,
     UnloadAfter,
 )
-from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel, Source
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
-from engine.scheduling.outbox import Outbox
-from engine.scheduling.prompt_rendering import Preparation
+from engine.scheduling.preparation import Preparation
 from engine.scheduling.pulse import Pulse
 from engine.scheduling.scheduler import Scheduler
 from engine.stopping.record import StopKind
+from engine.values.request import Limits
 from engine.wording import size_in_words
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Belongs to the engine thread. Prompts are rendered, and read from disk, on other
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import MEMORY_RETRY_S, EngineError, InvalidRequest, QueueFull
 from engine.inference.backend import Prompt, Step
 from engine.scheduling.admission import AnswerMemory, Wanted, admit, check, wanted
-from engine.scheduling.embeddings import EmbeddingQueue
-from engine.scheduling.generation import Generation
-from engine.scheduling.inbox import Ask, Embed, Inbox, Rendered, Submit
-from engine.scheduling.limits import Limits
-from engine.scheduling.outbox import (
+from engine.scheduling.generation import (
+    Generation,
     Outbox,
     cause_of,
     log_failure,
@@ -28,16 +25,135 @@ from engine.scheduling.outbox import (
     settle,
     wake_up_distance_s,
 )
-from engine.scheduling.prompt_rendering import Job, Preparation, choices_field
+from engine.scheduling.inbox import Ask, Embed, Inbox, Rendered, Submit
+from engine.scheduling.preparation import Job, Preparation, choices_field
 from engine.scheduling.sequence import ScheduledSequence, SharedScores, drop_loaded
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import Embeddings, GenerationRequest, Limits, TraceLevel, Vector
 from engine.values.tokens import TokenOrigin, TokenStats
 from engine.wording import counted
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend
+
+# The texts that become vectors beside one model's answers are tokenised, and read in turn, each for
+# a short while between two steps of the batch.
+
+
+class EmbeddingQueue:
+    """The requests for vectors of one model."""
+
+    def __init__(
+        self,
+        backend: "MlxBackend",
+        limits: Limits,
+        preparation: Preparation,
+        inbox: Inbox,
+    ) -> None:
+        self._backend = backend
+        self._limits = limits
+        self._preparation = preparation
+        self._inbox = inbox
+        # In order of arrival; the value of a request is None until it is tokenised.
+        self._requests: dict[Embed, Iterator[Embeddings | None] | None] = {}
+        self._turns: deque[Embed] = deque()
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is anything to read."""
+        return bool(self._turns)
+
+    def holds(self, command: object) -> bool:
+        """Whether a request is here."""
+        return command in self._requests
+
+    def begin(self, command: Embed) -> None:
+        """Have the texts of a request tokenised on another thread, or refuse it."""
+        waiting = len(self._requests)
+        if waiting >= self._limits.max_waiting:
+            command.reply.send(QueueFull(waiting))
+            return
+        self._requests[command] = None
+
+        def send(outcome: object) -> None:
+            self._inbox.send(Rendered(command, outcome))  # one that is closed has refused it
+
+        texts = partial(self._backend.embedding_texts, command.request)
+        self._preparation.aside(texts, send)
+
+    def finish(self, command: Embed, outcome: object, max_tokens: Callable[[int], int]) -> None:
+        """Let a tokenised request be read."""
+        if command not in self._requests:
+            return
+        if command.gives_up.is_set():
+            del self._requests[command]
+        elif isinstance(outcome, BaseException):
+            self._refuse(command, outcome)
+        elif isinstance(outcome, list):
+            try:
+                limit = max_tokens(max(map(len, outcome)))
+                parts = self._backend.embed(outcome, command.request.dimensions, limit)
+            except BaseException as error:
+                self._refuse(command, error)
+                return
+            self._requests[command] = _embeddings(outcome, parts)
+            self._turns.append(command)
+
+    def read(self) -> None:
+        """Read a part of the request whose turn it is."""
+        while self._turns:
+            command = self._turns.popleft()
+            reading = self._requests.get(command)
+            if reading is None or command.gives_up.is_set():
+                self._requests.pop(command, None)
+                continue
+            try:
+                embeddings = next(reading)
+            except BaseException as error:
+                self._refuse(command, error)
+                return
+            if embeddings is None:
+                self._turns.append(command)
+            else:
+                self._requests.pop(command, None)
+                command.reply.send(embeddings)
+            return
+
+    def _refuse(self, command: Embed, why: BaseException) -> None:
+        self._requests.pop(command, None)
+        command.reply.send(refusal(why))
+
+    def hand_over(self) -> list[Embed]:
+        """Give up all requests, for another thread; return them in order. Any thread."""
+        commands = list(self._requests)
+        self._requests.clear()
+        self._turns.clear()
+        return commands
+
+    def refuse_all(self, why: EngineError) -> None:
+        """Refuse every request. Any thread."""
+        for command in self.hand_over():
+            command.reply.send(why)
+
+
+def _embeddings(
+    texts: Sequence[Sequence[int]], parts: Iterator[Sequence[tuple[int, Vector]]]
+) -> Iterator[Embeddings | None]:
+    """Read a part with each item; yield all vectors once they are complete."""
+    vectors: dict[int, Vector] = {}
+    for part in parts:
+        vectors.update(part)
+        if len(vectors) == len(texts):
+            yield Embeddings(
+                tuple(vectors[place] for place in range(len(texts))), tuple(map(len, texts))
+            )
+        else:
+            yield None
+
 
 _log = logging.getLogger(__name__)
 # Steps between two checks of the memory that answers without a limit take.

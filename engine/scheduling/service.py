@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import DraftLoadFailed, EngineClosed, EngineError, ModelLoadFailed, NoModel
-from engine.grammar.forms import Forms
 from engine.grammar.masks import Form, FormMissing, is_constrained
 from engine.inference.cache.folder import DiskCache
 from engine.inference.loader import Loader, check_model, keeping_on_disk, load_model
-from engine.inference.threads import leave_thread
 from engine.library.models import ModelInfo, check_folder, is_assistant
+from engine.processes import leave_thread
 from engine.scheduling.generation import Generation
 from engine.scheduling.inbox import (
     Ask,
@@ -32,15 +31,20 @@ from engine.scheduling.inbox import (
     UnloadAfter,
     UnloadWhenIdle,
 )
-from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import LeftModel
 from engine.scheduling.model_list import ModelList, ModelStatus, OfferedModel
-from engine.scheduling.prompt_rendering import prompts_size
+from engine.scheduling.preparation import Forms, prompts_size
 from engine.scheduling.pulse import Work
 from engine.scheduling.worker import EngineThread
 from engine.stopping.matcher import prepared
 from engine.stopping.record import StopKind
-from engine.values.request import CacheOwner, EmbeddingRequest, Embeddings, GenerationRequest
+from engine.values.request import (
+    CacheOwner,
+    EmbeddingRequest,
+    Embeddings,
+    GenerationRequest,
+    Limits,
+)
 
 if TYPE_CHECKING:
     from engine.inference.mlx_backend import MlxBackend

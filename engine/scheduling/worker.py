@@ -12,20 +12,24 @@ import time
 from collections.abc import Callable, Sequence
 
 from engine.errors import EngineClosed, EngineError, EngineStuck, RequestCancelled
+from engine.inference.backend import LoadCancelled
 from engine.inference.loader import Loader
-from engine.inference.threads import share_one_arena, take_short_turns, work_in_long_turns
-from engine.library.loading import LoadCancelled
-from engine.processes.interpreter import return_freed_memory, reuse_freed_memory
-from engine.scheduling.generation import Generation
+from engine.processes import (
+    return_freed_memory,
+    reuse_freed_memory,
+    share_one_arena,
+    take_short_turns,
+    work_in_long_turns,
+)
+from engine.scheduling.generation import Generation, Outbox, cause_of, settle
 from engine.scheduling.inbox import Command, Inbox, Rendered, refuse
-from engine.scheduling.limits import Limits
 from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel
 from engine.scheduling.model_list import ModelList, ModelState, ModelStatus
 from engine.scheduling.models import Models
-from engine.scheduling.outbox import Outbox, cause_of, settle
-from engine.scheduling.prompt_rendering import Preparation
+from engine.scheduling.preparation import Preparation
 from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Watch, Work, gather
 from engine.stopping.record import StopKind
+from engine.values.request import Limits
 
 _log = logging.getLogger(__name__)
 _GLANCE_S = 0.05

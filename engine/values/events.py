@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.stopping.record import Channel, StopInfo
-from engine.values.chat import ToolCall
+from engine.values.request import ToolCall
 from engine.values.tokens import PromptScores, TokenOrigin, TokenSpan, TokenStats
 
 

@@ -1,4 +1,7 @@
-"""The request for an answer, and that for vectors, in the engine's own terms. Pure values."""
+"""What a caller asks of the engine, in its own terms: an answer or vectors, within its limits.
+
+Messages are plain text, without a vendor's block types. Pure values; any thread.
+"""
 
 from array import array
 from collections.abc import Mapping
@@ -8,8 +11,60 @@ from typing import Any, Literal, TypeAlias
 
 from engine.errors import InvalidRequest
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message, Tool
 from engine.values.tokens import PromptScoring, TokenOrigin
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the model made.
+
+    Attributes:
+        id: The product's identifier of the call; the API adds vendors' prefixes.
+        name: The tool's name.
+        arguments: The arguments as one JSON object in text form.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation.
+
+    Attributes:
+        role: Who speaks.
+        content: The text, possibly empty.
+        thinking: The reasoning that preceded an assistant's text, if it is known.
+        tool_calls: Calls that an assistant turn made.
+        tool_call_id: For a tool's turn, the call that it answers.
+        name: For a tool's turn, the tool's name if known.
+    """
+
+    role: Role
+    content: str
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call.
+
+    Attributes:
+        name: Its name.
+        description: What it does, in words.
+        parameters: JSON Schema of its arguments (an object schema).
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,3 +385,36 @@ class Embeddings:
 
     vectors: tuple[Vector, ...]
     tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of the engine.
+
+    Attributes:
+        max_rows: Answers that are generated together.
+        max_waiting: Requests that may wait behind them; more are refused.
+        context_bytes: Most bytes for the context of all answers that are generated together; None
+            for the memory that is free once the model is loaded.
+        prompt_cache_bytes: Most bytes of caches kept for earlier prompts.
+        prefill_chunk: Most tokens of a prompt read between two decode steps.
+        preparing_s: How long one prompt may be rendered.
+        plain_decoding: Whether each token is computed by itself. If not, the engine drafts tokens
+            and checks several at once where that is faster; the answer is the same.
+        memory_bytes: Most bytes for the weights and caches of all models together; None for the
+            memory that this machine lets models use.
+        stuck_after_s: How long a model may show no progress, in a step or in its load, before it
+            counts as stuck. Slow is not stuck: see ``engine.scheduling.pulse``.
+        memory_wait_s: How long an answer may wait for memory that answers of other models use.
+    """
+
+    max_rows: int = 32
+    max_waiting: int = 256
+    context_bytes: int | None = None
+    prompt_cache_bytes: int = 1 << 30
+    prefill_chunk: int = 512
+    preparing_s: float = 30.0
+    plain_decoding: bool = False
+    memory_bytes: int | None = None
+    stuck_after_s: float = 120.0
+    memory_wait_s: float = 120.0

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.chat import ToolCall
 from engine.values.events import (
     Event,
     Finished,
@@ -15,6 +14,7 @@ from engine.values.events import (
     ToolCallCompleted,
     Usage,
 )
+from engine.values.request import ToolCall
 
 TIMING = Timing(queued_s=0.0, prefill_s=0.125, first_token_s=0.125, decode_s=0.5, total_s=0.625)
 

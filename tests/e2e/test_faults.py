@@ -21,8 +21,7 @@ import pytest
 
 from app.cli import main
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from tests.e2e.conftest import COUNT, PROGRAM, REPOSITORY, ServeProcess, without_display
 
 pytestmark = pytest.mark.long

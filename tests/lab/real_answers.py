@@ -31,12 +31,10 @@ import mlx.core as mx
 from mlx_lm import generate, load
 from mlx_lm.models.cache import make_prompt_cache
 
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Limits, Message, Sampling
 from tests.lab.benchmarks.caches.agent import tool
 from tests.lab.real_models import NAME
 

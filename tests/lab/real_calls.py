@@ -23,15 +23,13 @@ from mlx_lm.tokenizer_utils import load as load_wrapper
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.cache_size import CacheSize
-from engine.library.models import ModelInfo
+from engine.library.models import CacheSize, ModelInfo
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import Beginning
 from engine.output.tool_calls.calls import readers
 from engine.output.vocabulary import read_vocabulary
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message, Tool
 from engine.values.events import (
     TextDelta,
     ToolCallAbandoned,
@@ -39,7 +37,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message, Tool
 
 VERSION = "3.7.2"
 TOOL = Tool(

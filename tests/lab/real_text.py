@@ -18,8 +18,7 @@ from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import tool_dict
 from engine.stopping.record import StopKind
-from engine.values.chat import Message, ToolCall
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message, ToolCall
 from tests.lab.real_calls import LLAMA_TEMPLATE, TOOL, backend_of, fetch, play
 
 NAMES = ("deepseek_v3", "gemma3", "gptoss", "llama3_1", "llama3", "llama2", "qwen3", "gpt4o")

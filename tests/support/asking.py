@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.scheduling.generation import Answer
-from engine.scheduling.limits import Limits
 from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from engine.stopping.rules import STOP_OPTIONS, StopOption, StopOptions, StopRules
-from engine.values.chat import Message
 from engine.values.events import Event
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Limits, Message, Sampling
 from tests.support.scripted import Stage
 
 T = TypeVar("T")

@@ -18,12 +18,10 @@ from mlx_lm.models.cache import KVCache
 from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, OnLoadProgress, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.cache_size import CacheSize
-from engine.library.loading import OnLoadProgress, unobserved
-from engine.library.models import EosToken, ModelInfo
+from engine.library.models import CacheSize, EosToken, ModelInfo
 from engine.output.vocabulary import read_vocabulary
 
 # The one layer keeps each id twice, as a 32-bit number.

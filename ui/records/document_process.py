@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 from xml.etree import ElementTree
 
-from engine.processes.helper_process import read_frame, write_frame
-from engine.processes.own_limits import CpuTimer, allow_memory, give_way
+from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
 
 # Word documents.
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from engine import counted
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
-from engine.processes.helper_process import (
+from engine.processes import (
     HelperClosed,
     HelperDied,
     HelperNotStarted,

@@ -27,12 +27,13 @@ from api.dialects.shared.body import WireModel, check_text_memory, examined
 from api.dialects.shared.requests import parsed_request
 from api.transport.bodies import unpacked
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind, invalid
-from engine.processes.helper_process import read_frame, write_frame
-from engine.processes.interpreter import return_freed_memory
-from engine.processes.own_limits import (
+from engine.processes import (
     CpuTimer,
     allow_memory,
     give_way,
+    read_frame,
+    return_freed_memory,
+    write_frame,
 )
 
 _CPU_S = 15.0

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, TypeVar
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile
 from engine.files.safe_files import make_folders
-from engine.inference.threads import leave_thread
+from engine.processes import leave_thread
 from engine.values.request import CacheOwner
 
 # Raised by one whenever this program can no longer use the files of earlier versions. Those then

@@ -26,7 +26,7 @@ from mlx_lm.models.cache import (
 )
 
 from engine.files.json_fields import DamagedFile
-from engine.library.cache_size import CacheSize, Window, estimated
+from engine.library.models import CacheSize, Window, estimated
 
 # Cuts the cache of an answer into segments of tokens, and joins segments again.
 #

@@ -19,7 +19,7 @@ from engine.inference.running_cache import RunningKVCache, cut, prepare_to_run
 from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.heads import DraftHead, inner_of
 from engine.inference.speculation.sources import HitRate
-from engine.library.cache_size import CacheSize
+from engine.library.models import CacheSize
 from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,6 @@ from engine.output.tool_calls.call_text import (
     arguments_text,
     whole_calls,
 )
-from engine.output.tool_calls.gemma_calls import function_gemma, gemma4
 from engine.output.tool_calls.json_calls import (
     command,
     deepseek,
@@ -26,6 +25,8 @@ from engine.output.tool_calls.json_calls import (
 )
 from engine.output.tool_calls.pythonic_calls import parse_tool_code, pythonic, tool_code
 from engine.output.tool_calls.tagged_calls import (
+    function_gemma,
+    gemma4,
     glm47,
     kimi_k3,
     longcat,
@@ -35,7 +36,6 @@ from engine.output.tool_calls.tagged_calls import (
     qwen3_coder,
 )
 from engine.stopping.matcher import StopMatcher
-from engine.values.chat import ToolCall
 from engine.values.events import (
     Event,
     ToolCallAbandoned,
@@ -43,6 +43,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
+from engine.values.request import ToolCall
 
 _FORMATS: dict[str, Format] = {
     JSON_CALLS: json_calls,

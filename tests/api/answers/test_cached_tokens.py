@@ -11,8 +11,7 @@ import pytest
 
 from engine.inference.cache.folder import DiskCache
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import PERSON, CacheOwner, GenerationRequest
+from engine.values.request import PERSON, CacheOwner, GenerationRequest, Message
 from tests.support.random_cases import few_of
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 6

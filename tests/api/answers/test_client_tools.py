@@ -12,7 +12,7 @@ import pytest
 
 from api.dialects.openai.read import GrowingInput, input_of_arguments
 from engine.scheduling.service import Engine
-from engine.values.chat import Message, ToolCall
+from engine.values.request import Message, ToolCall
 from tests.api.conftest import Site, acting, serving
 from tests.support.answers.watched import watched
 from tests.support.models.formats import FORMATS, tool_template

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.values.chat import Message
+from engine.values.request import Message
 from tests.api.conftest import Serve
 
 PNG = "iVBORw0KGgo="

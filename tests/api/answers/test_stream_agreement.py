@@ -18,7 +18,6 @@ from api.dialects.responses.write import ResponseEncoder, write_response
 from api.dialects.shared.dialect import Head
 from engine.scheduling.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.chat import ToolCall
 from engine.values.events import (
     Event,
     Finished,
@@ -31,6 +30,7 @@ from engine.values.events import (
     ToolCallStarted,
     Usage,
 )
+from engine.values.request import ToolCall
 from tests.support.random_cases import cases
 
 HEAD = Head("1", 1, "m", "req_1")

@@ -16,7 +16,7 @@ from api.dialects.shared import body_reader
 from api.dialects.shared.body_reader import read_body, read_request
 from api.transport.bodies import SMALL_BYTES, LargeBodies, SentBody
 from engine import Engine
-from engine.scheduling.prompt_rendering import prompts_size
+from engine.scheduling.preparation import prompts_size
 from tests.api.bodies.large import ANSWERS, ASK, PADDING, helpers, overflow_words, padded
 from tests.api.protection.test_fuzz import BODIES
 from tests.support.random_cases import few_of

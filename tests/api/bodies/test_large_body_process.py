@@ -20,7 +20,7 @@ from api.dialects.shared.body_reader import _understood, _Unpickler, read_reques
 from api.transport.bodies import LargeBodies, SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind
 from engine import Engine
-from engine.processes.helper_process import HelperDied, HelperProcess
+from engine.processes import HelperDied, HelperProcess
 from engine.stopping.matcher import Automaton
 from tests.api.bodies.large import ANSWERS, ASK, helpers, padded
 from tests.api.protection.test_fuzz import BODIES

@@ -13,9 +13,8 @@ from api.server.routes import DIALECTS
 from api.transport.answer_text import SseEvent, StreamEncoder, json_text
 from api.transport.errors import ApiError
 from engine.errors import InvalidRequest
-from engine.values.chat import Message
 from engine.values.events import Event
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 
 HI = [{"role": "user", "content": "Hi"}]
 # Under the names of their golden conversations.

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from engine.stopping.rules import StopScope
-from engine.values.chat import Tool
-from engine.values.request import Effort, OutputConstraint, ToolChoice, TraceLevel
+from engine.values.request import Effort, OutputConstraint, Tool, ToolChoice, TraceLevel
 from engine.values.tokens import PromptScoring
 from tests.api.dialects.asking import (
     OPENAI,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.values.chat import Message, ToolCall
+from engine.values.request import Message, ToolCall
 from tests.api.dialects.asking import params, refusal, refused_field, request, turns
 
 USER = {"role": "user", "content": "?"}

@@ -11,7 +11,6 @@ from api.dialects.shared.answers import report_to_wire
 from api.transport.errors import ApiError, ErrorKind
 from engine.scheduling.generation import merge_deltas
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.chat import ToolCall
 from engine.values.events import (
     CacheMiss,
     Finished,
@@ -22,6 +21,7 @@ from engine.values.events import (
     ToolCallCompleted,
     Usage,
 )
+from engine.values.request import ToolCall
 from tests.api.dialects.asking import ROUTES, data_of, encoder, events, whole
 from tests.api.scenarios import SCENARIOS, is_raw
 

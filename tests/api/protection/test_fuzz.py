@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.server.routes import ROUTES
-from engine.scheduling.limits import Limits
+from engine.values.request import Limits
 from tests.support.attacks.request_bodies import BODIES, MORE_BODIES
 from tests.support.random_cases import cases
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from api.server.routes import ROUTES
-from engine.scheduling.limits import Limits
+from engine.values.request import Limits
 from tests.api.conftest import LONG, Exchange
 from tests.support.scripted import GO
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.scheduling.limits import Limits
+from engine.values.request import Limits
 
 MESSAGE = {"role": "user", "content": "Hi"}
 CHAT = {"model": "m", "messages": [MESSAGE]}

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from engine.errors import PromptTooLong
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from tests.api.conftest import LONG, SCRIPTS, Site, acting
 from tests.support.scripted import Stage
 

@@ -5,7 +5,6 @@ from api.transport.observation import Body, ObservedRun, RequestBegan, RequestEn
 from app.desktop.server import RequestFeed, entry_of
 from engine.scheduling.generation import Generation
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.chat import Message, ToolCall
 from engine.values.events import (
     Finished,
     TextDelta,
@@ -14,7 +13,7 @@ from engine.values.events import (
     ToolCallCompleted,
     Usage,
 )
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message, ToolCall
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
 
 HEADERS = (("User-Agent", "curl/8"), ("Accept", "*/*"))

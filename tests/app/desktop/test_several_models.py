@@ -20,8 +20,7 @@ from engine.errors import UnknownModel
 from engine.library.local_models import FoundModel, ModelFolders, discover
 from engine.library.memory import Fit
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from tests.support.asking import run
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.preferences import ServerPreferences

@@ -21,11 +21,13 @@ from api.transport.config import ServerConfig
 from app.inspector import body_of, wire_views
 from engine.scheduling.service import Engine
 from engine.stopping.rules import Stop, StopRules, StopScope
-from engine.values.chat import Message, Tool, ToolCall
 from engine.values.request import (
     GenerationRequest,
+    Message,
     OutputConstraint,
     Sampling,
+    Tool,
+    ToolCall,
     ToolChoice,
     TraceLevel,
 )

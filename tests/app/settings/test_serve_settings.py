@@ -11,7 +11,7 @@ from api.transport.config import ServerConfig
 from app.cli import main
 from app.exits import CommandError
 from app.settings.serve import ServeOptions, _example, resolve_serve_options
-from engine.scheduling.limits import Limits
+from engine.values.request import Limits
 from ui.preferences import declared
 
 LIMITS = [

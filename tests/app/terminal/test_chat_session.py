@@ -14,9 +14,8 @@ from app.terminal_tools import ChatTools
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopOptions, StopScope
-from engine.values.chat import Message
 from engine.values.events import Finished, Timing, Usage
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from tests.support.asking import loaded_engine
 from tests.support.scripted import Stage
 from ui.preferences import NewConversation

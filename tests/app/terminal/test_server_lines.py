@@ -22,7 +22,7 @@ from api.transport.config import ServerConfig
 from api.transport.metrics import Metrics
 from app import terminal
 from app.terminal import LoadMeter, live_line, load_words, server_banner
-from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
 from engine.scheduling.service import Engine

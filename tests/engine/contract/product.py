@@ -11,7 +11,6 @@ from engine.scheduling.admission import admit
 from engine.scheduling.generation import Generation
 from engine.scheduling.sequence import ScheduledSequence
 from engine.stopping.record import StopKind
-from engine.values.chat import Message
 from engine.values.events import (
     Event,
     Finished,
@@ -22,7 +21,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
-from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.vocabularies import CONTEXT, EOS, texts_of_tags
 

@@ -9,8 +9,7 @@ import pytest
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import GenerationRequest, Message, TraceLevel
 from tests.engine.contract.comparing import differences
 from tests.engine.contract.found import as_test
 from tests.engine.contract.product import Run, request_of

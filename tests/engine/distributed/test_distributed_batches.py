@@ -9,7 +9,7 @@ from engine.distributed.followers import Followers, RankLost
 from engine.distributed.link import Close, Insert, Leave, Message, StepBatch, decoded
 from engine.distributed.shared_batch import FollowingBatch, LeadingBatch, OutOfStep
 from engine.inference.backend import BatchLimits, Step
-from engine.inference.prompt_scorer import PromptScorer
+from engine.inference.sequence import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.values.tokens import PromptScores, PromptScoring
 from tests.support.models.guessing import Foreseen

@@ -10,8 +10,7 @@ import jsonschema
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.chat import Tool
-from engine.values.request import GenerationRequest, OutputConstraint
+from engine.values.request import GenerationRequest, OutputConstraint, Tool
 from tests.support.scripted import TEMPLATE, Stage
 
 

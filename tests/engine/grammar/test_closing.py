@@ -11,7 +11,7 @@ import pytest
 
 from engine.grammar import grammars
 from engine.grammar.grammars import arguments_schema, closed, schema_grammar
-from engine.values.chat import Tool
+from engine.values.request import Tool
 
 A = {"type": "integer"}
 B = {"type": "string"}

@@ -11,9 +11,8 @@ import pytest
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import TokenTrace
-from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
 from tests.engine.grammar.forms import OPEN, POINT, WORD, ask_all, closed, held
 from tests.support.asking import ask, events_of, request, run, scripted_answer
 from tests.support.scripted import TEMPLATE, Stage

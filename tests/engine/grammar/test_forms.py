@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from engine.errors import EngineClosed, InvalidRequest, QueueFull
-from engine.grammar import form_compiler, forms
+from engine.grammar import form_compiler
 from engine.grammar.compilation import new_matcher
+from engine.scheduling import preparation
 from engine.scheduling.service import Engine
-from engine.values.chat import Tool
-from engine.values.request import GenerationRequest, OutputConstraint, ToolChoice
+from engine.values.request import GenerationRequest, OutputConstraint, Tool, ToolChoice
 from tests.support.asking import ask, request, run
 from tests.support.schemas import DEADLY, optional
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import asyncio, json
 from pathlib import Path
-from engine.values.chat import Tool
+from engine.values.request import Tool
 from engine.errors import InvalidRequest
 from engine.values.request import OutputConstraint, ToolChoice
 from engine.grammar.schema_bounds import Bounds
@@ -162,7 +162,7 @@ async def test_closing_the_engine_ends_the_wait(demo_model_path: Path) -> None:
 async def test_too_many_schemas_at_once_are_refused_for_now(
     demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forms, "MAX_WAITING", 1)
+    monkeypatch.setattr(preparation, "MAX_WAITING", 1)
 
     engine = await loaded(demo_model_path)
     pid = await stopped_helper(engine)

@@ -13,10 +13,9 @@ import pytest
 from engine.grammar import form_compiler
 from engine.grammar.compilation import _follow, new_matcher
 from engine.grammar.form_compiler import FormCompiler
-from engine.processes.interpreter import done_quietly
+from engine.processes import done_quietly
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, OutputConstraint
+from engine.values.request import GenerationRequest, Message, OutputConstraint
 from tests.support.asking import run
 
 _ORIGINAL = llguidance.LLMatcher

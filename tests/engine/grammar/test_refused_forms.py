@@ -7,8 +7,7 @@ import pytest
 
 from engine.errors import InvalidRequest
 from engine.scheduling.service import Engine
-from engine.values.chat import Message, Tool
-from engine.values.request import GenerationRequest, ToolChoice
+from engine.values.request import GenerationRequest, Message, Tool, ToolChoice
 from tests.engine.grammar.forms import ADD, POINT, SAY, held
 from tests.support.asking import ask, run
 

@@ -8,8 +8,7 @@ import pytest
 from engine.errors import InvalidRequest
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.chat import Tool
-from engine.values.request import Sampling, ToolChoice
+from engine.values.request import Sampling, Tool, ToolChoice
 from tests.engine.grammar.forms import (
     ADD,
     CALL_TAGS,

@@ -14,8 +14,7 @@ from mlx_lm.tokenizer_utils import load
 from engine.inference.earlier_calls import CallForm, EarlierCalls
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import render
-from engine.values.chat import Message, Tool, ToolCall
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message, Tool, ToolCall
 from tests.support.scripted import write_tokenizer
 
 TOOL = Tool("find", "Finds.", {"type": "object", "properties": {"place": {"type": "string"}}})

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelLoadFailed
+from engine.inference.backend import LoadCancelled, unobserved
 from engine.inference.loader import compare_with_plain_loop
 from engine.inference.speculation.cost import CostCurve
-from engine.library.loading import LoadCancelled, unobserved
 from engine.scheduling.service import Engine
 from engine.values.events import TokenTrace
 from engine.values.request import TraceLevel

@@ -13,8 +13,7 @@ from engine.inference import mlx_backend
 from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import render
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from tests.support.asking import ask, run
 from tests.support.scripted import write_tokenizer
 

@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 
 from engine.errors import InvalidRequest
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.chat import Tool
 from engine.values.events import BudgetEnd, Event, Finished, TokenTrace
-from engine.values.request import Effort, GenerationRequest, Sampling, ToolChoice, TraceLevel
+from engine.values.request import (
+    Effort,
+    GenerationRequest,
+    Limits,
+    Sampling,
+    Tool,
+    ToolChoice,
+    TraceLevel,
+)
 from engine.values.tokens import TokenOrigin
 from tests.engine.grammar.forms import OPENED, POINT, TAGS, held
 from tests.engine.grammar.test_harmony_forms import harmony

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.files.json_fields import Fields
-from engine.output.channels import Beginning, Part, Switch
+from engine.output.channels import BareCallSplitter, Beginning, Part, Switch, TagSplitter
 from engine.output.families import TagFamily, family_from_fields, family_to_fields
-from engine.output.tag_splitters import BareCallSplitter, TagSplitter
 from engine.scheduling.generation import Answer
 from engine.stopping.record import Channel, StopKind
 from engine.values.request import ToolChoice

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from engine.inference.text import call_parser
 from engine.output.tool_calls.call_text import arguments_text
 from engine.output.tool_calls.calls import STYLES, OpenCalls, own_parser, readers
-from engine.values.chat import Tool
 from engine.values.events import (
     Event,
     ToolCallAbandoned,
@@ -21,6 +20,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
+from engine.values.request import Tool
 from tests.support.random_cases import cases
 
 TYPES = {"city": "string", "days": "integer", "near": "array", "more": "object", "on": "boolean"}

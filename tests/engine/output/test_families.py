@@ -9,8 +9,7 @@ from mlx_lm.models.cache import KVCache
 from engine.scheduling.generation import Answer
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from tests.support.asking import loaded_engine, scripted_answer
 from tests.support.models.formats import ADD, FORMATS, tool_template
 from tests.support.scripted import END, Stage

@@ -15,7 +15,6 @@ from engine.output.tool_calls.calls import readers
 from engine.scheduling.service import Engine
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.chat import Tool
 from engine.values.events import (
     Event,
     TextDelta,
@@ -24,7 +23,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
-from engine.values.request import ToolChoice
+from engine.values.request import Tool, ToolChoice
 from tests.support.asking import events_of, request, run
 from tests.support.models.formats import ADD, CALL, FORMATS, HARMONY, tool_template
 from tests.support.scripted import END, TEMPLATE, Stage

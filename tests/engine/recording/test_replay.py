@@ -17,9 +17,8 @@ from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
-from engine.values.chat import Message
 from engine.values.events import Speculation
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import GenerationRequest, Message, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import loaded_engine, request, run
 from tests.support.random_cases import cases

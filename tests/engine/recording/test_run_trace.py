@@ -8,9 +8,8 @@ from engine.recording.replay import RecordedToken, Recording
 from engine.recording.run_trace import RunTrace, packed, trace_of, unpacked
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import Stop, StopRules, StopScope
-from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd, Finished, Timing, TokenTrace, ToolCallCompleted, Usage
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, ToolCall
 
 CALL = '{"name": "look", "arguments": {}}'
 ENDED = BudgetEnd(token_index=1, forced=1, budget=1)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.inference.backend import Prompt
+from engine.inference.backend import LoadProgress, OnLoadProgress, Prompt
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.values.request import GenerationRequest
 from tests.support.scripted import Stage
 

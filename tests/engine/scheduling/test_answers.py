@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
 from engine.values.events import Finished, PromptProgress, TextDelta, ThinkingDelta
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Message, Sampling
 from tests.engine.scheduling.stages import stage_of
 from tests.support.asking import ask, events_of, loaded_engine, request, run
 

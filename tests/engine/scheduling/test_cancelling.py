@@ -9,9 +9,9 @@ import pytest
 from engine.errors import (
     NoModel,
 )
-from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, TextDelta
+from engine.values.request import Limits
 from tests.engine.scheduling.stages import stage_of, until
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage

@@ -9,10 +9,9 @@ import pytest
 
 from engine.errors import InvalidRequest, QueueFull
 from engine.scheduling.inbox import Submit
-from engine.scheduling.limits import Limits
 from engine.scheduling.worker import EngineThread
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.request import OutputConstraint
+from engine.values.request import Limits, OutputConstraint
 from tests.engine.scheduling.stages import rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 

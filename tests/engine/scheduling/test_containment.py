@@ -15,8 +15,7 @@ from engine.output.tool_calls.call_text import MAX_DEPTH, arguments_object, argu
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.chat import Tool
-from engine.values.request import GenerationRequest, OutputConstraint, TraceLevel
+from engine.values.request import GenerationRequest, OutputConstraint, Tool, TraceLevel
 from engine.values.tokens import TokenStats
 from tests.engine.scheduling.stages import HeldRendering
 from tests.support.asking import ask, request, run, scripted_answer

@@ -11,12 +11,10 @@ import pytest
 
 from engine.inference.cache.folder import DiskCache
 from engine.scheduling.generation import Answer
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import Usage
-from engine.values.request import CacheOwner, GenerationRequest, Sampling
+from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling
 
 LONG = "the quick brown fox jumps over the lazy dog and says hello. " * 4
 FIRST = GenerationRequest(

@@ -17,11 +17,9 @@ from mlx_lm.models.cache import KVCache
 from engine.errors import InvalidRequest, PromptTooLong, RequestCancelled
 from engine.inference import embedding
 from engine.inference.embedding import Pooling, TextReader, pooling_of
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
 from engine.values.events import TextDelta
-from engine.values.request import EmbeddingRequest, Embeddings, GenerationRequest
+from engine.values.request import EmbeddingRequest, Embeddings, GenerationRequest, Limits, Message
 from tests.engine.scheduling.stages import until
 from tests.support.asking import run
 

@@ -11,8 +11,8 @@ import pytest
 
 from engine.inference.prefill import PrefillBudget
 from engine.scheduling.generation import Generation
-from engine.scheduling.limits import Limits
 from engine.values.events import PromptProgress, TextDelta
+from engine.values.request import Limits
 from tests.support.asking import loaded_engine, request
 from tests.support.scripted import ScriptedModel, Stage
 

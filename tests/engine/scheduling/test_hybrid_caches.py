@@ -11,12 +11,10 @@ from api.transport.metrics import Metrics, exposition
 from engine.errors import InvalidRequest
 from engine.inference.cache.folder import DiskCache
 from engine.inference.cache.prompt_cache import STRIDE
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import CacheMiss, Usage
-from engine.values.request import CacheOwner, GenerationRequest, Sampling
+from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling
 from engine.wording import size_in_words
 from tests.support.asking import loaded_engine
 from tests.support.models.hybrid_model import write_hybrid_model

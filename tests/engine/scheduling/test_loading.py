@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelLoadFailed, NoModel
-from engine.inference.backend import BatchLimits
-from engine.library.loading import LoadCancelled, LoadProgress
+from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
 from engine.library.models import check_folder, weights_size
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind

@@ -7,14 +7,12 @@ from typing import Any, cast
 import pytest
 
 from engine.inference.backend import Step
-from engine.scheduling import outbox, scheduler
+from engine.scheduling import generation, scheduler
 from engine.scheduling.admission import AnswerMemory
-from engine.scheduling.generation import Generation
+from engine.scheduling.generation import Generation, Outbox
 from engine.scheduling.inbox import Inbox
-from engine.scheduling.limits import Limits
-from engine.scheduling.outbox import Outbox
 from engine.scheduling.scheduler import Scheduler
-from engine.values.request import TraceLevel
+from engine.values.request import Limits, TraceLevel
 
 _STEP_S = 0.002
 # The longest distance of two wake-ups, and one step.
@@ -65,7 +63,7 @@ async def woken_after(
 ) -> int:
     """Return how many of some readers are woken so long after they were woken before."""
     clock, box = Clock(), Outbox()
-    monkeypatch.setattr(outbox, "time", clock)
+    monkeypatch.setattr(generation, "time", clock)
     all_of_them = [Reader(asyncio.get_running_loop(), clock) for _ in range(readers)]
 
     def put(*, is_urgent: bool = False) -> None:
@@ -141,7 +139,7 @@ class Batch:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(outbox, "time", found)
+    monkeypatch.setattr(generation, "time", found)
     monkeypatch.setattr(scheduler, "time", found)
     return found
 

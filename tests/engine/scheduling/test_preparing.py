@@ -10,8 +10,8 @@ from engine.errors import (
     PromptTooLong,
     RequestCancelled,
 )
-from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
+from engine.values.request import Limits
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage

@@ -15,10 +15,8 @@ from engine.errors import (
     PromptTooLong,
     QueueFull,
 )
-from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Limits, Message
 from tests.engine.scheduling.stages import HeldRendering, rendering, stage_of, text_of
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import TEMPLATE

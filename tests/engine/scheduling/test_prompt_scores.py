@@ -13,13 +13,12 @@ import mlx_lm
 import pytest
 
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.prompt_scorer import PromptScorer, fitting
+from engine.inference.sequence import PromptScorer, fitting
 from engine.scheduling.generation import Generation
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, PromptProgress
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Limits, Sampling
 from engine.values.tokens import PromptScores, PromptScoring, PromptToken
 from tests.support.asking import loaded_engine
 

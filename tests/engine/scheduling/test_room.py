@@ -10,14 +10,13 @@ import pytest
 
 from engine.errors import InvalidRequest, MemoryShort, PromptTooLong
 from engine.inference.backend import PromptCacheUse
-from engine.library.cache_size import CacheSize, Window
 from engine.library.memory import Memory
+from engine.library.models import CacheSize, Window
 from engine.scheduling import models, sequence
 from engine.scheduling.admission import CacheRoom, Wanted
-from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
 from engine.values.events import TextDelta
-from engine.values.request import EmbeddingRequest, GenerationRequest
+from engine.values.request import EmbeddingRequest, GenerationRequest, Limits
 from tests.engine.scheduling.stages import rendering
 from tests.support.asking import ask, loaded_engine, request
 from tests.support.scripted import Stage

@@ -13,12 +13,10 @@ from engine.errors import (
     NoModel,
     QueueFull,
 )
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, TraceLevel
+from engine.values.request import GenerationRequest, Limits, Message, TraceLevel
 from tests.engine.scheduling.stages import stage_of
 from tests.support.asking import ask, loaded_engine, request, run
 

@@ -12,8 +12,8 @@ import pytest
 
 from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile
+from engine.inference.backend import LoadProgress
 from engine.inference.mlx_loading import read_weights
-from engine.library.loading import LoadProgress
 from engine.scheduling.service import Engine
 from tests.support.asking import ask, loaded_engine, run
 

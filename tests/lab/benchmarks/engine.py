@@ -23,9 +23,8 @@ from typing import Any
 from engine.scheduling.service import Engine
 from engine.stopping.matcher import StopMatcher
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import Finished
-from engine.values.request import GenerationRequest, OutputConstraint, Sampling, TraceLevel
+from engine.values.request import GenerationRequest, Message, OutputConstraint, Sampling, TraceLevel
 from tests.lab.benchmarks.measuring import (
     MODEL,
     PROMPT,

@@ -19,9 +19,8 @@ from pathlib import Path
 from engine.scheduling.generation import Generation
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import PromptProgress, TextDelta
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Message, Sampling
 from tests.lab.benchmarks.measuring import prepare, report
 
 MODEL = Path(__file__).parents[3] / "assets" / "demo-model"

@@ -26,11 +26,10 @@ from PySide6.QtWidgets import QApplication
 from app.desktop.application import collected_on, leave_out_what_is_loaded
 from engine.output.answer import RunSetting
 from engine.recording.replay import RecordedToken, Recording, replay
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import TraceLevel
+from engine.values.request import Limits, TraceLevel
 from tests.lab.benchmarks.measuring import report
 from tests.support.scripted import Stage
 from tests.support.shown import main_window

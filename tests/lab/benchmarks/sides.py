@@ -34,9 +34,8 @@ def pin_one(core: int) -> None:
 
 async def engine_readings(engine: Any, prompts: list[str], tokens: int) -> list[Reading]:
     """Ask the engine all prompts at once."""
-    from engine.values.chat import Message
     from engine.values.events import TextDelta
-    from engine.values.request import GenerationRequest, Sampling
+    from engine.values.request import GenerationRequest, Message, Sampling
 
     async def one(prompt: str) -> Reading:
         begin = time.perf_counter()

@@ -16,9 +16,8 @@ from pathlib import Path
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from engine.scheduling.generation import Generation
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Limits
 from tests.support.scripted import END, START, TEMPLATE, Stage
 
 REPOSITORY = Path(__file__).parents[3]

@@ -19,8 +19,7 @@ from typing import Any
 
 from engine.errors import InvalidRequest
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, OutputConstraint, Sampling
+from engine.values.request import GenerationRequest, Message, OutputConstraint, Sampling
 from tests.lab.endurance.attacking import forms
 
 ROOT = Path(__file__).parents[3]

@@ -27,7 +27,7 @@ import qasync
 from PySide6.QtWidgets import QApplication
 
 from app.paths import conversations_file, demo_model
-from engine.scheduling.limits import Limits
+from engine.values.request import Limits
 from tests.lab.endurance.attacking.attackers import Attackers, Seen
 from tests.lab.endurance.soaking.clients import Clients, RenderPrompt, raw_prompts
 from tests.lab.endurance.soaking.house import KEPT_KB_PER_CHAT, House

@@ -18,21 +18,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from engine.inference.backend import BatchLimits, Prompt
+from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.sources import DraftSource, PromptLookup
-from engine.library.loading import OnLoadProgress
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.chat import Message, Tool
 from engine.values.events import Event, Finished, TokenTrace
 from engine.values.request import (
     GenerationRequest,
+    Limits,
+    Message,
     OutputConstraint,
     Sampling,
+    Tool,
     ToolChoice,
     TraceLevel,
 )

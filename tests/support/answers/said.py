@@ -2,8 +2,8 @@
 
 from engine import StopRules
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.chat import ToolCall
 from engine.values.events import Finished, Timing, Usage
+from engine.values.request import ToolCall
 from engine.values.verdict import verdict_words
 from ui.records.conversations import Conversation, ConversationSettings, StopEntry
 from ui.records.messages import ConversationMessage

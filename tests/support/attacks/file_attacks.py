@@ -25,7 +25,7 @@ from engine.recording.replay import RecordedToken, Recording
 from engine.recording.saved_run import DamagedRun, from_json, question_of, to_json
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.chat import ToolCall
+from engine.values.request import ToolCall
 from tests.support.answers.said import SETTINGS, conversation, finished_run
 from tests.support.attacks.damage import damaged
 from ui.chat.session.conversation_list import ConversationList, ConversationRole

@@ -27,8 +27,7 @@ from engine.output.families import TagFamily
 from engine.output.vocabulary import Vocabulary
 from engine.recording.run_trace import RunTrace, packed, unpacked
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Message
 from tests.support.attacks.damage import flipped
 from tests.support.attacks.file_attacks import Attack, storable
 from ui.records.exchange.archive import conversation_markdown

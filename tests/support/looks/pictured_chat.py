@@ -11,8 +11,8 @@ from PySide6.QtCore import QItemSelectionModel, QPoint
 from PySide6.QtWidgets import QDialog, QMenu, QWidget
 
 from app.mcp.configuration import BadConfiguration, servers_from
-from engine.values.chat import ToolCall
 from engine.values.events import BudgetEnd
+from engine.values.request import ToolCall
 from tests.support.answers.said import FINISHED, finished_run
 from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
 from ui.chat.conversation_menu import ImportDialog

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.values.chat import Tool
+from engine.values.request import Tool
 from tests.support.scripted import TEMPLATE
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}

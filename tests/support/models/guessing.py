@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.inference.backend import BatchLimits, Prompt
+from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import WIDTHS, CostCurve, Guess
 from engine.inference.speculation.sources import DraftSource
-from engine.library.loading import OnLoadProgress, unobserved
 from engine.values.events import (
     Event,
     Finished,

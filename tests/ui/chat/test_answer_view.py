@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QLineEdit, QTo
 from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
-from engine.values.chat import ToolCall
 from engine.values.events import (
     PromptProgress,
     ToolCallAbandoned,
@@ -19,6 +18,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
+from engine.values.request import ToolCall
 from tests.support.answers.said import FINISHED, finished_run
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.tool_cards import GrowingCard, pretty

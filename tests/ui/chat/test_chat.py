@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QButtonGroup
 from engine import UNEXPECTED
 from engine.errors import InvalidRequest, QueueFull, RequestCancelled
 from engine.stopping.record import Channel, StopInfo, StopKind
-from engine.values.chat import Message
 from engine.values.events import (
     Finished,
     PromptProgress,
@@ -17,6 +16,7 @@ from engine.values.events import (
     TokenTrace,
     Usage,
 )
+from engine.values.request import Message
 from tests.ui.driving import ScriptedEngine, eventually, session
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.session.conversation_session import HOLD_SHOWN_S, TICK_MS

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QEvent, QObject, QPoint
 from PySide6.QtWidgets import QApplication
 
-from engine.values.chat import ToolCall
+from engine.values.request import ToolCall
 from tests.support.answers.said import finished_run
 from tests.support.looks.rich_text import RICH, block_of
 from tests.support.outside.tool_hosts import no_tools

@@ -11,8 +11,8 @@ from engine import Engine
 from engine.files.json_fields import Fields
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopScope
-from engine.values.chat import Message, ToolCall
 from engine.values.events import Finished, TextDelta, Timing, Usage
+from engine.values.request import Message, ToolCall
 from tests.support.answers.said import conversation, finished_run
 from tests.support.shown import main_window
 from tests.support.shown import shown as shown_window

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from engine.library.loading import LoadProgress
+from engine.inference.backend import LoadProgress
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.wording import size_in_words

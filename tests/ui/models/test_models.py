@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.library.memory import Fit, MemoryNeed
 from engine.scheduling.service import Engine
 from tests.support.scripted import Stage

@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from engine import StopRules
 from engine.scheduling.service import Engine
-from engine.values.chat import ToolCall
+from engine.values.request import ToolCall
 from tests.support.answers.said import finished_run
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened

@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtTest import QTest
 
-from engine.library.loading import LoadProgress, OnLoadProgress
+from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.support.scripted import Stage

@@ -37,8 +37,7 @@ from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile, Fields
 from engine.files.json_items import MAX_ITEM_BYTES, JsonItem, json_items, json_value
 from engine.files.safe_files import open_regular
-from engine.processes.helper_process import read_frame, write_frame
-from engine.processes.own_limits import CpuTimer, allow_memory, give_way
+from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
 from ui.records.codec import folder_values, preset_values
 from ui.records.conversations import Conversation, ConversationFolder, Placement
 from ui.records.exchange.archive import LISTS, OURS, conversation_values, read_archive_item

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.json_fields import DamagedFile, Fields, parse_json
-from engine.processes.helper_process import HelperDied, HelperNotStarted, HelperProcess
+from engine.processes import HelperDied, HelperNotStarted, HelperProcess
 from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from

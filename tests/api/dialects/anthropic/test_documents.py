@@ -7,8 +7,7 @@ from typing import Any
 import anthropic
 import pytest
 
-from engine.values.chat import Message, Tool
-from engine.values.request import GenerationRequest, ToolChoice
+from engine.values.request import GenerationRequest, Message, Tool, ToolChoice
 from tests.api.dialects.asking import refused_field, request
 
 FOUND = {

@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import pytest
 
+from engine.inference.backend import LoadProgress
 from engine.inference.loader import load_model
-from engine.library.loading import LoadProgress
 from engine.library.memory import need
-from engine.scheduling.limits import Limits
 from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
+from engine.values.request import Limits
 from tests.support.asking import run
 from tests.support.several.offered_models import offered, write_models
 

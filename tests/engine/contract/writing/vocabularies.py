@@ -18,14 +18,12 @@ from typing import Any
 from mlx_lm.tokenizer_utils import load as load_wrapper
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, OnLoadProgress
 from engine.inference.batch import RunningBatch
 from engine.inference.loader import Loader
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.loading import OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
-from engine.output.detokenizer import Detokenizer
-from engine.output.vocabulary import read_vocabulary
+from engine.output.vocabulary import Detokenizer, read_vocabulary
 from tests.engine.contract.writing.families import FAMILIES, HARMONY_MARKERS, Family
 from tests.engine.contract.writing.pieces import BROKEN, PIECES
 from tests.support.scripted import ScriptedModel

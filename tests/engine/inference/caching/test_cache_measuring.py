@@ -19,7 +19,7 @@ from mlx_lm.models.cache import (
 from engine.inference.backend import BatchLimits
 from engine.inference.cache.segments import measured, size_of
 from engine.inference.mlx_loading import load
-from engine.library.cache_size import CacheSize, Window, estimated
+from engine.library.models import CacheSize, Window, estimated
 from tests.support.models.tiny_models import STATES
 
 KEYS = mx.zeros((1, 2, 1, 32), mx.float16)

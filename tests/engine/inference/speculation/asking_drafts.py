@@ -5,8 +5,7 @@ from typing import Any
 
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Message, Sampling
 
 
 def asked(text: str, **options: Any) -> GenerationRequest:

@@ -9,8 +9,8 @@ import pytest
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation import head_drafts
 from engine.inference.speculation.cost import CostCurve
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
+from engine.values.request import Limits
 from tests.support.several.draft_models import write_draft
 
 

@@ -11,15 +11,20 @@ import pytest
 from engine.inference.batch import RunningBatch
 from engine.inference.speculation import draft_model
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, ModelDrafts
-from engine.library.cache_size import CacheSize
-from engine.library.models import DraftInfo
+from engine.library.models import CacheSize, DraftInfo
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import TextDelta, TokenTrace
-from engine.values.request import PERSON, CacheOwner, GenerationRequest, Sampling, TraceLevel
+from engine.values.request import (
+    PERSON,
+    CacheOwner,
+    GenerationRequest,
+    Message,
+    Sampling,
+    TraceLevel,
+)
 from engine.values.tokens import PromptScores, PromptScoring, TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.models.tiny_models import VOCABULARY, tiny_model

@@ -13,15 +13,16 @@ from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import GrammarDrafts
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message, Tool
 from engine.values.events import Speculation, TokenTrace
 from engine.values.request import (
     GenerationRequest,
+    Limits,
+    Message,
     OutputConstraint,
     Sampling,
+    Tool,
     ToolChoice,
     TraceLevel,
 )

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from engine.scheduling.generation import Answer
-from engine.scheduling.limits import Limits
 from engine.stopping.rules import StopRules
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Limits, Sampling
 from engine.values.tokens import TokenOrigin
 from tests.engine.inference.speculation.asking_drafts import answered, asked
 from tests.support.asking import loaded_engine

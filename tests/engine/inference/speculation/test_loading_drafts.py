@@ -7,10 +7,9 @@ import pytest
 from mlx_lm.models.cache import ConcatenateKVCache
 
 from engine.errors import DraftLoadFailed, ModelLoadFailed
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, LoadProgress
 from engine.inference.mlx_loading import load
 from engine.inference.speculation import draft_model
-from engine.library.loading import LoadProgress
 from engine.library.memory import need
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine

@@ -11,13 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.inference.cache.index import PrefixIndex
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules, StopScope
-from engine.values.chat import Tool
 from engine.values.events import Event, Finished, TextDelta, TokenTrace
-from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from engine.values.request import GenerationRequest, Limits, Sampling, Tool, TraceLevel
 from tests.support.asking import ask, events_of, loaded_engine, request, run
 from tests.support.models.guessing import GuessingStage, timeless
 from tests.support.random_cases import cases

@@ -6,8 +6,7 @@ from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
 from engine.inference.text import predicted
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Message, Sampling
 from engine.values.tokens import TokenOrigin
 
 TEXT = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]

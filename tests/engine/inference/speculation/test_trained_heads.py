@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
+from engine.inference.backend import unobserved
 from engine.inference.loader import compare_with_plain_loop
 from engine.inference.speculation.cost import CostCurve
-from engine.library.loading import unobserved
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
 from engine.values.events import Finished, TokenTrace
-from engine.values.request import GenerationRequest, Sampling, TraceLevel
+from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import ask, loaded_engine
 from tests.support.models.hybrid_model import write_trained_hybrid

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from engine.errors import EngineClosed, EngineError, ModelLoadFailed, NoModel, RequestCancelled
+from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.loading import LoadProgress, OnLoadProgress
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from tests.engine.scheduling.stages import until

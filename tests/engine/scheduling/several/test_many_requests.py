@@ -12,9 +12,9 @@ import pytest
 
 from engine.inference import batch
 from engine.library.memory import need
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
+from engine.values.request import Limits
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, offered_engine, request
 from tests.support.several.staged_models import StagedModels

@@ -9,12 +9,11 @@ import pytest
 
 from engine.errors import ModelLoadFailed, NoModel, UnknownModel
 from engine.library.memory import need
-from engine.scheduling.limits import Limits
 from engine.scheduling.model_list import ModelStatus, OfferedModel
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
-from engine.values.request import OutputConstraint
+from engine.values.request import Limits, OutputConstraint
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, loaded_engine, offered_engine, request
 from tests.support.several.offered_models import write_models

@@ -13,16 +13,15 @@ import mlx.core as mx
 import pytest
 
 from engine.errors import EngineClosed, EngineStuck, ModelLoadFailed
+from engine.inference.backend import OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
-from engine.library.loading import OnLoadProgress
 from engine.scheduling.generation import Answer
-from engine.scheduling.limits import Limits
 from engine.scheduling.model_list import ModelStatus
 from engine.scheduling.pulse import Evidence, Patience, Work
 from engine.scheduling.pulse import gather as evidence
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
-from engine.values.request import Sampling
+from engine.values.request import Limits, Sampling
 from tests.engine.scheduling.stages import until
 from tests.support.asking import ask, request, run
 from tests.support.several.staged_models import StagedModels

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from engine.inference.cache.folder import DiskCache
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
 from engine.values.events import Finished
-from engine.values.request import CacheOwner, GenerationRequest, Sampling
+from engine.values.request import CacheOwner, GenerationRequest, Message, Sampling
 from tests.lab.benchmarks.measuring import MODEL, PROMPT, prepare, report
 
 OWNER = CacheOwner("me", "benchmark")

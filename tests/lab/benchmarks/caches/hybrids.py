@@ -15,12 +15,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import Usage
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Limits, Message, Sampling
 from tests.lab.benchmarks.measuring import prepare, report
 from tests.support.models.hybrid_model import write_hybrid_model
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, OnLoadProgress
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft
-from engine.library.loading import OnLoadProgress
 from engine.library.models import DraftInfo
 from tests.lab.benchmarks.guesses.guessing import MODEL, Saying, Sides, page
 

@@ -5,11 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.values.chat import Message, Tool
 from engine.values.events import Finished
-from engine.values.request import GenerationRequest, OutputConstraint, Sampling, ToolChoice
+from engine.values.request import (
+    GenerationRequest,
+    Limits,
+    Message,
+    OutputConstraint,
+    Sampling,
+    Tool,
+    ToolChoice,
+)
 
 
 def _object(**properties: Any) -> dict[str, Any]:

@@ -14,16 +14,14 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.inference.backend import BatchLimits
+from engine.inference.backend import BatchLimits, OnLoadProgress
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
-from engine.library.loading import OnLoadProgress
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
 from engine.values.events import Finished
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Limits, Sampling
 from tests.lab.benchmarks.measuring import MODEL, bare_loop
 
 _CERTAIN = 1e4

@@ -21,9 +21,8 @@ from mlx_lm.models.cache import make_prompt_cache
 
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import Finished
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Message, Sampling
 from engine.values.tokens import TokenOrigin
 from tests.lab.benchmarks.measuring import MODEL
 from tests.support.models.hybrid_model import write_trained_hybrid

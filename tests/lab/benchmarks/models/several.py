@@ -27,9 +27,8 @@ from engine.scheduling.generation import Generation
 from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
-from engine.values.chat import Message
 from engine.values.events import TextDelta
-from engine.values.request import GenerationRequest, Sampling
+from engine.values.request import GenerationRequest, Message, Sampling
 from tests.lab.benchmarks.measuring import MODEL, prepare, report
 
 

@@ -19,11 +19,9 @@ from typing import Any
 
 from engine.inference.cache import folder as cache_files
 from engine.inference.cache.folder import DiskCache, UnfinishedFile
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
-from engine.values.chat import Message
 from engine.values.events import Usage
-from engine.values.request import CacheOwner, GenerationRequest, Sampling
+from engine.values.request import CacheOwner, GenerationRequest, Limits, Message, Sampling
 
 ROOT = Path(__file__).parents[4]
 MODEL = ROOT / "assets" / "demo-model"

@@ -4,8 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.values.chat import Message
-from engine.values.request import PERSON, CacheOwner, GenerationRequest, TraceLevel
+from engine.values.request import PERSON, CacheOwner, GenerationRequest, Message, TraceLevel
 from tests.lab.endurance.speculation import Draws
 
 OWNERS = tuple(CacheOwner("me", f"conversation {number}") for number in range(3))

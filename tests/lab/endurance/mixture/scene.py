@@ -8,18 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from engine.inference.backend import BatchLimits, Prompt
+from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.folder import DiskCache
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.mlx_loading import load
 from engine.inference.speculation.sources import DraftSource, PredictionDrafts, PromptLookup
-from engine.library.loading import OnLoadProgress
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
 from engine.values.events import Event, Finished, TokenTrace
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Limits
 from tests.lab.endurance.mixture.asked import OWNERS, Asked, MixedDraws
 from tests.lab.endurance.mixture.judging import fault, leftovers, text_of
 from tests.support.models.guessing import Eager, Foreseen

@@ -16,8 +16,8 @@ from app.composition import open_engine
 from app.desktop.application import collected_on
 from app.desktop.window import kept_conversations, server_window
 from app.settings.settings_file import StoredPreferences
-from engine.scheduling.limits import Limits
 from engine.stopping.record import StopKind
+from engine.values.request import Limits
 from tests.lab.endurance.soaking.cases import CASES, Case
 from tests.ui.driving import eventually
 from ui.kit.theme import Theme

@@ -4,8 +4,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 
-from engine.values.chat import ToolCall
 from engine.values.events import TextDelta
+from engine.values.request import ToolCall
 from tests.support.answers.said import finished_run
 from tests.ui.chat.reading.conversations import long_conversation
 from tests.ui.driving import ScriptedEngine, eventually

@@ -14,7 +14,7 @@ import pytest
 from PySide6.QtCore import QPersistentModelIndex
 
 from app.store.conversation_store import SqliteConversationStore
-from engine.processes.helper_process import HelperProcess
+from engine.processes import HelperProcess
 from tests.ui.chat.session.conftest import Turns, loaded, said
 from tests.ui.driving import eventually
 from ui.chat.problem_bar import TransferBar

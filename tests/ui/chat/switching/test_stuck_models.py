@@ -9,8 +9,8 @@ import pytest
 from PySide6.QtWidgets import QPushButton
 
 from engine.inference.loader import load_model
-from engine.scheduling.limits import Limits
 from engine.scheduling.service import Engine
+from engine.values.request import Limits
 from tests.ui.chat.switching.several import SeveralModels
 from tests.ui.driving import Enter, Living, eventually
 from ui.chat.session.conversation_session import ConversationSession

@@ -1,26 +1,32 @@
-"""Renders and tokenises prompts on other threads, so that no prompt delays a running answer.
+"""What is prepared for requests on other threads, so that none delays a running answer.
 
-Three threads: one for short prompts, one for long prompts, and one for prompts that are only
-counted or shown, so that short prompts never wait for the others. A job that takes too long is
-ended. No MLX.
+Prompts are rendered and tokenised on three threads: one for short prompts, one for long prompts,
+and one for prompts that are only counted or shown, so that short prompts never wait for the others.
+A job that takes too long is ended. The forms of answers are compiled on a fourth. No MLX.
 """
 
+import asyncio
 import ctypes
 import logging
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError, InvalidRequest
+from engine.errors import EngineClosed, EngineError, InvalidRequest, QueueFull
+from engine.grammar.masks import Form
 from engine.inference.backend import Prompt
-from engine.scheduling.outbox import cause_of
+from engine.scheduling.generation import cause_of
 from engine.values.request import GenerationRequest
 
 if TYPE_CHECKING:
+    from engine.grammar.form_compiler import FormCompiler, GrammarHelper
+    from engine.grammar.grammars import FormDraft
     from engine.inference.mlx_backend import MlxBackend
 
 _log = logging.getLogger(__name__)
@@ -242,3 +248,101 @@ def _too_long(max_s: float) -> InvalidRequest:
         f"the model's chat template took longer than {max_s:g} seconds and was ended; shorten "
         "the conversation, or use another model",
     )
+
+
+# A request whose schemas were prepared recently gets the form of its answer at once. Any other
+# waits for one thread, which lets the trial process compile it first.
+
+MAX_WAITING = 64
+_CLOSED = "the engine has been shut down"
+
+
+class Forms:
+    """The forms of one engine's answers."""
+
+    def __init__(self) -> None:
+        # Tries grammars; made with the first one.
+        self._helper: GrammarHelper | None = None
+        self._lock = threading.Lock()
+        self._thread: ThreadPoolExecutor | None = None
+        self._waiting = 0
+        self._why_closed: str | None = None
+        # By the names of the models. Weak references, so that a model's memory can be freed.
+        self._makers: dict[str | None, weakref.ref[FormCompiler]] = {}
+
+    @property
+    def helper(self) -> "GrammarHelper":
+        """The helper that tries grammars."""
+        with self._lock:
+            return self._made_helper()
+
+    def _made_helper(self) -> "GrammarHelper":
+        if self._helper is None:
+            from engine.grammar.form_compiler import GrammarHelper
+
+            self._helper = GrammarHelper()
+        return self._helper
+
+    def maker(self, model: str | None = None) -> "FormCompiler | None":
+        """Return the compiler of a model's forms; None if the model is not loaded.
+
+        Args:
+            model: Its name among several; None for the default one.
+        """
+        known = self._makers.get(model)
+        return None if known is None else known()
+
+    def learn(self, maker: "FormCompiler", model: str | None = None) -> None:
+        """Note the compiler of a model's forms. Any thread."""
+        self._makers[model] = weakref.ref(maker)
+
+    async def prepared(self, maker: "FormCompiler", draft: "FormDraft") -> Form:
+        """Return the form of a draft; cancelling the caller ends the wait.
+
+        Raises:
+            InvalidRequest: It cannot be compiled; the message names the field.
+            QueueFull: Too many other forms wait to be compiled.
+            HelperUnavailable: The trial process does not start, or does not answer.
+            EngineClosed: ``close`` was called.
+        """
+        form = maker.ready(draft)
+        if form is not None:
+            return form
+        future = self._submit(maker, draft)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise EngineClosed(
+                self._why_closed or _CLOSED
+            ) from None  # by ``close``, which took it from the queue
+
+    def close(self, why: str = _CLOSED) -> None:
+        """End the trial process and refuse waiting forms. The first reason is kept. Any thread."""
+        with self._lock:
+            why = self._why_closed = self._why_closed or why
+            thread = self._thread
+            helper = self._helper
+        if helper is not None:
+            helper.close(why)
+        if thread is not None:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, maker: "FormCompiler", draft: "FormDraft") -> "Future[Form]":
+        with self._lock:
+            if self._why_closed is not None:
+                raise EngineClosed(self._why_closed)
+            if self._waiting >= MAX_WAITING:
+                raise QueueFull(self._waiting)
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "fullstop-grammars")
+            self._waiting += 1
+            future = self._thread.submit(maker.prepare, draft, self._made_helper())
+        future.add_done_callback(self._leave)
+        return future
+
+    def _leave(self, _: "Future[Form]") -> None:
+        with self._lock:
+            self._waiting -= 1

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.inference.backend import BatchLimits
-from engine.inference.loader import load_model
-from engine.library.loading import LoadProgress, ReadingAhead
+from engine.inference.backend import BatchLimits, LoadProgress
+from engine.inference.loader import ReadingAhead, load_model
 
 LIMIT_S = 60
 

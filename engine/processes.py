@@ -1,14 +1,22 @@
-"""A process that answers one question at a time, and is replaced if a question crashes it."""
+"""Processes: this one's threads and memory, helpers that may die of a question, and their limits.
+
+No MLX is imported here, and settings that a system does not have are left out.
+"""
 
 import contextlib
+import ctypes
+import gc
 import os
+import resource
 import signal
 import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
-from typing import IO
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from functools import cache
+from typing import IO, TypeVar
 
 # The frames of bytes that a program and its helper process exchange.
 #
@@ -248,3 +256,220 @@ def _environment() -> dict[str, str]:
     # blocks go back to the system as soon as they are freed.
     blocks = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(_LARGE_BLOCK)}
     return {**kept, "PYTHONPATH": path, **blocks}
+
+
+# The limits that a helper process sets for itself, on its main thread: time, memory, no core files.
+# Those that a system does not have are left out.
+
+_NICE = 10
+# https://man7.org/linux/man-pages/man7/sched.7.html, "The autogroup feature"
+_SESSION = "/proc/self/autogroup"
+
+
+def give_way() -> None:
+    """Make this process unobtrusive: no core files, no reaction to Ctrl-C, a low priority."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the program
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):
+        os.nice(_NICE)
+    if os.getsid(0) == os.getpid():
+        # Linux shares processors among sessions first, and this process has a session of its own:
+        # its niceness alone would only count within that session.
+        with contextlib.suppress(OSError), open(_SESSION, "w", encoding="ascii") as session:
+            session.write(str(_NICE))
+
+
+def allow_memory(more: int | None) -> None:
+    """Limit this process to ``more`` bytes beyond what it has; None removes the limit.
+
+    Does nothing where the system has no such limit, or cannot tell what a process has.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        limit = hard
+        if more is not None:
+            with open("/proc/self/statm", encoding="ascii") as file:
+                limit = int(file.read().split()[0]) * resource.getpagesize() + more
+            if hard != resource.RLIM_INFINITY:
+                limit = min(limit, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+class CpuTimer:
+    """Ends this process when it has computed for too long, even within native code.
+
+    Args:
+        cpu_s: Processor time that the block may take.
+    """
+
+    def __init__(self, cpu_s: float) -> None:
+        self._cpu_s = cpu_s
+
+    def __enter__(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self._cpu_s)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+# The running process: its garbage collector, its freed memory, work at a low priority.
+
+# Pauses Python's cyclic garbage collector.
+
+_lock = threading.Lock()
+_pauses = 0
+_threshold = 0
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the collector inside the block.
+
+    An import makes hundreds of thousands of objects, and hardly any are garbage. This sets the
+    threshold instead of turning the collector off and on: a window turns it off for good, perhaps
+    during the pause, because it must not run on other threads, and turning it on at the end would
+    undo that.
+    """
+    global _pauses, _threshold
+    with _lock:
+        if not _pauses:
+            _threshold, *older = gc.get_threshold()
+            gc.set_threshold(0, *older)
+        _pauses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pauses -= 1
+            young, *older = gc.get_threshold()
+            if not _pauses and not young:  # otherwise it was set elsewhere meanwhile
+                gc.set_threshold(_threshold, *older)
+
+
+# Gives memory that this process has freed back to the system.
+
+
+def return_freed_memory() -> None:
+    """Give freed memory, which the C library keeps, back to the system.
+
+    Large answers leave holes between memory that is still used, and glibc never returns their pages
+    by itself. Other threads that allocate wait meanwhile, some 20 ms for 100 MB.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+# As glibc's malloc.h has them.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+# The largest that glibc takes.
+_REUSED_BYTES = 32 << 20
+_KEPT_BYTES = 128 << 20
+
+
+def reuse_freed_memory() -> None:
+    """Let large blocks come from memory that was freed before, until that is given back.
+
+    glibc asks the system for each large block and gives it back at once. A new page is cleared when
+    it is first touched, so that copying into new blocks takes four times as long: where 32 answers
+    joined a batch, each running one waited 50 ms longer.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _REUSED_BYTES)
+            ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+# Native work at a low priority.
+
+_NICENESS = 10
+
+T = TypeVar("T")
+
+
+def done_quietly(work: Callable[[], T]) -> T:
+    """Do work on a thread of low priority; return its result, or raise its exception.
+
+    Only for native code that lets other threads run meanwhile: if it held the interpreter's lock,
+    all threads would wait for one of low priority.
+
+    Args:
+        work: The work.
+    """
+    done: Future[T] = Future()
+
+    def run() -> None:
+        _lower_priority()
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = threading.Thread(target=run, name="fullstop-quiet", daemon=True)
+    thread.start()
+    return done.result()
+
+
+def _lower_priority() -> None:
+    """Lower this thread's priority, where the system has one for each thread."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+
+
+# Where the system refuses a setting, the engine works, only slower.
+
+_ARENA_MAX = -8  # M_ARENA_MAX of glibc's <malloc.h>
+_TURN_S = 0.001
+
+
+@cache
+def share_one_arena() -> None:
+    """Let threads that start from now on allocate from the process's first arena.
+
+    The engine thread allocates the arrays of each step, and MLX's own thread frees them. With two
+    arenas, one stream of a small model loses 3 % of its speed.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+    except (OSError, AttributeError):
+        return  # another C library without this setting
+
+
+def take_short_turns() -> None:
+    """Let threads wait at most one millisecond for the interpreter's lock, instead of five.
+
+    A step takes the lock several times. While another thread renders the template of a long
+    conversation, which is pure Python, each time would cost a stream five milliseconds.
+    """
+    if sys.getswitchinterval() > _TURN_S:
+        sys.setswitchinterval(_TURN_S)
+
+
+def work_in_long_turns() -> None:
+    """Ask Linux not to interrupt this thread whenever one of MLX's threads has work.
+
+    MLX's threads, which inherit the setting, wake up about a hundred times per token. On a core
+    that they share with this thread, each wake-up would cost two context switches, a third of the
+    time in all. The threads of windows and servers keep their own setting and so take precedence.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # not permitted: slower, but it works
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+# Frees what MLX keeps for a thread that ends. Imports no MLX; any thread.
+
+
+def leave_thread() -> None:
+    """Free what MLX keeps for the calling thread, which must not use MLX afterwards.
+
+    A stream that outlives its thread can abort the process at exit. Does nothing where MLX was
+    never imported.
+    """
+    if (mx := sys.modules.get("mlx.core")) is not None:
+        mx.synchronize()
+        mx.clear_streams()

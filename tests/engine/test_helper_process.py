@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.processes.helper_process import HelperDied, HelperProcess
+from engine.processes import HelperDied, HelperProcess
 
 # As every helper does, it keeps its output to itself; so its end closes it.
 _READS_ONE = """
 import os, signal, sys
-from engine.processes.helper_process import read_frame
+from engine.processes import read_frame
 
 def main():
     answers = os.fdopen(os.dup(1), "wb")
@@ -68,7 +68,7 @@ _SESSION = Path("/proc/self/autogroup")
 _GIVES_WAY = """
 import os
 from pathlib import Path
-from engine.processes.own_limits import give_way
+from engine.processes import give_way
 
 give_way()
 session = Path("/proc/self/autogroup")

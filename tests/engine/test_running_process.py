@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.processes.interpreter import collector_paused
+from engine.processes import collector_paused
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def test_a_threshold_that_a_server_sets_during_the_pause_stays() -> None:
 
 _BLOCKS = """
 import resource
-from engine.processes.interpreter import reuse_freed_memory, return_freed_memory
+from engine.processes import reuse_freed_memory, return_freed_memory
 
 def faults(touched):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -11,7 +11,7 @@ from tests.support.scripted import Stage
 
 _HOLES = """
 from pathlib import Path
-from engine.processes.interpreter import return_freed_memory
+from engine.processes import return_freed_memory
 
 def resident_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 // 1_000_000
