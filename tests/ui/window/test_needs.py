@@ -1,6 +1,7 @@
 """While a call waits for a person, list, models, icon and a notification say so."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,21 +9,27 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
+from engine import StopKind, ToolCallCompleted
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory import Fit, Memory
-from tests.ui.driving import ScriptedEngine, eventually
+from tests.support.outside.tool_hosts import ADD, SUMS, SUMS_ON, DictatedHost
+from tests.support.shown import main_window
+from tests.ui.chat.calling.talking import adding, ended
+from tests.ui.driving import Enter, Living, ScriptedEngine, eventually, opened
 from ui.chat.model_switcher import ModelRow
 from ui.chat.session.conversation_list import ConversationRole
+from ui.chat.session.conversation_session import ConversationSession
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
 from ui.models.local_models import ModelCard
 from ui.models.model_library import LibraryModel
-from ui.records.runs import Run
-from ui.records.tools import CallProgress, ServerQuestion
+from ui.records.tools import CallProgress, Decision, ServerQuestion
 from ui.server.server_switch import ServerSwitch
 from ui.window.main_window import MainWindow
 from ui.window.tray import Tray
 from ui.words import Tone
+
+CALL = adding(1, 2)
 
 
 @pytest.fixture(autouse=True)
@@ -32,24 +39,41 @@ def badges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return shown
 
 
-async def asking(
-    window: MainWindow, scripted: ScriptedEngine, question: ServerQuestion | None = None
-) -> Run:
-    """An answer whose call waits for a person."""
+@pytest.fixture
+def host() -> DictatedHost:
+    return DictatedHost(replace(SUMS, tools=(replace(ADD, title="Delete <all>"),)))
+
+
+@pytest.fixture
+def window(
+    enter: Enter, scripted: ScriptedEngine, theme: Theme, host: DictatedHost
+) -> Living[MainWindow]:
+    """The main window in front, with a tool server in use."""
+
+    def make() -> MainWindow:
+        window = main_window(scripted, theme, tool_host=host)
+        window.workspace.settings.change_tools(SUMS_ON)
+        return window
+
+    return enter(lambda: opened(make(), quits=True, is_in_front=True, scripted=scripted))
+
+
+async def asking(window: MainWindow, scripted: ScriptedEngine) -> ConversationSession:
+    """Ask something, and let the model call a tool; the call waits for a person."""
+    session = window.workspace.current.session
     window.workspace.send("Go")
     await eventually(lambda: bool(scripted.generations))
-    session = window.workspace.current.session
-    run = session.run
+    scripted.say(ToolCallCompleted(0, CALL), ended(StopKind.TOOL_CALL))
+    run = window.workspace.current.conversation.messages[-1].run
     assert run is not None
-    run.progress["c1"] = CallProgress("files", "Delete <all>", asks=True, question=question)
-    session.run_changed.emit(run)
-    return run
+    await eventually(lambda: run.needs_person)
+    return session
 
 
 async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon(
     window: MainWindow, scripted: ScriptedEngine, badges: list[int]
 ) -> None:
-    run = await asking(window, scripted)
+    session = await asking(window, scripted)
     conversation = window.workspace.current.conversation
     row = window.sidebar.rows.index_of(conversation)
     assert row.data(ConversationRole.NEEDS_PERSON)
@@ -57,8 +81,8 @@ async def test_a_waiting_call_is_marked_in_the_list_at_its_model_and_at_the_icon
     assert badges == [1]
     assert conversation.model is not None
     assert window.model_library.waiting == {conversation.model.folder}
-    run.progress.clear()
-    window.workspace.current.session.run_changed.emit(run)
+    session.decide(CALL.id, Decision("once"))
+    await eventually(lambda: len(scripted.generations) == 2)
     assert not row.data(ConversationRole.NEEDS_PERSON)
     assert badges == [1, 0]
     assert window.model_library.waiting == set()
@@ -95,19 +119,27 @@ async def test_a_call_that_waits_in_an_answer_side_by_side_is_marked_there_and_i
     ("question", "words"),
     [
         (None, "Needs you: May the model use Delete ‹all›?"),
-        (ServerQuestion("files", "Which <one>?"), "Needs you: files asks a question."),
+        (ServerQuestion("sums", "Which <one>?"), "Needs you: sums asks a question."),
     ],
     ids=["call", "question"],
 )
 async def test_who_works_elsewhere_is_told_what_is_asked(
-    window: MainWindow, scripted: ScriptedEngine, question: ServerQuestion | None, words: str
+    window: MainWindow,
+    scripted: ScriptedEngine,
+    host: DictatedHost,
+    question: ServerQuestion | None,
+    words: str,
 ) -> None:
     told: list[tuple[str, str, Callable[[], None]]] = []
     window.notices.deliver = lambda *notice: told.append(notice)
     window.hide()
     await eventually(lambda: not window.isActiveWindow())
-    await asking(window, scripted, question)
-    ((title, text, chosen),) = told
+    host.question = question
+    session = await asking(window, scripted)
+    if question is not None:
+        session.decide(CALL.id, Decision("once"))
+        await eventually(lambda: len(told) == 2)
+    title, text, chosen = told[-1]
     assert title == window.workspace.current.conversation.title
     assert text == words
     chosen()

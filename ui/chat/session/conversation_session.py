@@ -179,6 +179,11 @@ class ConversationSession(QObject):
         """The running answer, if there is one."""
         return None if self._answer is None else self._answer.run
 
+    @property
+    def calling_run(self) -> Run | None:
+        """The answer whose calls are running or wait for a person, if there is one."""
+        return None if self._tools is None else self._tools.run
+
     def send(
         self, text: str, files: Sequence[Attachment] = (), change: StopChange = NO_CHANGE
     ) -> Run | None:

@@ -95,7 +95,8 @@ class OpenConversation(QObject):
     def running(self) -> list[Run]:
         """The runs of the newest answer: one, or those that are side by side."""
         beside = [] if self.sides is None else self.sides.runs
-        return [*beside, self.session.run] if self.session.run is not None else beside
+        own = self.session.run or self.session.calling_run
+        return [*beside, own] if own is not None else beside
 
     @property
     def is_busy(self) -> bool:

@@ -66,6 +66,7 @@ class ToolLoop:
         self._tell = tell
         self._ended = ended
         self._task: asyncio.Task[None] | None = None
+        self.run: Run | None = None  # whose calls are running
         self._asked: dict[str, asyncio.Future[Decision]] = {}
         self._questions: dict[str, asyncio.Future[QuestionReply]] = {}
         self._allowed_calls = 0
@@ -104,6 +105,7 @@ class ToolLoop:
         if is_continued or self._count(answer) == 0:
             self._allowed_calls = self._count(answer) + self._toolbox.most_calls
         answer.run.is_calling, answer.run.paused_at, answer.run.is_cut_off = True, 0, False
+        self.run = answer.run
         task = self._task = start_task(self._owner, self._carry_out(answer), "carry out calls")
         # A task that is cancelled before its first step never runs its own ending.
         task.add_done_callback(lambda done: self._end(answer, done, goes_on=False))
@@ -160,7 +162,7 @@ class ToolLoop:
     ) -> None:
         if self._task is not task:
             return  # the end was reported already
-        self._task = None
+        self._task = self.run = None
         assert answer.run is not None
         answer.run.is_calling = False
         self._ended(answer, goes_on)
