@@ -23,6 +23,7 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QFrame,
     QHBoxLayout,
+    QLabel,
     QLayout,
     QLayoutItem,
     QScrollArea,
@@ -76,6 +77,9 @@ def row(
     return _fill(QHBoxLayout(), items, spacing, margins, on)
 
 
+_LINES = 2.5  # a field that is higher than so many labels has several lines
+
+
 def form(
     *rows: tuple[str | QWidget, Inside] | Inside,
     spacing: int | tuple[int, int] | None = None,
@@ -106,9 +110,24 @@ def form(
         label, inside = line if isinstance(line, tuple) else (None, line)
         if label is None:
             layout.addRow(inside)
+        elif isinstance(label, str) and isinstance(inside, QWidget):
+            layout.addRow(_FieldLabel(label, inside), inside)
         else:
             layout.addRow(label, inside)
     return layout
+
+
+class _FieldLabel(QLabel):
+    """Stands at the middle of a field of one line. Qt places labels a little too high."""
+
+    def __init__(self, text: str, field: QWidget) -> None:
+        super().__init__(text)
+        self.setBuddy(field)
+
+    def sizeHint(self) -> QSize:
+        hint, field = super().sizeHint(), self.buddy()
+        height = field.sizeHint().height() if field is not None else 0
+        return hint.expandedTo(QSize(0, height)) if height < _LINES * hint.height() else hint
 
 
 def scrolling(

@@ -2,9 +2,12 @@
 
 import pytest
 from PySide6.QtCore import QMargins, Qt
-from PySide6.QtWidgets import QLabel, QLayout, QWidget
+from PySide6.QtWidgets import QLabel, QLayout, QLineEdit, QPlainTextEdit, QPushButton, QWidget
+from pytestqt.qtbot import QtBot
 
+from ui.kit.buttons import Choice
 from ui.kit.layouts import STRETCH, Stretch, column, form, row
+from ui.kit.theme import Theme
 
 pytestmark = pytest.mark.usefixtures("theme")
 
@@ -55,3 +58,22 @@ def test_a_form_has_labels_beside_fields_and_rows_as_wide_as_both() -> None:
     assert label.text() == "Name"
     assert layout.rowCount() == 2
     assert (layout.horizontalSpacing(), layout.verticalSpacing()) == (6, 6)
+
+
+@pytest.mark.parametrize("percent", [100, 150, 200])
+def test_the_label_of_a_field_of_one_line_stands_at_its_middle(
+    theme: Theme, qtbot: QtBot, percent: int
+) -> None:
+    theme.set_text_size(percent)
+    outer, tall = QWidget(), QPlainTextEdit()
+    qtbot.addWidget(outer)
+    tall.setFixedHeight(theme.px(90))
+    fields = [QLineEdit(), Choice("Kind", [("a", "A")]), QPushButton("Add")]
+    layout = form(*((f"Label {n}", field) for n, field in enumerate(fields)), on=outer)
+    layout.addRow("Tall", tall)
+    outer.show()
+    for field in fields:
+        label = layout.labelForField(field)
+        assert abs(label.geometry().center().y() - field.geometry().center().y()) <= 1
+    label = layout.labelForField(tall)
+    assert label.geometry().center().y() < tall.geometry().center().y() - label.height() / 2
