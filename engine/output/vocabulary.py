@@ -157,17 +157,24 @@ def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int)
         raw = [byte_level(name or "") for name in names]
     elif _has(decoder, "ByteFallback"):
         raw = [sentence_piece(name or "") for name in names]
+    # Decoders see added tokens, too. Gemma's vocabularies have runs of spaces among them.
+    has_spaces = _has(decoder, "ByteFallback") or _has(decoder, "Metaspace")
+    added_texts = {
+        token_id: str(token.content).replace(_SPM_SPACE, " ")
+        if has_spaces and not token.special
+        else str(token.content)
+        for token_id, token in added.items()
+        if token_id < count
+    }
     text: list[str | None]
     if raw is not None:
-        for token_id, token in added.items():
-            if token_id < count:
-                raw[token_id] = str(token.content).encode("utf-8", "replace")
+        for token_id, own in added_texts.items():
+            raw[token_id] = own.encode("utf-8", "replace")
         text = [_whole(piece) for piece in raw]
     else:
         text = _texts_amid_others(tokenizer, count, added)
-        for token_id, token in added.items():
-            if token_id < count:
-                text[token_id] = str(token.content)
+        for token_id, own in added_texts.items():
+            text[token_id] = own
     return Vocabulary(
         raw=raw,
         text=text,

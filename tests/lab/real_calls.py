@@ -32,6 +32,7 @@ from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.events import (
     TextDelta,
+    ThinkingDelta,
     ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
@@ -102,6 +103,7 @@ class Played:
     """What one answer gave."""
 
     text: str = ""
+    thinking: str = ""
     calls: list[tuple[str, Any]] = field(default_factory=list)
     told: dict[str, tuple[str, str]] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)
@@ -143,6 +145,8 @@ def play(
             match event:
                 case TextDelta():
                     played.text += event.text
+                case ThinkingDelta():
+                    played.thinking += event.text
                 case ToolCallStarted():
                     played.told[event.call_id] = event.name, ""
                 case ToolCallArguments():

