@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from api.dialects.anthropic.dialect import DIALECT as MESSAGES
 from api.dialects.chat.dialect import DIALECT as CHAT
-from api.dialects.completions.dialect import DIALECT as COMPLETIONS
+from api.dialects.completions import DIALECT as COMPLETIONS
 from api.dialects.ollama.dialect import DIALECT as OLLAMA
 from api.dialects.responses.dialect import DIALECT as RESPONSES
 from api.dialects.sglang.dialect import DIALECT as GENERATE

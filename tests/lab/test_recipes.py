@@ -451,16 +451,28 @@ def test_words(use):
     passed(tree, "tests/ui/inspector/test_words_tab.py", test)
 
 
-_DIALECT = {
-    "__init__.py": '"""A vendor that answers one question with one text."""\n',
-    "wire.py": '''\
-"""Plain's requests and answers. https://plain.example/reference"""
+_DIALECT = '''\
+"""Plain: a vendor that answers one question with one text. https://plain.example/reference"""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal, assert_never
 
 from typing_extensions import TypedDict
 
+from api.dialects.shared.answers import AnswerEncoder, not_an_ending, raw_text_of, with_field
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
+from api.transport.answer_text import SseEvent, json_text
+from api.transport.errors import ApiError, status_of
+from engine import (
+    Finished,
+    GenerationRequest,
+    Message,
+    StopInfo,
+    StopKind,
+    StopRules,
+    checked_strings,
+)
 
 Why = Literal["end", "mark", "length"]
 
@@ -493,14 +505,6 @@ class PlainError(TypedDict):
     """An error."""
 
     problem: str
-''',
-    "read.py": '''\
-"""Converts Plain's requests to the engine's, and back. Pure functions."""
-
-from typing import Any
-
-from api.dialects.plain.wire import PlainParams
-from engine import GenerationRequest, Message, StopRules, checked_strings
 
 
 def requests_from_wire(params: PlainParams, *, strict: bool) -> list[GenerationRequest]:
@@ -515,24 +519,9 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> dict[str, Any] |
     if not request.messages:
         return None
     return {"question": request.messages[-1].content, "marks": list(request.stops.strings)}
-''',
-    "write.py": '''\
-"""Plain's answers, whole and as events. Pure but for the encoder's state."""
-
-from collections.abc import Sequence
-from typing import assert_never
-
-from api.dialects.plain.wire import PlainAnswer, PlainError, PlainParams, Why
-from api.dialects.shared.answers import AnswerEncoder, not_an_ending, raw_text_of, with_field
-from api.dialects.shared.dialect import Collected, Head
-from api.transport.answer_text import SseEvent, json_text
-from api.transport.errors import ApiError, status_of
-from engine import Finished, StopInfo, StopKind
 
 
-def write_answer(
-    answers: Sequence[Collected], params: PlainParams, head: Head
-) -> PlainAnswer:
+def write_answer(answers: Sequence[Collected], params: PlainParams, head: Head) -> PlainAnswer:
     """Return the whole answer."""
     events, finished = answers[0]
     return _answer(raw_text_of(events), finished)
@@ -557,9 +546,7 @@ class PlainEncoder(AnswerEncoder[SseEvent]):
     def _end(self, finished: Finished, choice: int) -> None:
         self._send(SseEvent("end", json_text(_answer(self._whole, finished))))
 
-    def _broken(
-        self, error: ApiError, finished: Finished | None = None, choice: int = 0
-    ) -> None:
+    def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._send(SseEvent("problem", json_text({"problem": with_field(error)})))
 
 
@@ -581,14 +568,7 @@ def _why(stop: StopInfo) -> Why:
             raise not_an_ending(stop)
         case _:
             assert_never(stop.kind)
-''',
-    "dialect.py": '''\
-"""Plain's API as one value, from which the server is built."""
 
-from api.dialects.plain.read import ask, requests_from_wire
-from api.dialects.plain.wire import PlainAnswer, PlainError, PlainParams, PlainPiece
-from api.dialects.plain.write import PlainEncoder, error_to_wire, write_answer
-from api.dialects.shared.dialect import AnswerRoute, Dialect
 
 DIALECT = Dialect(
     name="Plain",
@@ -612,21 +592,23 @@ DIALECT = Dialect(
         ),
     ),
 )
-''',
-}
+'''
 
 
 @pytest.mark.slow
-def test_a_dialect_of_one_folder_and_its_name_answers_streams_refuses_and_is_documented(
+def test_a_dialect_of_one_module_and_its_name_answers_streams_refuses_and_is_documented(
     tree: Path,
 ) -> None:
-    folder = tree / "api/dialects/plain"
-    folder.mkdir()
-    for name, text in _DIALECT.items():
-        (folder / name).write_text(text, encoding="utf-8")
     routes = "api/server/routes.py"
-    dialect = "from api.dialects.plain.dialect import DIALECT as PLAIN\n"
-    changed(tree, (routes, "from api.dialects.responses.dialect import", dialect))
+    changed(
+        tree,
+        ("api/dialects/plain.py", "", _DIALECT),
+        (
+            routes,
+            "from api.dialects.responses.dialect import",
+            "from api.dialects.plain import DIALECT as PLAIN\n",
+        ),
+    )
     replaced(tree, routes, "GENERATE, OLLAMA)", "GENERATE, OLLAMA, PLAIN)")
 
     ask = {"question": _COUNT, "longest": 40}

@@ -1,7 +1,7 @@
 """The Messages API's requests, answers and events, spelled as in Anthropic's reference.
 
 https://docs.claude.com/en/api/messages and https://docs.claude.com/en/docs/build-with-claude/streaming
-Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answers. Unknown fields
 are ignored. Any thread.
 """
 

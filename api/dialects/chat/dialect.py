@@ -1,36 +1,63 @@
-"""OpenAI's Chat Completions API as one value, from which the server is built.
+"""OpenAI's Chat Completions API as one value, and what it answers: whole, and as events.
 
-Replies to its queries of tokens and vectors run on the server's loop.
+Pure except for the encoder's own state; tokens and embeddings run on the server's loop.
 """
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
 
-from api.dialects.chat.read import ask, prompt_from_wire, requests_from_wire
+from api.dialects.chat.read import (
+    allows_parallel_calls,
+    ask,
+    has_functions,
+    offered_tools,
+    prompt_from_wire,
+    requests_from_wire,
+    shows_thinking,
+)
 from api.dialects.chat.wire import (
+    AnswerMessage,
+    ChatChoice,
     ChatCompletion,
+    ChatCompletionChunk,
     ChatCompletionParams,
     ChatEvent,
+    ChatLogprobs,
+    ChunkChoice,
     DetokenizeAnswer,
     DetokenizeParams,
     TokenizeAnswer,
     TokenizeParams,
 )
-from api.dialects.chat.write import ChatEncoder, answer_id, write_completion
-from api.dialects.openai.read import form_names
+from api.dialects.openai.read import GrowingInput, called_tool, form_names
 from api.dialects.openai.wire import (
     UNHONOURED_EMBEDDING,
+    CallAnswer,
+    ChoiceEnding,
     EmbeddingAnswer,
     EmbeddingParams,
     ErrorAnswer,
+    includes_usage,
 )
-from api.dialects.openai.write import FIELD_NAMES, error_to_wire
-from api.dialects.shared.answers import vectors_answer
-from api.dialects.shared.dialect import AnswerRoute, Dialect, QueryRoute
-from api.dialects.shared.parameters import refuse
+from api.dialects.openai.write import (
+    FIELD_NAMES,
+    ChoicesEncoder,
+    answer_tokens,
+    call_to_wire,
+    ending_to_wire,
+    entries_to_wire,
+    error_to_wire,
+    prompt_logprobs_to_wire,
+    usage_to_wire,
+)
+from api.dialects.shared.answers import reasoning_of, text_of, vectors_answer
+from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head, QueryRoute
+from api.dialects.shared.parameters import is_report_wanted, refuse
 from api.dialects.shared.requests import ParsedRequest
-from api.transport.answer_text import long_json_text
+from api.transport.answer_text import json_text, long_json_text
 from api.transport.service import (
     Service,
     addressed,
@@ -39,7 +66,209 @@ from api.transport.service import (
     engine_name,
     loaded_model,
 )
-from engine import EmbeddingRequest, Embeddings
+from engine import (
+    EmbeddingRequest,
+    Embeddings,
+    Event,
+    Finished,
+    TokenSpan,
+    ToolCall,
+    ToolCallAbandoned,
+    ToolCallArguments,
+    ToolCallCompleted,
+    ToolCallStarted,
+    Vocabulary,
+)
+
+
+def write_completion(
+    answers: Sequence[Collected], params: ChatCompletionParams, head: Head
+) -> ChatCompletion:
+    """Return the whole answer."""
+    reports = is_report_wanted(params.fullstop)
+    choices: list[ChatChoice] = [
+        {
+            "index": index,
+            "message": _message(events, params),
+            "logprobs": (
+                _logprobs(answer_tokens(events), head.vocabulary) if params.logprobs else None
+            ),
+            **_ending(finished, params, reports=reports),
+        }
+        for index, (events, finished) in enumerate(answers)
+    ]
+    completion: ChatCompletion = {
+        "id": answer_id(params, head),
+        "object": "chat.completion",
+        "created": int(head.created_s),
+        "model": head.model,
+        "choices": choices,
+        "usage": usage_to_wire([finished for _, finished in answers]),
+    }
+    if params.prompt_logprobs is not None:
+        completion["prompt_logprobs"] = prompt_logprobs_to_wire(
+            answers[0][0], params.prompt_logprobs, head.vocabulary
+        )
+    return completion
+
+
+def answer_id(params: object, head: Head) -> str:
+    """Return the id of an answer."""
+    return f"chatcmpl-{head.unique}"
+
+
+def _logprobs(tokens: Sequence[TokenSpan], texts: Vocabulary | None) -> ChatLogprobs:
+    return {"content": entries_to_wire(tokens, texts), "refusal": None}
+
+
+def _message(events: Sequence[Event], params: ChatCompletionParams) -> AnswerMessage:
+    text, thinking = text_of(events), reasoning_of(events)
+    offered = offered_tools(params)
+    calls = [
+        call_to_wire(event.call, called_tool(event.call.name, offered))
+        for event in events
+        if isinstance(event, ToolCallCompleted)
+        and (event.index == 0 or allows_parallel_calls(params))
+    ]
+    message: AnswerMessage = {
+        "role": "assistant",
+        "content": text if text or not calls else None,
+        "refusal": None,
+    }
+    if thinking and shows_thinking(params):
+        message["reasoning_content"] = thinking
+    if has_functions(params) and calls:
+        [call] = calls
+        message["function_call"] = cast(CallAnswer, call)["function"]
+    elif calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _ending(finished: Finished, params: ChatCompletionParams, *, reports: bool) -> ChoiceEnding:
+    """Return how a choice ended; a call in the older form has a reason of its own."""
+    ending = ending_to_wire(finished, reports=reports)
+    if has_functions(params) and ending["finish_reason"] == "tool_calls":
+        ending["finish_reason"] = "function_call"
+    return ending
+
+
+@dataclass(slots=True)
+class _OpenCustomCall:
+    """A call of a custom tool, with its input and its arguments so far."""
+
+    call_id: str
+    input: GrowingInput = field(default_factory=GrowingInput)
+    arguments: str = ""
+
+
+class ChatEncoder(ChoicesEncoder):
+    """Turns the events of one request's generations into the chunks of one stream."""
+
+    def __init__(self, params: ChatCompletionParams, head: Head) -> None:
+        count = params.n or 1
+        empty: ChatCompletionChunk = {
+            "id": answer_id(params, head),
+            "object": "chat.completion.chunk",
+            "created": int(head.created_s),
+            "model": head.model,
+            "choices": [],
+        }
+        super().__init__(
+            empty,
+            count=count,
+            per_prompt=count,
+            includes_usage=includes_usage(params.stream_options),
+            has_logprobs=bool(params.logprobs),
+        )
+        self._params = params
+        self._reports = is_report_wanted(params.fullstop)
+        self._offered = offered_tools(params)
+        self._allows_parallel_calls = allows_parallel_calls(params)
+        # Per choice: calls begun in the stream, and whether the last one is left out.
+        self._calls = [0] * count
+        self._is_call_hidden = [False] * count
+        # Per choice: the custom call that is being written.
+        self._custom: list[_OpenCustomCall | None] = [None] * count
+        self._shows_thinking = shows_thinking(params)
+        self._texts = head.vocabulary
+
+    def _begin(self, choice: int) -> None:
+        # Clients make an empty text of "" even if the answer turns out to be a call.
+        content = "null" if self._offered else '""'
+        self._delta(choice, _fields(f'"role":"assistant","content":{content}'))
+
+    def _text_fields(self, text: str) -> str:
+        return _fields(f'"content":{json_text(text)}')
+
+    def _token_fields(self, text: str, tokens: list[TokenSpan]) -> str:
+        logprobs = json_text(_logprobs(tokens, self._texts))
+        return _fields(f'"content":{json_text(text)}', logprobs)
+
+    def _thinking(self, text: str, choice: int) -> None:
+        if self._shows_thinking:
+            self._delta(choice, _fields(f'"reasoning_content":{json_text(text)}'))
+
+    def _call_started(self, call: ToolCallStarted, choice: int) -> None:
+        self._end_custom(choice)  # the next call of the same text begins
+        self._is_call_hidden[choice] = call.index > 0 and not self._allows_parallel_calls
+        if self._is_call_hidden[choice]:
+            return
+        index = self._calls[choice]
+        self._calls[choice] += 1
+        tool = called_tool(call.name, self._offered)
+        begun = call_to_wire(ToolCall(call.call_id, call.name, ""), tool)
+        if begun["type"] == "custom":
+            self._custom[choice] = _OpenCustomCall(call.call_id)
+        if has_functions(self._params):
+            function = json_text(cast(CallAnswer, begun)["function"])
+            self._delta(choice, _fields(f'"function_call":{function}'))
+            return
+        self._delta(choice, _fields(f'"tool_calls":{json_text([{"index": index, **begun}])}'))
+
+    def _call_arguments(self, more: ToolCallArguments, choice: int) -> None:
+        if self._is_call_hidden[choice]:
+            return
+        custom = self._custom[choice]
+        if custom is not None:
+            custom.arguments += more.text
+            self._input_delta(choice, custom.input.add(more.text))
+        elif has_functions(self._params):
+            arguments = f'"function_call":{{"arguments":{json_text(more.text)}}}'
+            self._delta(choice, _fields(arguments))
+        else:
+            self._call_delta(choice, f'"function":{{"arguments":{json_text(more.text)}}}')
+
+    def _input_delta(self, choice: int, text: str) -> None:
+        if text:
+            self._call_delta(choice, f'"custom":{{"input":{json_text(text)}}}')
+
+    def _call_delta(self, choice: int, fields: str) -> None:
+        index = self._calls[choice] - 1
+        self._delta(choice, _fields(f'"tool_calls":[{{"index":{index},{fields}}}]'))
+
+    def _call_abandoned(self, call: ToolCallAbandoned, choice: int) -> None:
+        self._custom[choice] = None
+
+    def _call(self, call: ToolCallCompleted, choice: int) -> None:
+        """Send what is left of a custom tool's input; a call's end is the event after it."""
+        custom = self._custom[choice]
+        if custom is not None and custom.call_id == call.call.id:
+            self._end_custom(choice)
+
+    def _end_custom(self, choice: int) -> None:
+        custom, self._custom[choice] = self._custom[choice], None
+        if custom is not None:
+            self._input_delta(choice, custom.input.rest(custom.arguments))
+
+    def _last_choice(self, finished: Finished, choice: int) -> ChunkChoice:
+        ending = _ending(finished, self._params, reports=self._reports)
+        return {"index": choice, "delta": {}, "logprobs": None, **ending}
+
+
+def _fields(delta: str, logprobs: str = "null") -> str:
+    return f'"delta":{{{delta}}},"logprobs":{logprobs}'
+
 
 # -- tokens ------------------------------------------------------------------------------------
 # Prompts and conversations are tokenized, and ids detokenized, for clients of vLLM.

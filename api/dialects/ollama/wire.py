@@ -1,7 +1,7 @@
 """The requests and answers of Ollama's API, spelled as in its reference.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md
-Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answers. Unknown fields
 are ignored. Any thread.
 """
 

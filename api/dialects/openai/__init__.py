@@ -1,1 +1,1 @@
-"""The OpenAI dialects: Chat Completions, Completions and Responses, and what they share."""
+"""What the OpenAI dialects share: Chat Completions, Completions and Responses."""

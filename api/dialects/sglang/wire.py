@@ -1,7 +1,7 @@
 """The types of ``/generate``, spelled as in SGLang's reference.
 
 https://docs.sglang.ai/basic_usage/native_api.html
-Only the shapes: ``read`` knows what a request means, ``write`` makes the answers. Unknown fields
+Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answers. Unknown fields
 are ignored. Any thread.
 """
 

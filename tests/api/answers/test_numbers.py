@@ -8,7 +8,7 @@ import pytest
 from api.dialects.anthropic.read import requests_from_wire as read_message
 from api.dialects.anthropic.wire import MessageCreateParams
 from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.completions.wire import CompletionParams
+from api.dialects.completions import CompletionParams
 from api.dialects.ollama.wire import ChatParams, OllamaOptions
 from api.dialects.ollama.wire import PromptParams as OllamaParams
 from api.dialects.responses.wire import ResponseParams

@@ -6,13 +6,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.dialects.anthropic.dialect import MessageEncoder, write_message
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.anthropic.write import MessageEncoder, write_message
-from api.dialects.chat import write as chat
+from api.dialects.chat import dialect as chat
+from api.dialects.chat.dialect import ChatEncoder
 from api.dialects.chat.wire import ChatCompletionParams
-from api.dialects.chat.write import ChatEncoder
-from api.dialects.completions.wire import CompletionParams
-from api.dialects.completions.write import CompletionEncoder, write_completion
+from api.dialects.completions import CompletionEncoder, CompletionParams, write_completion
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.responses.write import ResponseEncoder, write_response
 from api.dialects.shared.dialect import Head

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from api.dialects.completions.wire import CompletionParams
+from api.dialects.completions import CompletionParams
 from api.dialects.shared.body_reader import _understood, _Unpickler, read_request
 from api.transport.bodies import LargeBodies, SentBody
 from api.transport.errors import ApiError, ContextOverflow, ErrorKind

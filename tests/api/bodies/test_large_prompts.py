@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.dialects.anthropic.wire import MessageCreateParams
-from api.dialects.completions.wire import CompletionParams
+from api.dialects.completions import CompletionParams
 from api.dialects.ollama.wire import ChatParams
 from api.dialects.responses.wire import ResponseParams
 from api.dialects.sglang.wire import GenerateParams

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from api.dialects.anthropic.write import error_to_wire as messages_error
+from api.dialects.anthropic.dialect import error_to_wire as messages_error
 from api.dialects.openai.write import error_to_wire as chat_error
 from api.transport.errors import ApiError, ErrorKind, failure_of, field_path, from_engine
 from engine.errors import (

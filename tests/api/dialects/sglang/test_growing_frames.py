@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.dialects.sglang.dialect import GenerateEncoder
 from api.dialects.sglang.wire import GenerateParams
-from api.dialects.sglang.write import GenerateEncoder
 from api.dialects.shared.dialect import Head
 from api.transport.answer_text import (
     GrowingJsonText,
@@ -155,7 +155,7 @@ def test_no_frame_encodes_the_content_of_earlier_frames_again(monkeypatch: Any) 
         return encoded
 
     monkeypatch.setattr("api.transport.answer_text.json_text", noted)
-    monkeypatch.setattr("api.dialects.sglang.write.json_text", noted)
+    monkeypatch.setattr("api.dialects.sglang.dialect.json_text", noted)
     asked = {"text": "Hi", "return_logprob": True, "top_logprobs_num": 20}
     encoder = GenerateEncoder(GenerateParams.model_validate(asked), Head("1", 0, "m"))
     stats = TokenStats(-0.5, 0, tuple((number, -0.5) for number in range(20)), 0.0)

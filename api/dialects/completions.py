@@ -1,26 +1,43 @@
-"""A Completions answer, whole and as server-sent events.
+"""OpenAI's Completions API, ``POST /v1/completions``: raw prompts, no chat template.
 
-Pure except for the encoder's own state. Any thread.
+Requests and answers are spelled as in https://platform.openai.com/docs/api-reference/completions
+and by its open relatives. Pure except for the encoder's own state. Any thread.
 """
 
 import codecs
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple, NotRequired
 
-from api.dialects.completions.read import choices_per_prompt
-from api.dialects.completions.wire import (
-    Completion,
-    CompletionParams,
-    ScoredTextChoice,
-    TextChoice,
-    TextLogprobs,
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.dialects.openai.read import (
+    allows_more,
+    form_names,
+    guided,
+    refuse_in_stream,
+    scoring_fields,
+    stops_of,
+    thinking_budget_of,
 )
-from api.dialects.openai.wire import includes_usage
+from api.dialects.openai.wire import (
+    UNHONOURED,
+    ChoiceEnding,
+    CompletionUsage,
+    ErrorAnswer,
+    PromptLogprobs,
+    Prompts,
+    ScoringParams,
+    StreamOptions,
+    includes_usage,
+)
 from api.dialects.openai.write import (
+    FIELD_NAMES,
     ChoicesEncoder,
     answer_tokens,
     ending_to_wire,
+    error_to_wire,
     finite,
     logprob_of,
     prompt_logprobs_to_wire,
@@ -28,19 +45,158 @@ from api.dialects.openai.write import (
     usage_to_wire,
 )
 from api.dialects.shared.answers import raw_text_of
-from api.dialects.shared.dialect import Collected, Head
-from api.dialects.shared.parameters import is_report_wanted
+from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
+from api.dialects.shared.parameters import choices_of, is_report_wanted, refuse, sampling_of
+from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
 from api.transport.answer_text import json_text
+from api.transport.errors import invalid, unsupported
 from engine import (
     Channel,
     Event,
     Finished,
+    GenerationRequest,
     PromptScores,
+    PromptScoring,
     PromptToken,
     TokenSpan,
     TokenTrace,
+    TraceLevel,
     Vocabulary,
 )
+
+# -- requests and answers ----------------------------------------------------------------------
+
+
+class CompletionParams(ScoringParams):
+    """``POST /v1/completions``."""
+
+    prompt: Prompts
+    max_tokens: int | None = Field(default=None, ge=0)
+    n: int | None = Field(default=None, ge=1, le=128)
+    best_of: int | None = Field(default=None, ge=1)
+    echo: bool | None = None
+    suffix: str | None = None
+    logprobs: int | None = Field(default=None, ge=0, le=20)
+    stream_options: StreamOptions | None = None
+
+
+class TextLogprobs(TypedDict):
+    """The logprobs of the text's tokens: parallel lists.
+
+    With ``echo`` the prompt's tokens come first; the very first token has no logprob.
+    """
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None
+    text_offset: Annotated[list[int], Field(description="where each token begins, in characters")]
+
+
+class TextChoice(ChoiceEnding):
+    """One choice, or its new content in a stream."""
+
+    index: int
+    text: str
+    logprobs: TextLogprobs | None
+
+
+class ScoredTextChoice(TextChoice):
+    """One choice with the log-probabilities of its prompt."""
+
+    prompt_logprobs: PromptLogprobs
+
+
+class Completion(TypedDict):
+    """The answer of ``POST /v1/completions``, and one event of its stream."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: int
+    model: str
+    choices: list[TextChoice] | list[ScoredTextChoice]
+    usage: NotRequired[CompletionUsage | None]
+
+
+# One event of a stream, before the last, which is ``[DONE]``.
+CompletionEvent = Completion | ErrorAnswer
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+_MAX_CHOICES = 128
+# The reference's default: the answer to a raw prompt may have no natural end.
+_DEFAULT_MAX_TOKENS = 16
+
+
+def requests_from_wire(
+    params: CompletionParams, *, strict: bool = False
+) -> list[GenerationRequest]:
+    """Return one generation for each choice of each prompt, in the prompts' order.
+
+    Takes and raises what ``ReadRequest`` does.
+    """
+    _refuse_unsupported(params)
+    common = GenerationRequest(
+        sampling=sampling_of(params, "OpenAI"),
+        stops=stops_of(params, strict=strict),
+        max_tokens=_DEFAULT_MAX_TOKENS if params.max_tokens is None else params.max_tokens,
+        trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
+        top_logprobs=params.logprobs or 0,
+        constraint=guided(params),
+        thinking_budget=thinking_budget_of(params),
+        allows_more_keys=allows_more(params),
+        prompt_scoring=_scoring(params),
+    )
+    return [
+        choice
+        for prompt in params.prompt
+        for choice in choices_of(
+            replace(common, prompt=prompt if isinstance(prompt, str) else tuple(prompt)),
+            choices_per_prompt(params),
+        )
+    ]
+
+
+def choices_per_prompt(params: CompletionParams) -> int:
+    """Return how many answers each prompt gets."""
+    return params.n or 1
+
+
+def _scoring(params: CompletionParams) -> PromptScoring | None:
+    """Return which tokens of the prompts are scored: all, if either of two fields asks, or none."""
+    asked = [params.prompt_logprobs, params.logprobs if params.echo else None]
+    counts = [count for count in asked if count is not None]
+    return PromptScoring(top=max(counts)) if counts else None
+
+
+def _refuse_unsupported(params: CompletionParams) -> None:
+    refuse(params, UNHONOURED)
+    count = choices_per_prompt(params)
+    if params.best_of is not None and params.best_of != count:
+        raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
+    if len(params.prompt) * count > _MAX_CHOICES:
+        raise invalid(("n",), f"at most {_MAX_CHOICES} choices are possible over all prompts")
+    if params.suffix:
+        raise unsupported(("suffix",), "completing text before a suffix")
+    refuse_in_stream(params)
+
+
+# -- the way back ------------------------------------------------------------------------------
+
+
+def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | None:
+    """Return the body that asks for a generation, with its prompt as text or as token ids."""
+    raw = request.prompt
+    return {
+        "model": model,
+        "prompt": list(raw) if isinstance(raw, tuple) else prompt,
+        **sampling_and_stops(request, "OpenAI"),
+        **filled(max_tokens=request.max_tokens, **scoring_fields(request)),
+    }
+
+
+# -- writing -----------------------------------------------------------------------------------
 
 
 def write_completion(
@@ -360,3 +516,39 @@ class EveryToken:
                 )
             )
         return spans
+
+
+# -- the dialect -------------------------------------------------------------------------------
+
+
+DIALECT = Dialect(
+    name="Completions",
+    title="OpenAI Completions",
+    vendor="OpenAI",
+    reference="https://platform.openai.com/docs/api-reference/completions",
+    render_error=error_to_wire,
+    error_type=ErrorAnswer,
+    field_names={
+        **FIELD_NAMES,
+        "messages": "prompt",
+        "top_logprobs": "logprobs",
+        "prompt_scoring.top": "prompt_logprobs",
+    },
+    ask=ask,
+    stream_fields={"stream_options": {"include_usage": True}},
+    answers=(
+        AnswerRoute(
+            path="/v1/completions",
+            operation="text_completion",
+            summary="OpenAI Completions",
+            request=CompletionParams,
+            read=requests_from_wire,
+            answer=Completion,
+            write_whole=write_completion,
+            event=CompletionEvent,
+            encoder=CompletionEncoder,
+            answer_id=answer_id,
+            own_names=form_names,
+        ),
+    ),
+)
