@@ -5,7 +5,7 @@ from typing import Any
 
 import psutil
 
-from api.dialects.shared import body_process
+from api.dialects.shared import body_reader
 from api.server.routes import DIALECTS
 
 ASK: dict[str, Any] = {
@@ -22,7 +22,7 @@ def helpers() -> list[psutil.Process]:
     found = []
     for child in psutil.Process().children():
         try:
-            if body_process.__name__ in child.cmdline():
+            if body_reader.__name__ in child.cmdline():
                 found.append(child)
         except psutil.Error:
             continue
