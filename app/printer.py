@@ -1,12 +1,30 @@
-"""Prints an answer and the state of work in a terminal, as far as the terminal can show it."""
+"""Prints an answer, the state of work and a failure in a terminal, as far as it can show them."""
 
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from api.terminal_text import harmless, on_one_line
+from app import exits
+
+
+def carried_out(program: str, work: Callable[[], int]) -> int:
+    """Carry out what a program was asked for; a failure is told in a line. Return the exit code."""
+    try:
+        return work()
+    except SystemExit as ended:  # argparse has printed help, version or the error
+        return ended.code if isinstance(ended.code, int) else exits.USAGE
+    except exits.CommandError as failed:
+        print(f"{program}: {harmless(str(failed))}", file=sys.stderr)
+        return failed.exit_code
+    except BrokenPipeError:
+        return exits.leave_reader()
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted", file=sys.stderr)
+        return exits.INTERRUPTED
+
 
 # What a terminal can show: control sequences, and how many columns.
 

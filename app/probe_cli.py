@@ -8,35 +8,28 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from api.terminal_text import harmless
-from app import __version__, exits
-from app.exits import CommandError, OneLineParser
+from app import __version__
+from app.exits import OneLineParser
+from app.printer import carried_out
 from app.settings.probe_options import add_options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    try:
-        if words[:1] == ["inspect"]:
-            options: Any = _inspect_parser().parsed(words[1:])
-            from app.commands import inspect
+    return carried_out("fullstop-probe", lambda: _run(words))
 
-            return inspect.run(options)
-        given = _parser().parsed(words)
-        from app.commands import probe
 
-        return probe.run_arguments(given)
-    except SystemExit as ended:  # argparse has printed help, version or the error
-        return ended.code if isinstance(ended.code, int) else exits.USAGE
-    except CommandError as failed:
-        print(f"fullstop-probe: {harmless(str(failed))}", file=sys.stderr)
-        return failed.exit_code
-    except BrokenPipeError:
-        return exits.leave_reader()
-    except KeyboardInterrupt:
-        print("fullstop-probe: interrupted", file=sys.stderr)
-        return exits.INTERRUPTED
+def _run(words: list[str]) -> int:
+    if words[:1] == ["inspect"]:
+        options: Any = _inspect_parser().parsed(words[1:])
+        from app.commands import inspect
+
+        return inspect.run(options)
+    given = _parser().parsed(words)
+    from app.commands import probe
+
+    return probe.run_arguments(given)
 
 
 def _inspect_parser() -> OneLineParser:

@@ -74,7 +74,7 @@ else:
         "app/inspector",
         "app/store/test_killing.py",
         "app/mcp",
-        "app/desktop/test_displays.py",
+        "app/commands/test_window.py",
         "app/desktop/test_local_server.py",
         "app/desktop/test_application.py",
         "app/desktop/test_notifications.py",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from api.terminal_text import harmless
 from app import exits, paths
-from app.command_line import parser
+from app.cli import parser
 from app.settings.options import LOCAL_MODEL, REMOTE_MODEL, CompletionOptions
 
 Names = Callable[[], Iterable[str]]

@@ -149,7 +149,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from app.mcp.session import ServerSession
-    from app.mcp.sign_in import OpenPage
+    from app.mcp.transports import OpenPage
 
 _MOST_PICTURES = 20
 _MOST_PICTURE_BYTES = 10 << 20
@@ -282,7 +282,7 @@ class ServerRoom:
 
     async def sign_in(self, name: str, open_page: "OpenPage") -> None:
         """Start a server; a person signs in in the browser if it wants that."""
-        from app.mcp.sign_in import SIGN_IN_TIME_OUT_S, new_sign_in
+        from app.mcp.transports import SIGN_IN_TIME_OUT_S, new_sign_in
 
         config = self._configs.get(name)
         if config is None or config.is_program:
@@ -487,7 +487,7 @@ def _session_kind() -> "type[ServerSession]":
 
 
 async def _kept_sign_in(secrets: ToolSecrets, config: ToolServerConfig) -> "httpx2.Auth | None":
-    from app.mcp.sign_in import kept_sign_in
+    from app.mcp.transports import kept_sign_in
 
     return await kept_sign_in(secrets, config.name, config.url)
 

@@ -17,7 +17,7 @@ from typing import Literal, get_args, get_origin
 
 from api.conformance.probe.report_files import catalogue_as_table, references_as_table
 from api.server.routes import ROUTES
-from app.command_line import parser
+from app.cli import parser
 from app.settings.options import COMMANDS
 from app.settings.settings_file import Settings
 from tests.support.house import helper_processes, rooms, threads

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.mcp.questions import BadQuestion, question_from
+from app.mcp.session import BadQuestion, question_from
 from tests.app.mcp.served import SERVERS, Served, answers
 from tests.support.random_cases import few_of
 from ui.records.tools import QuestionField, QuestionReply, ServerQuestion, ToolServerConfig

@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from app import __version__, exits, paths
+from app.commands.window import qt_problem
 from app.composition import new_engine
-from app.desktop.displays import qt_problem
 from engine import (
     Engine,
     Finished,
@@ -333,7 +333,7 @@ def _run_checks(test: SelfTest, scratch: Path) -> None:
             return
         problem = qt_problem()
         if problem is None:
-            from app.desktop.window_check import check_window
+            from app.desktop.window import check_window
 
             check_window(test.check, engine, COUNT, STOP)
         else:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.desktop import displays
+from app.commands import window
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="about Linux displays")
 
@@ -27,13 +27,13 @@ def without_display(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_platforms_are_those_in_the_environment(
     environment: dict[str, str], names: tuple[str, ...]
 ) -> None:
-    assert displays.platform_names(environment) == names
+    assert window.platform_names(environment) == names
 
 
 @linux_only
 def test_a_missing_display_is_reported_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     without_display(monkeypatch)
-    problem = displays.display_problem()
+    problem = window.display_problem()
     assert problem is not None
     assert "DISPLAY" in problem
 
@@ -42,20 +42,20 @@ def test_a_missing_display_is_reported_in_words(monkeypatch: pytest.MonkeyPatch)
 def test_the_offscreen_platform_needs_no_display(monkeypatch: pytest.MonkeyPatch) -> None:
     without_display(monkeypatch)
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    assert displays.display_problem() is None
-    assert displays.qt_problem() is None
+    assert window.display_problem() is None
+    assert window.qt_problem() is None
 
 
 @linux_only
 def test_a_platform_that_qt_does_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "teletype")
-    assert displays.qt_problem() == "Qt has no platform teletype"
+    assert window.qt_problem() == "Qt has no platform teletype"
 
 
 @linux_only
 def test_one_platform_that_works_suffices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "teletype;offscreen")
-    assert displays.qt_problem() is None
+    assert window.qt_problem() is None
 
 
 @linux_only
@@ -64,7 +64,7 @@ def test_a_display_that_cannot_be_reached_is_reported_without_a_crash(
 ) -> None:
     without_display(monkeypatch)
     monkeypatch.setenv("DISPLAY", ":987")
-    problem = displays.qt_problem()
+    problem = window.qt_problem()
     assert problem is not None
     assert "xcb" in problem
 
@@ -72,7 +72,7 @@ def test_a_display_that_cannot_be_reached_is_reported_without_a_crash(
 @linux_only
 def test_a_missing_system_library_is_named(tmp_path: Path) -> None:
     (tmp_path / "libqxcb.so").write_bytes(b"not a library")
-    problem = displays._platform_problem("xcb", tmp_path)
+    problem = window._platform_problem("xcb", tmp_path)
     assert problem is not None
     assert "libqxcb.so" in problem
 
@@ -81,6 +81,6 @@ def test_a_qt_that_cannot_be_imported_is_reported_in_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "PySide6.QtWidgets", None)
-    problem = displays.qt_problem()
+    problem = window.qt_problem()
     assert problem is not None
     assert problem.startswith("Qt cannot be loaded")

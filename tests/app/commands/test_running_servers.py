@@ -5,14 +5,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from app.agent_servers import (
+from app.agents import NO_KEY
+from app.commands.loaded import (
     KeyRefused,
     RunningServer,
     ServedModel,
     refused_key_words,
     running_server,
 )
-from app.agents import NO_KEY
 from tests.support.outside.raw_server import answering, raw_server
 
 _MODEL = ServedModel("m", None, True)

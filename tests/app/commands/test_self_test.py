@@ -13,7 +13,7 @@ import pytest
 from api.server.server import ServerThread
 from api.transport.config import ServerConfig
 from app.cli import main
-from app.self_test import (
+from app.commands.self_test import (
     COUNT,
     COUNTED,
     STOP,
@@ -124,7 +124,7 @@ def test_a_check_that_never_ends_fails_and_delays_nobody(
         raise RuntimeError("too late")
 
     monkeypatch.setattr(mlx_loading, "load", stuck)
-    monkeypatch.setattr("app.self_test._CHECK_LIMIT_S", 0.2)
+    monkeypatch.setattr("app.commands.self_test._CHECK_LIMIT_S", 0.2)
     try:
         assert main(["--self-test"]) == 1
     finally:
