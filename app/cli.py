@@ -260,40 +260,40 @@ def _add_options(place: argparse._ActionsContainer, kind: type, prefix: str = ""
 
 def _add_option(
     place: argparse._ActionsContainer,
-    one: Declared,
+    option: Declared,
     prefix: str = "",
     *,
     is_model_found: bool = False,
 ) -> None:
     """Add the option of a setting; the result lacks it unless it is given."""
-    said, option, kind = one.setting, _option(one), _kind(one.kind)
-    is_place = not option.startswith("--") or option.startswith("-- ")
-    text = _verbatim if option in _VERBATIM else str
+    said, flag, kind = option.setting, _option(option), _kind(option.kind)
+    is_place = not flag.startswith("--") or flag.startswith("-- ")
+    text = _verbatim if flag in _VERBATIM else str
     reading: dict[str, Any] = {"action": "store_true"}
     if kind is not bool:
         path: Callable[[str], Path] = Path
         if is_model_found and said.metavar == LOCAL_MODEL:
             path = paths.model_folder
-        elif option == "--open":
+        elif flag == "--open":
             path = _absolute  # another process of ours may have to open it
         types: dict[Any, Any] = {int: whole_number(said), float: _number(said), str: text}
         reading = {"type": types.get(kind, path), "metavar": said.metavar or None}
-    if get_origin(one.kind) is tuple:
+    if get_origin(option.kind) is tuple:
         places = {"nargs": "*", "default": argparse.SUPPRESS}  # or argparse calls it required
         reading |= {"type": text} | places if is_place else {"type": text, "action": "append"}
-    if get_origin(one.kind) is Literal:
-        reading = {"choices": get_args(one.kind)}
+    if get_origin(option.kind) is Literal:
+        reading = {"choices": get_args(option.kind)}
     if is_place:
         if not said.help:
             reading |= {"nargs": argparse.REMAINDER}
         words = said.help or argparse.SUPPRESS
-        reading["metavar"] = option
-        place.add_argument(_dest(one, prefix), help=words, **reading)
+        reading["metavar"] = flag
+        place.add_argument(_dest(option, prefix), help=words, **reading)
         return
     place.add_argument(
-        option, dest=_dest(one, prefix), default=argparse.SUPPRESS, help=_help(one), **reading
+        flag, dest=_dest(option, prefix), default=argparse.SUPPRESS, help=_help(option), **reading
     )
-    if option == "--stop":
+    if flag == "--stop":
         place.add_argument(
             "--escapes",
             dest=f"{prefix}escapes",
@@ -307,11 +307,11 @@ def _option(option: Declared) -> str:
     return option.setting.option or f"--{option.name.replace('_', '-')}"
 
 
-def _dest(one: Declared, prefix: str) -> str:
+def _dest(option: Declared, prefix: str) -> str:
     """Return the name of an option in the namespace."""
-    option = _option(one)
-    is_named = option.startswith("--") and not option.startswith("-- ")
-    return prefix + (option.removeprefix("--").replace("-", "_") if is_named else one.name)
+    flag = _option(option)
+    is_named = flag.startswith("--") and not flag.startswith("-- ")
+    return prefix + (flag.removeprefix("--").replace("-", "_") if is_named else option.name)
 
 
 def _help(option: Declared) -> str:
@@ -372,21 +372,21 @@ def _verbatim(marked: str) -> str:
     return marked.removeprefix(_VERBATIM_MARK)
 
 
-def _value(one: Declared, given: Any, are_escaped: bool) -> Any:
-    option = _option(one)
+def _value(option: Declared, given: Any, are_escaped: bool) -> Any:
+    flag = _option(option)
     try:
-        if option == "--stop":
+        if flag == "--stop":
             stops = [unescaped(stop) for stop in given] if are_escaped else given
             return checked_strings(stops, "--stop")
-        if option == "--system":
+        if flag == "--system":
             given.encode()  # bytes that are not UTF-8 arrive as lone surrogates
     except UnicodeEncodeError as error:
-        raise CommandError(f"{option} is not valid UTF-8", exits.USAGE) from error
+        raise CommandError(f"{flag} is not valid UTF-8", exits.USAGE) from error
     except ValueError as error:
         raise CommandError(f"--stop: {error}", exits.USAGE) from error
     except InvalidRequest as error:
         raise CommandError(str(error), exits.USAGE) from error
-    if isinstance(given, Path) and one.setting.metavar == LOCAL_MODEL:
+    if isinstance(given, Path) and option.setting.metavar == LOCAL_MODEL:
         return given.expanduser()
     return tuple(given) if isinstance(given, list) else given
 
@@ -394,7 +394,11 @@ def _value(one: Declared, given: Any, are_escaped: bool) -> Any:
 def _stop_options(values: Mapping[str, Any], prefix: str) -> StopOptions:
     given = ((option, prefix + _flag(option).replace("-", "_")) for option in STOP_OPTIONS)
     return StopOptions(
-        **{one.name: type(one.default)(values[dest]) for one, dest in given if dest in values}
+        **{
+            option.name: type(option.default)(values[dest])
+            for option, dest in given
+            if dest in values
+        }
     )
 
 

@@ -105,9 +105,9 @@ class Printer:
     def remark(self, line: str) -> None:
         """Write a line about what happened."""
         self._finish_line_of_thinking()
-        shown = harmless(line)
-        shown = f"{_DIM}{shown}{_PLAIN}" if self._err_is_terminal else shown
-        print(shown, file=self._err, flush=True)
+        text = harmless(line)
+        text = f"{_DIM}{text}{_PLAIN}" if self._err_is_terminal else text
+        print(text, file=self._err, flush=True)
 
     def end_line(self) -> None:
         """End the answer's last line if it is open."""
@@ -119,8 +119,8 @@ class Printer:
     def status(self, line: str) -> None:
         """Show a temporary line on a terminal; an empty one removes it."""
         if self._err_is_terminal:
-            shown = f"{_DIM}{on_one_line(line)}{_PLAIN}" if line else ""
-            self._err.write(f"{_CLEAR_LINE}{shown}")
+            text = f"{_DIM}{on_one_line(line)}{_PLAIN}" if line else ""
+            self._err.write(f"{_CLEAR_LINE}{text}")
             self._err.flush()
 
     def _finish_line_of_thinking(self) -> None:

@@ -93,9 +93,9 @@ def _server_at(url: str, settings: ServeOptions) -> RunningServer | None:
 
 def _model(server: RunningServer, options: LaunchOptions) -> ServedModel:
     # A server that was started for a model serves it, whatever the name of its folder.
-    found = server.model(options.model) or (None if options.url else server.model(None))
-    if found is not None:
-        return found
+    model = server.model(options.model) or (None if options.url else server.model(None))
+    if model is not None:
+        return model
     names = ", ".join(model.id for model in server.models) or "none"
     wanted = options.model or "a model"
     raise CommandError(f"the server at {server.url} does not serve {wanted}; it serves: {names}")

@@ -276,13 +276,13 @@ def _window_port() -> int:
 
 def _served_models(listed: Any) -> tuple[ServedModel, ...] | None:
     """Return the models of a list; None if the list is another program's."""
-    found = listed.get("data") if isinstance(listed, dict) else None
-    if not isinstance(found, list):
+    entries = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(entries, list):
         return None
     models = [
-        model for model in found if isinstance(model, dict) and model.get("owned_by") == _OWNER
+        model for model in entries if isinstance(model, dict) and model.get("owned_by") == _OWNER
     ]
-    if len(models) < len(found):
+    if len(models) < len(entries):
         return None
     return tuple(
         ServedModel(

@@ -84,11 +84,11 @@ def chat_problem(url: str, question: str, stop: str, text: str) -> str | None:
     return _difference(said, text, seen, [("stop", stop)])
 
 
-def _difference(said: str, text: str, found: object, wanted: object) -> str | None:
+def _difference(said: str, text: str, seen: object, wanted: object) -> str | None:
     if said != text:
         return f"the answer was {said!r} instead of {text!r}"
-    if found != wanted:
-        return f"the reason was {found!r} instead of {wanted!r}"
+    if seen != wanted:
+        return f"the reason was {seen!r} instead of {wanted!r}"
     return None
 
 

@@ -94,13 +94,13 @@ def rescue(store: ConversationStore, conversations: Iterable[Conversation]) -> P
 
 def rescued_files() -> list[Path]:
     """Return the files of ``rescue`` that have not been imported, the oldest first."""
-    found = [
+    files = [
         path
         for folder in _folders()
         if _is_own(folder)
         for path in folder.glob(f"{_NAME}*{_SUFFIX}")
     ]
-    return sorted((path for path in found if _is_own(path)), key=lambda path: path.name)
+    return sorted((path for path in files if _is_own(path)), key=lambda path: path.name)
 
 
 def _folders() -> Iterator[Path]:

@@ -122,15 +122,15 @@ def args_field(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
 
 def named_values(values: Mapping[str, Any], field: str, where: str) -> tuple[NamedValue, ...]:
     """Return variables or headers; values that seem to be secrets are marked."""
-    found = values.get(field)
-    if found is None:
+    given = values.get(field)
+    if given is None:
         return ()
-    if not isinstance(found, dict):
+    if not isinstance(given, dict):
         raise BadConfiguration(
-            f'{where}.{field}: must be an object such as {{"NAME": "value"}}, not {kind_of(found)}.'
+            f'{where}.{field}: must be an object such as {{"NAME": "value"}}, not {kind_of(given)}.'
         )
     read: list[NamedValue] = []
-    for name, value in found.items():
+    for name, value in given.items():
         place = f"{where}.{field}.{name}"
         if not name or "=" in name or not _whole(name, place).isprintable():
             raise BadConfiguration(f"{where}.{field}: {name!a} cannot be a name. Rename it.")

@@ -257,7 +257,7 @@ class ServerRoom:
             config = self._configs.get(name)
             if config is None:
                 return
-            await self._take({key: one for key, one in self._configs.items() if key != name})
+            await self._take({key: config for key, config in self._configs.items() if key != name})
             await self._end(name)
             for secret in (*config.secrets, *SIGNED_IN):
                 await asyncio.to_thread(self._secrets.forget, name, secret)

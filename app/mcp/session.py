@@ -705,9 +705,9 @@ def _choices(values: Any) -> tuple[tuple[str, str], ...]:
     titled = values.get("oneOf") or values.get("anyOf")
     if isinstance(titled, list):
         pairs = [
-            (one.get("const"), one.get("title") or one.get("const"))
-            for one in titled[:_MOST_CHOICES]
-            if isinstance(one, dict)
+            (choice.get("const"), choice.get("title") or choice.get("const"))
+            for choice in titled[:_MOST_CHOICES]
+            if isinstance(choice, dict)
         ]
     else:
         plain, names = values.get("enum"), values.get("enumNames")

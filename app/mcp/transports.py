@@ -447,8 +447,8 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a server: the few that are safe to inherit, and its own."""
     usual = get_default_environment()
     known = usual.get("PATH", os.defpath).split(os.pathsep)
-    more = [os.path.expanduser(one) for one in _MORE_FOLDERS]
-    usual["PATH"] = os.pathsep.join([*known, *(one for one in more if one not in known)])
+    more = [os.path.expanduser(folder) for folder in _MORE_FOLDERS]
+    usual["PATH"] = os.pathsep.join([*known, *(folder for folder in more if folder not in known)])
     return {**usual, **env}
 
 

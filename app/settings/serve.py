@@ -393,7 +393,7 @@ def _with_lists(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, option in _DECLARED.items():
         text = environment.get(f"{PREFIX}{name.upper()}")
         if text:  # an empty variable means not set
@@ -402,8 +402,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             # A folder's name may contain commas.
             is_one = is_list and Path(text).expanduser().exists()
             several = [text] if is_one else [part for part in parts if part]
-            found[name] = several if is_list else text
-    return found
+            values[name] = several if is_list else text
+    return values
 
 
 def _check(values: Mapping[str, Any], place: str, *, is_strict: bool = False) -> None:

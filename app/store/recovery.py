@@ -218,22 +218,22 @@ class Salvage:
         done_before, end = self.state.done, self._ends[table]
         first, count = 1, ROWS_AT_ONCE
         while first <= end:
-            found = self._ask(query, first, count)
-            if found is None and count > 1:
+            batch = self._ask(query, first, count)
+            if batch is None and count > 1:
                 count = 1
                 continue
-            if found is None:
+            if batch is None:
                 following = self._readable_after(query, first, end)
                 lost = (following or end + 1) - first
                 self.state.unreadable += lost if lost < _ROWS_IF_UNKNOWN else 1
                 first = following or end + 1
                 continue
-            if not found:
+            if not batch:
                 break
-            first = found[-1][0] + 1
+            first = batch[-1][0] + 1
             count = min(count * 2, ROWS_AT_ONCE)
             self.state.done = done_before + min(first - 1, end, _MOST_SHOWN)
-            yield from (row[1:] for row in found)
+            yield from (row[1:] for row in batch)
         self.state.done = done_before + min(end, _MOST_SHOWN)
 
     def _readable_after(self, query: str, bad: int, end: int) -> int | None:
