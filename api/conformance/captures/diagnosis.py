@@ -61,6 +61,10 @@ _REASONS: Mapping[WireDialect, frozenset[str]] = {
 }
 # Their vendor says that the total is the sum.
 _ADDING_UP = (WireDialect.CHAT, WireDialect.COMPLETIONS, WireDialect.RESPONSES)
+# Their counts of a prompt include what of it was in a cache.
+_COUNTING_CACHED = (*_ADDING_UP, WireDialect.GENERATE)
+# So much thinking has tokens of its own.
+_MUCH_THINKING = 40
 # These dialects send no arguments for a call without arguments.
 _EMPTY_MEANS_NONE = (WireDialect.MESSAGES, WireDialect.CONVERSE)
 
@@ -69,6 +73,14 @@ def implausible(capture: Capture) -> Iterator[Finding]:
     """Yield the implausible values of the first choice of an answer."""
     yield from unknown_reason(capture)
     yield from _calls(capture)
+    is_named = capture.dialect is WireDialect.MESSAGES and capture.matched is not None
+    if is_named and capture.ending is not CapturedEnding.STOP:
+        yield Finding(
+            "sequence_without_reason",
+            Severity.ERROR,
+            f"stop_sequence is set although stop_reason is {capture.reason}.",
+            excerpt=str(capture.matched),
+        )
 
 
 def miscounted(capture: Capture) -> Iterator[Finding]:
@@ -100,11 +112,29 @@ def miscounted(capture: Capture) -> Iterator[Finding]:
             f"The sum of tokens is {total}, but the prompt has {given} and the answer {made}.",
         )
     cached = usage.cached_tokens
-    if cached and given is not None and cached > given and capture.dialect in _ADDING_UP:
+    if cached and given is not None and cached > given and capture.dialect in _COUNTING_CACHED:
         said = f"{cached} tokens of the prompt are cached, but the prompt has {given}."
         yield Finding("usage_cached", Severity.ERROR, said)
+    yield from _reasoning(capture, usage)
+    ids = len(capture.output_ids)
+    if made is not None and ids > made and capture.dialect is WireDialect.GENERATE:
+        said = f"output_ids has {ids} ids, but the answer has {made} tokens."
+        yield Finding("ids_differ", Severity.ERROR, said)
     if made == 0 and (capture.text or capture.thinking or capture.tool_calls):
         yield Finding("usage_zero", Severity.ERROR, "The answer has content, but 0 tokens.")
+
+
+def _reasoning(capture: Capture, usage: CapturedUsage) -> Iterator[Finding]:
+    """Yield that the tokens of the thinking are more than those of the answer, or none."""
+    spent, made = usage.reasoning_tokens, usage.output_tokens
+    if spent is None or made is None:
+        return
+    if spent > made or spent < 0:
+        said = f"reasoning_tokens is {spent}, but the whole answer has {made} tokens."
+        yield Finding("usage_reasoning", Severity.ERROR, said)
+    elif spent == 0 and len(capture.thinking) > _MUCH_THINKING:
+        said = f"reasoning_tokens is 0, but there are {len(capture.thinking)} characters of it."
+        yield Finding("usage_reasoning", Severity.ERROR, said)
 
 
 def unknown_reason(capture: Capture) -> Iterator[Finding]:
@@ -243,21 +273,14 @@ def _diagnosis_reason(capture: Capture) -> Iterator[Finding]:
 
 def _sequence(capture: Capture, stops: Sequence[str]) -> Iterator[Finding]:
     """Check the stop that is named as matched, if the dialect has a field for it."""
-    if capture.dialect is WireDialect.MESSAGES:
-        if capture.ending is CapturedEnding.STOP and capture.matched is None:
-            yield Finding(
-                "sequence_null",
-                Severity.ERROR,
-                "stop_reason is stop_sequence, but stop_sequence is null, so it is not known "
-                "which stop matched.",
-            )
-        elif capture.ending is not CapturedEnding.STOP and capture.matched is not None:
-            yield Finding(
-                "sequence_without_reason",
-                Severity.ERROR,
-                f"stop_sequence is set although stop_reason is {capture.reason}.",
-                excerpt=str(capture.matched),
-            )
+    is_stopped = capture.dialect is WireDialect.MESSAGES and capture.ending is CapturedEnding.STOP
+    if is_stopped and capture.matched is None:
+        yield Finding(
+            "sequence_null",
+            Severity.ERROR,
+            "stop_reason is stop_sequence, but stop_sequence is null, so it is not known "
+            "which stop matched.",
+        )
     if isinstance(capture.matched, str) and stops and capture.matched not in stops:
         yield Finding(
             "sequence_unknown",

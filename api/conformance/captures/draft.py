@@ -82,6 +82,9 @@ class ChoiceDraft:
     def add_thinking(self, index: int, text: object) -> None:
         """Append the text of event ``index`` to the thinking."""
         if isinstance(text, str) and text:
+            if self.reason is not None:
+                said = "Thinking comes after the reason, where clients no longer expect any."
+                self.find("thinking_after_reason", Severity.ERROR, said, index, text)
             self._thoughts.setdefault(index, []).append(text)
 
     def add_call(self, key: object, name: object, arguments: object) -> None:
@@ -182,6 +185,8 @@ _WITH_TEMPLATE = (
     *(WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.RESPONSES, WireDialect.OLLAMA),
     *(WireDialect.GEMINI, WireDialect.CONVERSE),
 )
+# So many tokens leave something to show.
+_MANY_TOKENS = 8
 # Beyond this number, findings are only counted.
 _MOST_CHOICES = 128
 
@@ -202,7 +207,7 @@ class Draft(ChoiceDraft):
         self.output_ids: list[int] = []
         self.usage: CapturedUsage | None = None
         self.error: str | None = None
-        self._dialect = dialect
+        self.dialect = dialect
         self._others: dict[int, ChoiceDraft] = {}
         self._left_out = self._beside(_MOST_CHOICES)
         self._findings: list[Finding] = list(framed.notes)
@@ -248,7 +253,7 @@ class Draft(ChoiceDraft):
         form = None
         # What is no JSON at all is noted as that.
         if not self.is_dump and self.framed.frames[index].is_json:
-            form = form_of(self._dialect, value, is_streamed=self.is_streamed)
+            form = form_of(self.dialect, value, is_streamed=self.is_streamed)
         for misfit in misfits(value, form) if form is not None else ():
             # A person may have pasted a part, or left out what does not matter.
             if not misfit.is_absent:
@@ -300,9 +305,22 @@ class Draft(ChoiceDraft):
             said = f"The model changes within an answer: {first}, then {other}."
             self.find("model_changes", Severity.ERROR, said, index)
 
+    def changes_created(self, index: int, first: object, other: object) -> None:
+        """Record that parts of one answer are of different times, where the vendor has one."""
+        if not self.is_dump:
+            said = f"created changes within an answer: {first}, then {other}."
+            self.find("created_changes", Severity.ERROR, said, index)
+
     def lacks_usage(self, sentence: str, severity: Severity = Severity.WARNING) -> None:
         """Record that the counts that clients read are missing."""
         self.find("usage_missing", severity, sentence)
+
+    def check_content(self, name: str, holder: dict[str, Any]) -> None:
+        """Record that an answer of many tokens has an empty array of what was generated."""
+        made = self.usage.output_tokens if self.usage is not None else None
+        if holder.get(name) == [] and (made or 0) > _MANY_TOKENS:
+            said = f"{name} is an empty array, though {made} tokens are counted."
+            self.find("content_empty", Severity.ERROR, said)
 
     def lacks_role(self, sentence: str) -> None:
         """Record that nothing says whose message it is."""
@@ -317,11 +335,11 @@ class Draft(ChoiceDraft):
     def finished(self) -> Capture:
         """Return the capture."""
         framed = self.framed
-        if self._dialect in _WITH_TEMPLATE and (mark := _TEMPLATE_MARK.search(self.text[-40:])):
+        if self.dialect in _WITH_TEMPLATE and (mark := _TEMPLATE_MARK.search(self.text[-40:])):
             sentence = f"The text ends with {mark[0].strip()}, a mark of the model's chat template."
             self.find("template_mark", Severity.ERROR, sentence)
         return Capture(
-            dialect=self._dialect,
+            dialect=self.dialect,
             is_streamed=self.is_streamed,
             status=framed.status,
             headers=framed.headers,
@@ -372,18 +390,27 @@ def count(value: Any) -> int | None:
 
 
 def usage(
-    value: Any, prompt: str, output: str, cached: tuple[str, ...] = (), total: str = ""
+    value: Any,
+    prompt: str,
+    output: str,
+    cached: tuple[str, ...] = (),
+    total: str = "",
+    reasoning: tuple[str, ...] = (),
 ) -> CapturedUsage:
-    """Return the usage in an object."""
+    """Return the usage in an object; ``cached`` and ``reasoning`` are paths in it."""
     holder = mapping(value)
-    inner: Any = holder
-    for name in cached:
-        inner = mapping(inner).get(name)
     named = {prompt: holder.get(prompt), output: holder.get(output), total: holder.get(total)}
     return CapturedUsage(
         count(holder.get(prompt)),
         count(holder.get(output)),
-        count(inner) if cached else None,
+        _inside(holder, cached),
         count(holder.get(total)) if total else None,
+        _inside(holder, reasoning),
         tuple(name for name, one in named.items() if one is not None and count(one) is None),
     )
+
+
+def _inside(holder: Any, path: tuple[str, ...]) -> int | None:
+    for name in path:
+        holder = mapping(holder).get(name)
+    return count(holder) if path else None

@@ -468,18 +468,17 @@ _RESPONSES_EVENT = _object(
 
 # SGLang's /generate, and Ollama.
 
-# Older servers send the reason's type alone.
-_GENERATE_REASON = Kind(
-    "an object or null",
-    lambda value: value is None or isinstance(value, dict | str),
-    {"type": _NAME},
-    {
-        "length": _or_null(_WHOLE),
-        "matched": Kind(
-            "a string, a token's id or null",
-            lambda value: value is None or isinstance(value, str) or _is_whole(value),
-        ),
-    },
+_GENERATE_REASON = _or_null(
+    _object(
+        {"type": _NAME},
+        {
+            "length": _or_null(_WHOLE),
+            "matched": Kind(
+                "a string, a token's id or null",
+                lambda value: value is None or isinstance(value, str) or _is_whole(value),
+            ),
+        },
+    )
 )
 _GENERATED = _object(
     {
@@ -494,12 +493,9 @@ _GENERATED = _object(
 _OLLAMA_COMMON = {
     "created_at": _ISO_TIME,
     "done_reason": _or_null(_TEXT),
+    **dict.fromkeys(("prompt_eval_count", "eval_count"), _WHOLE),
     **dict.fromkeys(
-        (
-            *("total_duration", "load_duration", "prompt_eval_duration", "eval_duration"),
-            *("prompt_eval_count", "eval_count"),
-        ),
-        _WHOLE,
+        ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration"), _INDEX
     ),
 }
 _OLLAMA_CALL = _object({"function": _object({}, {"arguments": _ARGUMENTS})})

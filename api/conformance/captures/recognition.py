@@ -30,6 +30,8 @@ from api.conformance.captures.readers import (
     read_messages_whole,
     read_ollama_stream,
     read_ollama_whole,
+)
+from api.conformance.captures.responses_reader import (
     read_responses_stream,
     read_responses_whole,
 )

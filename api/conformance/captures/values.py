@@ -81,6 +81,7 @@ class CapturedUsage:
     output_tokens: int | None = None
     cached_tokens: int | None = None
     total_tokens: int | None = None
+    reasoning_tokens: int | None = None
     invalid: tuple[str, ...] = ()
 
 
