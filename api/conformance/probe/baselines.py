@@ -19,7 +19,7 @@ _MOST_TOKENS = 2048
 _CHAT_PROMPTS = (
     "Count from 1 to 20, one number per line",
     "Repeat exactly: The quick brown fox jumps over the lazy dog",
-    "Repeat exactly: Grüße, 数 and 👋 too",
+    "Repeat exactly: Grüße, 数, 👋 and 👩\u200d💻 too",
 )
 # Asked where the answers to the others have too little text for stops.
 _MORE_CHAT_PROMPTS = (

@@ -83,6 +83,11 @@ _CASES: tuple[Case, ...] = (
     ),
     _stop("after_space", "after white space", "White space before a stop is part of the answer."),
     _stop("among_others", "one in a list of four", f"{_EXACT}, whichever stop of a list it is."),
+    _stop(
+        "alike",
+        "one of several that begin alike",
+        f"{_EXACT}, also where other stops begin as it does.",
+    ),
     Case(
         "stop.recurring_prefix",
         "Stop: never complete, though its beginning recurs",
@@ -108,6 +113,13 @@ _CASES: tuple[Case, ...] = (
     _stop("unicode", "beyond ASCII", f"{_EXACT}, also where the stop is not ASCII."),
     _stop("ideograph", "an ideograph", f"{_EXACT}, also where the stop has three bytes."),
     _stop("emoji", "an emoji", f"{_EXACT}, also where the stop has four bytes."),
+    Case(
+        "stop.joined",
+        "Stop: inside a joined character",
+        "A stop matches code points, also where several are shown as one character.",
+        None,
+        _EXTENSION,
+    ),
     _stop("after_emoji", "after an emoji", f"{_EXACT}, also after an emoji, which loses no text."),
     Case(
         "reason.natural",
@@ -252,7 +264,8 @@ _CASES: tuple[Case, ...] = (
     _among(
         "literal",
         "Stops that resemble the text",
-        "A stop is text: its case counts; it is no pattern, no escape, and no list with commas.",
+        "A stop is text: its case counts; it is no pattern, no escape, and no list with commas; "
+        "what is in the prompt is no match.",
     ),
     Case(
         "stops.code_points",
@@ -318,6 +331,60 @@ _CASES: tuple[Case, ...] = (
         "A stop ends an answer of a given structure like any other.",
         None,
         _EXTENSION,
+    ),
+    Case(
+        "structured.beside",
+        "JSON asked for in other requests",
+        "An answer for which JSON is asked is JSON, with thinking or without, whole and streamed.",
+        Topic.STRUCTURED,
+    ),
+    Case(
+        "logprobs.beside",
+        "Logprobs in other requests",
+        "Logprobs are listed for the tokens of the text, with alternatives or without them.",
+        Topic.LOGPROBS,
+    ),
+    Case(
+        "tools.beside",
+        "A call of a tool in other requests",
+        "A call is the same whole and streamed, with thinking or without it.",
+        Topic.TOOLS,
+    ),
+    Case(
+        "request.default",
+        "A request that does not say stream",
+        "Where a request does not say whether it wants a stream, the API's default decides.",
+        Topic.DEFAULT,
+    ),
+    Case(
+        "request.parts",
+        "A prompt in parts",
+        "A prompt that is a list of parts gets the answer of the same prompt as a string.",
+        Topic.PARTS,
+    ),
+    Case(
+        "request.nulls",
+        "Null for optional fields",
+        "Optional fields that are null are as if they were not there.",
+        Topic.NULLS,
+    ),
+    Case(
+        "request.echo",
+        "The prompt before the answer",
+        "With echo the text is that of the prompt and the answer, in which stops alone count.",
+        Topic.ECHO,
+    ),
+    Case(
+        "request.prompts",
+        "Several prompts",
+        "Each of several prompts gets its own answer, in the order of the prompts.",
+        Topic.PROMPTS,
+    ),
+    Case(
+        "request.seed",
+        "The same seed",
+        "The same request with the same seed gets the same answer.",
+        Topic.SEED,
     ),
     Case(
         "usage.counts",
@@ -408,10 +475,10 @@ _CASES: tuple[Case, ...] = (
         for code, title, what, topic in (
             ("json", "A body that is not JSON", "A broken body", Topic.ERRORS),
             ("prompt", "A number for the prompt", "A wrong type", Topic.TYPES),
-            ("limit", "A word for the limit", "A wrong type", Topic.TYPES),
+            ("limit", "A word for the limit of a stream", "A wrong type", Topic.TYPES),
             ("stop_object", "An object for the stops", "A wrong type", Topic.TYPES),
             ("stop_number", "A number for the stops", "A wrong type", Topic.TYPES),
-            ("stop_item", "A number among the stops", "A wrong type", Topic.TYPES),
+            ("stop_item", "A number among the stops of a stream", "A wrong type", Topic.TYPES),
         )
     ),
 )

@@ -450,7 +450,7 @@ class Client:
         return await self.send(self.driver.body(ask, self.model), timeout_s)
 
     async def _exchange(self, body: Any, timeout_s: float) -> Exchange:
-        is_streamed = isinstance(body, dict) and bool(body.get("stream"))
+        is_streamed = self.driver.asks_for_stream(body)
         mark = EndMark(self.driver.dialect) if is_streamed else None
         began_s = time.monotonic()
         status, problem, found = 0, "", {}
@@ -481,6 +481,7 @@ class Client:
             first_s=None if received.first_at_s is None else received.first_at_s - began_s,
             is_streamed=is_streamed,
             is_left_open=received.is_left_open,
+            is_batch=self.driver.has_several_prompts(body),
             headers=found,
         )
 
@@ -503,8 +504,7 @@ class Client:
         )
 
     def _url_of(self, body: Any) -> str:
-        is_streamed = isinstance(body, dict) and bool(body.get("stream"))
-        return self._streamed_url if is_streamed else self.url
+        return self._streamed_url if self.driver.asks_for_stream(body) else self.url
 
 
 def _text_of(content: bytes) -> str:

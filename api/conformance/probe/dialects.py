@@ -5,6 +5,7 @@ Pure; any thread.
 
 import copy
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -68,6 +69,11 @@ def is_messages_error(body: Any) -> bool:
 
 def is_openai_error(body: Any) -> bool:
     """Return whether this is an error object as OpenAI sends it."""
+    return isinstance(body, dict) and _has_words(body, "type")
+
+
+def is_worded_error(body: Any) -> bool:
+    """Return whether this is an error object with a message, as several vendors send it."""
     return isinstance(body, dict) and _has_words(body)
 
 
@@ -84,7 +90,7 @@ def is_ollama_error(body: Any) -> bool:
 
 def is_generate_error(body: Any) -> bool:
     """Return whether this is an error of SGLang's native API, which has two forms."""
-    return is_openai_error(body) or is_ollama_error(body)
+    return is_worded_error(body) or is_ollama_error(body)
 
 
 def is_converse_error(body: Any) -> bool:
@@ -128,11 +134,12 @@ def with_logprobs(dialect: WireDialect, body: Body, tops: int = 1) -> Body | Non
     Args:
         dialect: The dialect.
         body: The request.
-        tops: How many tokens are listed for each place; 1 lists those of the answer alone.
+        tops: How many tokens are listed for each place; 1 lists those of the answer, and leaves
+            the others to the server's default.
     """
     match dialect:
         case WireDialect.CHAT:
-            return {**body, "logprobs": True} | ({"top_logprobs": tops} if tops > 1 else {})
+            return {**body, "logprobs": True} | ({} if tops == 1 else {"top_logprobs": tops})
         case WireDialect.COMPLETIONS:
             return {**body, "logprobs": tops}
         case _:
@@ -152,6 +159,50 @@ def with_structure(dialect: WireDialect, body: Body) -> Body | None:
             return {**body, "format": _SCHEMA}
         case _:
             return None
+
+
+def with_json(dialect: WireDialect, body: Body) -> Body | None:
+    """Return a request for any JSON object."""
+    match dialect:
+        case WireDialect.CHAT:
+            return {**body, "response_format": {"type": "json_object"}}
+        case WireDialect.RESPONSES:
+            return {**body, "text": {"format": {"type": "json_object"}}}
+        case WireDialect.OLLAMA:
+            return {**body, "format": "json"}
+        case _:
+            return None
+
+
+def with_parts(dialect: WireDialect, body: Body, prompt: str) -> Body | None:
+    """Return a request whose prompt is a list of parts."""
+    match dialect:
+        case WireDialect.CHAT | WireDialect.MESSAGES:
+            said = {"role": "user", "content": [{"type": "text", "text": prompt}]}
+            return {**body, "messages": [*body["messages"][:-1], said]}
+        case WireDialect.RESPONSES:
+            parts = [{"type": "input_text", "text": prompt}]
+            return {**body, "input": [{"type": "message", "role": "user", "content": parts}]}
+        case _:
+            return None
+
+
+_MAY_BE_NULL = ("frequency_penalty", "logit_bias", "logprobs", "n", "presence_penalty", "seed")
+# What the vendor says may be null.
+_NULLABLE: Mapping[WireDialect, Sequence[str]] = {
+    WireDialect.CHAT: (*_MAY_BE_NULL, "stream_options", "top_logprobs", "top_p"),
+    WireDialect.COMPLETIONS: (*_MAY_BE_NULL, "best_of", "echo", "stream_options", "suffix"),
+    WireDialect.RESPONSES: (
+        *("instructions", "metadata", "previous_response_id", "reasoning", "store", "top_p"),
+        "truncation",
+    ),
+}
+
+
+def with_nulls(dialect: WireDialect, body: Body) -> Body | None:
+    """Return a request with null for fields that it does not have otherwise."""
+    names = _NULLABLE.get(dialect)
+    return None if names is None else dict.fromkeys(names) | body
 
 
 class Choice(StrEnum):
@@ -434,6 +485,7 @@ class Driver:
     limit_name: str = ""
     least_tokens: int = 1
     left_out: tuple[str, ...] = ()
+    streams_by_default: bool = False
     streamed_path: str = ""
     is_detected: bool = True
 
@@ -463,6 +515,21 @@ class Driver:
         if not self.streamed_path or not isinstance(body, dict):
             return body
         return {name: value for name, value in body.items() if name != "stream"}
+
+    def with_reason_named(self, sentence: str) -> str:
+        """Return a sentence about the reason with the name that the dialect has for it."""
+        name = self.words[CapturedEnding.NATURAL].partition(" ")[0]
+        if name in sentence:
+            return sentence
+        return re.sub(r"\breason\b(?! is| of)", f"reason ({name})", sentence, count=1)
+
+    def asks_for_stream(self, body: Any) -> bool:
+        """Return whether a request wants a stream; many leave that to the API's default."""
+        return isinstance(body, dict) and bool(body.get("stream", self.streams_by_default))
+
+    def has_several_prompts(self, body: Any) -> bool:
+        """Return whether a request has a list of prompts, each of which gets an answer."""
+        return not self.has_chat_template and isinstance(_at(body, self.prompt_path), list)
 
     def stops_in(self, body: Body) -> Any:
         """Return the stops of a request in any form; None if it has none."""
@@ -558,7 +625,7 @@ OTHER_DRIVERS = (
         stop_path=("stop",),
         limit_path=("n_predict",),
         prompt_path=("prompt",),
-        is_envelope=is_openai_error,
+        is_envelope=is_worded_error,
         words=words_of("stop_type", "eos", "word", "limit"),
         takes_string=False,
         can_think=False,
@@ -590,7 +657,7 @@ OTHER_DRIVERS = (
         stop_path=("generationConfig", "stopSequences"),
         limit_path=("generationConfig", "maxOutputTokens"),
         prompt_path=("contents",),
-        is_envelope=is_openai_error,
+        is_envelope=is_worded_error,
         words=words_of("finishReason", "STOP", "STOP", "MAX_TOKENS"),
         takes_string=False,
         can_think=False,
@@ -671,6 +738,7 @@ DRIVERS: dict[WireDialect, Driver] = {
             prompt_path=("messages",),
             is_envelope=is_ollama_error,
             words=words_of("done_reason", "stop", "stop", "length"),
+            streams_by_default=True,
         ),
         Driver(
             WireDialect.GENERATE,

@@ -155,6 +155,7 @@ def is_first(given: Baseline, start: int, end: int) -> bool:
 _MOST_CHOSEN = 64
 # Occurs in no answer.
 NEVER = "#~never~"
+_JOINER = "\u200d"
 _LONGEST_END = 12
 
 
@@ -322,6 +323,15 @@ def _among_others(given: Baseline) -> Iterator[_Chosen]:
         yield (f"{NEVER}1", f"{NEVER}2", chosen, f"{NEVER}3")
 
 
+def _alike(given: Baseline) -> Iterator[_Chosen]:
+    # Longer than any token, so that a part of it could be left.
+    for length in (9, 7, 5):
+        for start in places(given):
+            chosen = given.stable[start : start + length]
+            if len(chosen) == length and is_solid(given, start, start + length):
+                yield (chosen + NEVER, chosen, chosen[:-1] + NEVER)
+
+
 def _recurring_prefix(given: Baseline) -> Iterator[_Chosen]:
     counts = {char: given.text.count(char) for char in set(given.text) if char != "\ufffd"}
     often = max(counts, key=lambda char: (counts[char], char), default="")
@@ -368,6 +378,14 @@ def _emoji(given: Baseline) -> Iterator[_Chosen]:
             yield (char,)
 
 
+def _joined(given: Baseline) -> Iterator[_Chosen]:
+    # The second half of what is shown as one character.
+    for at, char in enumerate(given.stable):
+        half = given.stable[at + 1 : at + 2]
+        if at and char == _JOINER and half and is_first(given, at + 1, at + 2):
+            yield (half,)
+
+
 def _after_emoji(given: Baseline) -> Iterator[_Chosen]:
     # Beyond the basic plane: two units of UTF-16, four bytes of UTF-8.
     first = next((at for at, char in enumerate(given.stable) if ord(char) > 0xFFFF), None)
@@ -409,6 +427,7 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
     ("nested", _nested, "the longer one around it is never complete"),
     ("after_space", _after_space, ""),
     ("among_others", _among_others, ""),
+    ("alike", _alike, "the others that begin like it are never complete"),
     ("recurring_prefix", _recurring_prefix, ""),
     ("held_at_the_end", _held_at_the_end, ""),
     ("last_characters", _last_characters, ""),
@@ -416,6 +435,7 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
     ("unicode", _unicode, ""),
     ("ideograph", _ideograph, ""),
     ("emoji", _emoji, ""),
+    ("joined", _joined, ""),
     ("after_emoji", _after_emoji, ""),
 )
 

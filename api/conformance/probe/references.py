@@ -36,6 +36,12 @@ class Topic(StrEnum):
     PACE = "the pace of streams"
     TYPES = "wrong types"
     HTTP = "answers to requests"
+    DEFAULT = "requests that do not say stream"
+    PARTS = "prompts in parts"
+    NULLS = "fields that are null"
+    ECHO = "the prompt before the answer"
+    PROMPTS = "several prompts"
+    SEED = "seeds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,9 @@ _MESSAGES = {
         f"{_CLAUDE}/api/messages",
         "stop_sequences is optional: normally the model stops at the natural end of its turn.",
     ),
+    Topic.PARTS: Reference(
+        f"{_CLAUDE}/api/messages", "The content of a message is a string or an array of blocks."
+    ),
     Topic.PACE: Reference(
         f"{_CLAUDE}/docs/build-with-claude/streaming",
         "With stream the answer is sent incrementally.",
@@ -213,6 +222,8 @@ def _openai_stops(page: str) -> dict[Topic, Reference]:
     return {
         Topic.NO_STOPS: Reference(address, "stop is optional and null by default."),
         Topic.ONE_STOP: Reference(address, "stop is a string or an array of strings."),
+        Topic.DEFAULT: Reference(address, "stream is false by default."),
+        Topic.NULLS: Reference(address, "Optional fields are of their type, or null."),
     }
 
 
@@ -221,6 +232,10 @@ _CHAT = (
     | _OPENAI_STREAMS
     | _openai_stops("chat/create")
     | {
+        Topic.PARTS: Reference(
+            f"{_OPENAI}/api-reference/chat/create",
+            "The content of a message is a string or an array of parts.",
+        ),
         Topic.NEW_LIMIT: Reference(
             f"{_OPENAI}/api-reference/chat/create",
             "max_completion_tokens bounds the tokens generated, those of reasoning included.",
@@ -297,6 +312,14 @@ _COMPLETIONS = (
         Topic.CHOICES: Reference(
             f"{_OPENAI}/api-reference/completions/create", "n completions are made for each prompt."
         ),
+        Topic.ECHO: Reference(
+            f"{_OPENAI}/api-reference/completions/create",
+            "With echo the prompt comes before the completion.",
+        ),
+        Topic.PROMPTS: Reference(
+            f"{_OPENAI}/api-reference/completions/create",
+            "prompt is a string, an array of strings, or tokens; completions are made for each.",
+        ),
         Topic.LOGPROBS: Reference(
             f"{_OPENAI}/api-reference/completions/object",
             "logprobs.tokens lists the tokens of the text, with their log probabilities beside it.",
@@ -306,6 +329,16 @@ _COMPLETIONS = (
 # The vendor's Responses API has no stops, so stops are an extension there.
 _RESPONSES = _OPENAI_COMMON | {
     Topic.PACE: _OPENAI_STREAMS[Topic.PACE],
+    Topic.DEFAULT: Reference(
+        f"{_OPENAI}/api-reference/responses/create", "stream is false by default."
+    ),
+    Topic.NULLS: Reference(
+        f"{_OPENAI}/api-reference/responses/create", "Optional fields are of their type, or null."
+    ),
+    Topic.PARTS: Reference(
+        f"{_OPENAI}/api-reference/responses/create",
+        "input is a string, or an array of items whose content may be an array of parts.",
+    ),
     Topic.REASON: Reference(
         f"{_OPENAI}/api-reference/responses/object",
         "status is completed, or incomplete with the reason in incomplete_details.",
@@ -364,6 +397,10 @@ _GENERATE = {
         "Frames of a stream hold the text so far; the last one is data: [DONE].",
     ),
     Topic.FORM: Reference(f"{_SGLANG}/native_api.html", "An answer has text and meta_info."),
+    Topic.DEFAULT: Reference(f"{_SGLANG}/sampling_params.html", "stream is false by default."),
+    Topic.PROMPTS: Reference(
+        f"{_SGLANG}/sampling_params.html", "text is a prompt, or a list of prompts."
+    ),
     Topic.TOKEN_IDS: Reference(
         f"{_SGLANG}/sampling_params.html",
         "stop_token_ids lists the ids of tokens at which generation stops.",
@@ -387,6 +424,10 @@ _OLLAMA_CHAT = {
         "A stream is one JSON object a line; the last one says done.",
     ),
     Topic.FORM: Reference(f"{_OLLAMA}/api.md", "An answer has a message and says done."),
+    Topic.DEFAULT: Reference(f"{_OLLAMA}/api.md", "Answers are streamed unless stream is false."),
+    Topic.SEED: Reference(
+        f"{_OLLAMA}/modelfile.mdx", "With the same seed a prompt gets the same text."
+    ),
     Topic.ERRORS: Reference(
         f"{_OLLAMA}/api.md", "An invalid request gets status 400 and an error in words."
     ),

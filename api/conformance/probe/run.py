@@ -22,7 +22,6 @@ from api.conformance.probe.checks.answer_checks import (
     REASON_CHECKS,
 )
 from api.conformance.probe.checks.check import (
-    FORM_CHECKS,
     Check,
     CheckSetting,
     Seen,
@@ -31,7 +30,9 @@ from api.conformance.probe.checks.check import (
     undecided,
 )
 from api.conformance.probe.checks.feature_checks import FEATURE_CHECKS
+from api.conformance.probe.checks.form_checks import FORM_CHECKS
 from api.conformance.probe.checks.limit_checks import HANG_UP_CHECKS, LIMIT_CHECKS, USAGE_CHECKS
+from api.conformance.probe.checks.parameter_checks import PARAMETER_CHECKS
 from api.conformance.probe.checks.request_checks import (
     ISOLATION_CHECKS,
     LATE_CHECKS,
@@ -163,6 +164,7 @@ def all_checks(usable: Sequence[Baseline]) -> list[Check]:
         *LONG_CHECKS,
         *LITERAL_CHECKS,
         *FEATURE_CHECKS,
+        *PARAMETER_CHECKS,
         *LATE_CHECKS,
         *USAGE_CHECKS,
         *PACE_CHECKS,
@@ -358,6 +360,7 @@ class ProbeRun:
                 case_of(result.code), driver.dialect, result.exchanges
             )
             self._conclusions += ("The server has no stops in this API, nor has its vendor.",)
+            setting.broken_by = result.code
         elif codes & _BREAKING:
             setting.broken_by = result.code
 

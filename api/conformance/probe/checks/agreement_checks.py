@@ -133,7 +133,8 @@ def _answers(setting: CheckSetting) -> list[_Answer]:
     driver = setting.client.driver
     found = []
     for run in setting.client.exchanges:
-        if not run.is_answer or not isinstance(run.body, dict):
+        is_other = run.is_streamed is not run.capture.is_streamed
+        if not run.is_answer or not isinstance(run.body, dict) or is_other:
             continue
         body = {name: value for name, value in run.body.items() if name not in _FORM}
         stops, limit = driver.stops_in(body), driver.limit_in(body)

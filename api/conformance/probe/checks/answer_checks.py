@@ -19,6 +19,7 @@ from api.conformance.probe.checks.check import (
     undecided,
     without_premise,
 )
+from api.conformance.probe.checks.request_checks import Situation, judged_in
 from api.conformance.probe.client import Client
 from api.conformance.probe.dialects import Ask, Body
 from api.conformance.probe.judgement import Judgement, no_answer
@@ -37,20 +38,29 @@ async def _thinking_off(setting: CheckSetting) -> Seen:
     if not driver.can_think:
         return skipped("The dialect cannot switch thinking off.")
     findings = Findings(setting)
-    body = setting.body(replace(given.ask, is_thinking=False))
-    run = await findings.ask(body, _thinks, may_refuse=True)
-    if run.is_refusal:
-        return skipped(f"Switching thinking off is refused with status {run.status}.")
-    has_tag = any(tag in run.capture.text for tag in _TAGS)
-    if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
-        return skipped("The model thinks all the same; not every model can do otherwise.")
-    return findings.seen("no thinking")
+    for is_streamed in (False, True):
+        body = setting.body(replace(given.ask, is_thinking=False, is_streamed=is_streamed))
+        run = await findings.ask(body, _thinks, may_refuse=True)
+        if run.is_refusal:
+            return skipped(f"Switching thinking off is refused with status {run.status}.")
+        has_tag = any(tag in run.capture.text for tag in _TAGS)
+        if not has_tag and run.capture.thinking.strip() and given.thinking.strip():
+            return skipped("The model thinks all the same; not every model can do otherwise.")
+    if findings.faults or setting.broken_by or given.ask.is_thinking is False:
+        return findings.seen("no thinking")
+    return await judged_in(_SWITCHED_OFF, setting)
+
+
+_SWITCHED_OFF = Situation(
+    "With thinking switched off",
+    lambda setting, ask: setting.body(replace(ask, is_thinking=False)),
+)
 
 
 def _thinks(run: Exchange) -> list[Judgement]:
     broken, capture = no_answer(run), run.capture
     if broken is None and (capture.thinking.strip() or any(tag in capture.text for tag in _TAGS)):
-        said = "Thinking is switched off, but the model thinks."
+        said = "The answer has thinking, though thinking is switched off."
         broken = Judgement("thinking_shown", said, "none", capture.thinking or capture.text)
     return [broken] if broken is not None else []
 
@@ -336,6 +346,12 @@ def _misframed(dialect: WireDialect, run: Exchange) -> Iterator[Judgement]:
             wanted,
             said or "none",
         )
+    charset = re.search(r"charset=[\"']?([\w-]+)", run.headers.get("content-type", ""))
+    if charset is not None and charset[1].lower() not in ("utf-8", "utf8"):
+        heard = "The content type names another character set than UTF-8, which JSON is sent in."
+        yield Judgement("content_type", heard, "utf-8", charset[1])
+    if run.capture.is_streamed and run.is_streamed and dialect is not WireDialect.CONVERSE:
+        yield from _misspelled_lines(run) if dialect is WireDialect.OLLAMA else _misspelled(run)
     if run.is_left_open:
         yield Judgement(
             "connection_left_open",
@@ -343,6 +359,52 @@ def _misframed(dialect: WireDialect, run: Exchange) -> Iterator[Judgement]:
             "the end of the answer",
             "nothing more, and no end",
         )
+
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_FIELD = re.compile(r"(?:data|event|id|retry)(?::|\Z)|:|\Z")
+
+
+def _misspelled(run: Exchange) -> Iterator[Judgement]:
+    """Yield where a stream is no series of server-sent events, read as clients read it."""
+    data: list[str] = []
+    is_named = False
+    *lines, rest = _LINE_END.split(run.text)
+    for line in (*lines, *([rest] if rest else [])):
+        if _FIELD.match(line) is None:
+            said = "A line of the stream is no field of a server-sent event; clients ignore it."
+            yield Judgement("event_spelled", said, "data: and the JSON", line[:200])
+            return
+        if not line:
+            got = "\n".join(data)
+            if is_named and not data:
+                said = "An event has a name and no data, so that clients lose what it says."
+                yield Judgement("event_spelled", said, "event: and data: without a blank line")
+                return
+            if data and got.strip() != "[DONE]" and _json(got) is None:
+                said = (
+                    "An event of the stream is not JSON: clients join all its data, up to the "
+                    "next blank line."
+                )
+                yield Judgement("event_spelled", said, "a blank line behind each event", got[:200])
+                return
+            data, is_named = [], False
+        data += [line.removeprefix("data:").removeprefix(" ")] if line.startswith("data:") else []
+        is_named |= line.startswith("event:")
+    if data and "".join(data).strip() != "[DONE]" and not run.is_left_open:
+        said = "No blank line ends the last event of the stream, so that clients drop it."
+        if len(data) > 1:
+            said = "No blank line is between the events of the stream, so that clients drop them."
+        yield Judgement("event_spelled", said, "a blank line", "\n".join(data)[:200])
+
+
+def _misspelled_lines(run: Exchange) -> Iterator[Judgement]:
+    """Yield where a stream is not one object a line."""
+    for line in filter(str.strip, _LINE_END.split(run.text)):
+        if not isinstance(_json(line), dict):
+            said = "A line of the stream is not one JSON object, as clients read it."
+            yield Judgement("event_spelled", said, "one object a line", line[:200])
+            return
 
 
 async def _pace(setting: CheckSetting) -> Seen:
@@ -380,9 +442,9 @@ _ASK = Ask("Hi", max_tokens=8)
 _Spoil = Callable[[Client, Body], Any]
 
 
-async def _refused(spoil: _Spoil, setting: CheckSetting) -> Seen:
+async def _refused(spoil: _Spoil, setting: CheckSetting, *, is_streamed: bool = False) -> Seen:
     client = setting.client
-    run = await client.send(spoil(client, setting.body(_ASK)))
+    run = await client.send(spoil(client, setting.body(replace(_ASK, is_streamed=is_streamed))))
     findings = Findings(setting)
     findings.note(run, _judge(client, run))
     return findings.seen(f"refused with status {run.status}")
@@ -472,4 +534,9 @@ _SPOILED: tuple[tuple[str, _Spoil], ...] = (
     ("stop_item", lambda c, b: c.driver.with_stop(b, ["END", 1])),
 )
 
-ERROR_CHECKS = tuple(Check(f"errors.{code}", partial(_refused, spoil)) for code, spoil in _SPOILED)
+# A request for a stream is refused before there is one.
+_STREAMED = ("limit", "stop_item")
+ERROR_CHECKS = tuple(
+    Check(f"errors.{code}", partial(_refused, spoil, is_streamed=code in _STREAMED))
+    for code, spoil in _SPOILED
+)

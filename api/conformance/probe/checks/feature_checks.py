@@ -45,7 +45,7 @@ from api.conformance.probe.values import Exchange
 # Checks several choices.
 
 _CHOICES = 2
-_TOKENS = 256
+MANY_TOKENS = 256
 _TEMPERATURE = 0.7
 
 
@@ -58,7 +58,7 @@ async def _several(setting: CheckSetting) -> Exchange | Seen:
         run: Exchange | None = None
         for temperature in (0.0, _TEMPERATURE):
             setting.shared["choices_temperature"] = temperature
-            body = _of_several(setting, setting.main.ask)
+            body = of_several(setting, setting.main.ask)
             if body is None:
                 setting.shared["choices"] = skipped("The dialect has one choice only.")
                 break
@@ -71,7 +71,8 @@ async def _several(setting: CheckSetting) -> Exchange | Seen:
     return several
 
 
-def _of_several(setting: CheckSetting, ask: Ask) -> Body | None:
+def of_several(setting: CheckSetting, ask: Ask) -> Body | None:
+    """Return a request for several choices; None if the dialect has one only."""
     temperature: float = setting.shared.get("choices_temperature", 0.0)
     body = setting.body(replace(ask, temperature=temperature))
     return with_choices(setting.client.driver.dialect, body, _CHOICES)
@@ -85,7 +86,7 @@ async def _count(setting: CheckSetting) -> Seen:
     findings = Findings(setting)
     judged = partial(_counted, setting.main)
     await findings.ask(whole.body, judged, first=whole)
-    streamed = _of_several(setting, replace(setting.main.ask, is_streamed=True))
+    streamed = of_several(setting, replace(setting.main.ask, is_streamed=True))
     await findings.ask(streamed, judged)
     return findings.seen(f"{_CHOICES} choices")
 
@@ -125,7 +126,7 @@ async def _choices(setting: CheckSetting) -> Seen:
     if whole.is_answer and len(_each(whole)) < _CHOICES:
         return skipped("The server gives one choice only.")
     situation = Situation(
-        "With several choices", _of_several, views=_each, ignored="choice_not_stopped"
+        "With several choices", of_several, views=_each, ignored="choice_not_stopped"
     )
     return await judged_in(situation, setting)
 
@@ -167,9 +168,9 @@ async def _logprobs(setting: CheckSetting) -> Seen:
             break
     if run.is_refusal:
         return skipped(f"Logprobs are refused with status {run.status}.")
-    if run.is_answer and not _logged(run):
+    if run.is_answer and not logged_tokens(run):
         return skipped("The answer has no logprobs with tokens in words.")
-    text, logged = run.capture.text, "".join(_logged(run))
+    text, logged = run.capture.text, "".join(logged_tokens(run))
     if run.is_answer and text not in logged and logged not in text:
         return undecided("The tokens of the logprobs do not spell the text.")
     wholes: dict[str, Exchange] = {}
@@ -191,8 +192,8 @@ def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Ju
     whole = wholes.get(run.capture.text)
     if whole is None or verdicts:
         return verdicts
-    if _logged(whole) != _logged(run):
-        spelled, streamed = "".join(_logged(whole)), "".join(_logged(run))
+    if logged_tokens(whole) != logged_tokens(run):
+        spelled, streamed = "".join(logged_tokens(whole)), "".join(logged_tokens(run))
         # One of them may list the tokens of the reasoning, too.
         is_part = spelled.endswith(streamed) or streamed.endswith(spelled)
         if whole.capture.text != run.capture.text or (is_part and streamed):
@@ -218,10 +219,10 @@ def _logged_as_chat(run: Exchange) -> list[Judgement]:
 
 
 def _logged_too_few(tops: int, run: Exchange) -> list[Judgement]:
-    text, logged = run.capture.text, "".join(_logged(run))
+    text, logged = run.capture.text, "".join(logged_tokens(run))
     # A stop may leave half a character of a token; the template's white space has no token.
     if text.rstrip("\ufffd").strip() not in logged:
-        said = "Logprobs are missing for tokens of the text."
+        said = "The logprobs lack tokens of the text: some are missing."
         return [Judgement("logprobs_missing", said, text, logged)]
     counts = [count for listed in _lists_of_logprobs(run) for count in _tops_in(listed)]
     if counts and min(counts) < tops:
@@ -254,7 +255,7 @@ def _logged_behind(run: Exchange) -> list[Judgement]:
     broken = no_answer(run)
     if broken is not None:
         return [broken]
-    text, tokens = run.capture.text, _logged(run)
+    text, tokens = run.capture.text, logged_tokens(run)
     # Reasoning may be listed before the text.
     begin = "".join(tokens).rfind(text) if text else -1
     if begin < 0:
@@ -264,13 +265,14 @@ def _logged_behind(run: Exchange) -> list[Judgement]:
     behind = [token for at, token in zip(starts, tokens, strict=True) if at >= begin + len(text)]
     if not "".join(behind):
         return []
-    sentence = "Logprobs are listed for tokens behind the end of the text."
+    sentence = "The logprobs list tokens behind the end of the text."
     return [Judgement("logprobs_of_dropped_tokens", sentence, text, "".join(tokens))]
 
 
 def _lists_of_logprobs(run: Exchange) -> list[dict[str, Any]]:
-    firsts = (next(iter(_choices_in(raw)), {}) for raw in _raws(run))
-    return [mapping(choice.get("logprobs")) for choice in firsts]
+    # Several choices may take turns in a stream.
+    choices = (choice for raw in _raws(run) for choice in _choices_in(raw))
+    return [mapping(choice.get("logprobs")) for choice in choices if not choice.get("index")]
 
 
 def _raws(run: Exchange) -> list[str]:
@@ -278,7 +280,8 @@ def _raws(run: Exchange) -> list[str]:
     return [event.raw for event in run.capture.events] if is_streamed else [run.text]
 
 
-def _logged(run: Exchange) -> list[str]:
+def logged_tokens(run: Exchange) -> list[str]:
+    """Return the tokens that are listed with logprobs; [] if they are not listed in words."""
     names: list[Any] = []
     for listed in _lists_of_logprobs(run):
         own = [mapping(item).get("token") for item in items(listed.get("content"))]
@@ -293,7 +296,7 @@ def _logged(run: Exchange) -> list[str]:
 _FEW_TOKENS = 6
 
 
-async def _called(setting: CheckSetting) -> tuple[Exchange, bool] | Seen:
+async def first_call(setting: CheckSetting) -> tuple[Exchange, bool] | Seen:
     """Return an answer that calls the tool, and whether it had to; else why there is none."""
     if "call" not in setting.shared:
         setting.shared["call"] = await _first_call(setting)
@@ -303,7 +306,7 @@ async def _called(setting: CheckSetting) -> tuple[Exchange, bool] | Seen:
 
 async def _first_call(setting: CheckSetting) -> tuple[Exchange, bool] | Seen:
     for is_forced in (False, True):
-        body = _tool_body(setting, is_forced=is_forced)
+        body = tool_body(setting, tool_ask(setting), is_forced=is_forced)
         if body is None:
             return skipped("The probe knows no tools of this dialect.")
         plain = await setting.client.send(body)
@@ -314,20 +317,22 @@ async def _first_call(setting: CheckSetting) -> tuple[Exchange, bool] | Seen:
 
 async def _call(setting: CheckSetting) -> Seen:
     """A call is the same whole and streamed, and the reason says that it is one."""
-    called = await _called(setting)
+    called = await first_call(setting)
     if isinstance(called, Seen):
         return called
     plain, is_forced = called
     findings = Findings(setting)
     driver = setting.client.driver
     for is_streamed in (False, True):
-        judged = partial(_whole_call, driver, plain, is_forced)
-        asked = _tool_body(setting, is_forced=is_forced, is_streamed=is_streamed)
+        judged = partial(judged_call, driver, plain, is_forced)
+        ask = tool_ask(setting, is_streamed=is_streamed)
+        asked = tool_body(setting, ask, is_forced=is_forced)
         await findings.ask(asked, judged)
     return findings.seen(f"a call of {plain.capture.tool_calls[0].name}")
 
 
-def _whole_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) -> list[Judgement]:
+def judged_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange) -> list[Judgement]:
+    """Judge an answer that has to call the tool as another one does."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]
@@ -346,7 +351,7 @@ def _whole_call(driver: Driver, plain: Exchange, is_forced: bool, run: Exchange)
     elif not _is_whole(call.arguments) and capture.ending is not CapturedEnding.LIMIT:
         said = "The arguments of a call are not a JSON object."
         judgements.append(Judgement("arguments_broken", said, "a JSON object", call.arguments))
-    elif call.name != TOOL_NAME and not any(
+    elif call.name not in ("", TOOL_NAME) and not any(
         finding.code == "call_name_repeated" for finding in capture.findings
     ):
         said = f"The call is one of {call.name!r}, a tool that was not offered."
@@ -409,7 +414,7 @@ _NAMING_CALLS = (WireDialect.CHAT, WireDialect.MESSAGES)
 
 async def _cut_by_limit(setting: CheckSetting) -> Seen:
     """A call that the limit cuts ends with the limit as its reason."""
-    called = await _called(setting)
+    called = await first_call(setting)
     if isinstance(called, Seen):
         return called
     plain, is_forced = called
@@ -423,7 +428,8 @@ async def _cut_by_limit(setting: CheckSetting) -> Seen:
             return undecided("The call is too short for a limit.")
     findings = Findings(setting)
     for is_streamed in (False, True):
-        body = _tool_body(setting, is_forced=is_forced, is_streamed=is_streamed, limit=limit)
+        ask = tool_ask(setting, is_streamed=is_streamed, limit=limit)
+        body = tool_body(setting, ask, is_forced=is_forced)
         judged = partial(_limited_call, driver, plain.capture.tool_calls[0].arguments)
         await findings.ask(body, judged, may_refuse=True)
     return findings.seen(f"{limit} tokens")
@@ -445,7 +451,7 @@ def _limited_call(driver: Driver, arguments: str, run: Exchange) -> list[Judgeme
 
 async def _tools(setting: CheckSetting) -> Seen:
     """A stop inside the arguments of a call does not leave half a call."""
-    called = await _called(setting)
+    called = await first_call(setting)
     if isinstance(called, Seen):
         return called
     plain, is_forced = called
@@ -457,7 +463,8 @@ async def _tools(setting: CheckSetting) -> Seen:
     findings = Findings(setting)
     whole = ""
     for is_streamed in (False, True):
-        body = _tool_body(setting, (stop,), is_forced=is_forced, is_streamed=is_streamed)
+        ask = tool_ask(setting, (stop,), is_streamed=is_streamed)
+        body = tool_body(setting, ask, is_forced=is_forced)
         judged = partial(_half_call, stop, arguments, whole)
         run = await findings.ask(body, judged, may_refuse=True)
         if run.is_refusal:
@@ -466,17 +473,21 @@ async def _tools(setting: CheckSetting) -> Seen:
     return findings.seen(f"{stop!r} in {arguments}")
 
 
-def _tool_body(
+def tool_ask(
     setting: CheckSetting,
     stops: tuple[str, ...] = (),
     *,
-    is_forced: bool,
     is_streamed: bool = False,
     limit: int | None = None,
-) -> Body | None:
-    tokens = limit or max(_TOKENS, setting.main.ask.max_tokens)
+) -> Ask:
+    """Return the request for which a model calls the tool."""
+    tokens = limit or max(MANY_TOKENS, setting.main.ask.max_tokens)
     is_thinking = setting.main.ask.is_thinking
-    ask = Ask(TOOL_PROMPT, stops, tokens, is_streamed=is_streamed, is_thinking=is_thinking)
+    return Ask(TOOL_PROMPT, stops, tokens, is_streamed=is_streamed, is_thinking=is_thinking)
+
+
+def tool_body(setting: CheckSetting, ask: Ask, *, is_forced: bool) -> Body | None:
+    """Return a request with the tool; None if the dialect has no tools."""
     choice = Choice.NAMED if is_forced else Choice.AUTO
     dialect = setting.client.driver.dialect
     # Not every dialect can force a call.
@@ -494,14 +505,17 @@ def _half_call(stop: str, arguments: str, whole: str, run: Exchange) -> list[Jud
         return [Judgement("partial_call_dropped", said, whole, capture.text)]
     if not calls and capture.ending is not CapturedEnding.TOOL:
         return []  # the stop ended the answer, and no call is reported
-    if any(finding.code == "arguments_form" for finding in capture.findings):
+    told = ("arguments_form", "call_name_repeated")
+    if any(finding.code in told for finding in capture.findings):
         return []  # the check of a call says so
-    if calls and calls[0].name != TOOL_NAME:
+    if calls and calls[0].name not in ("", TOOL_NAME):
         said = f"The call is one of {calls[0].name!r}, a tool that was not offered."
         return [Judgement("call_name", said, TOOL_NAME, calls[0].name)]
     got = calls[0].arguments if calls else ""
     if _is_whole(got) and stop in got:
         return []
+    if not _is_whole(got) and calls and not (got and arguments.startswith(got)):
+        return []  # no stop does that; the check of a call says what it is
     return [
         Judgement(
             "call_cut_by_stop",
@@ -524,7 +538,7 @@ def _is_whole(arguments: str) -> bool:
 
 async def _structure(setting: CheckSetting) -> Seen:
     """A stop ends an answer of a given structure like any other."""
-    tokens = max(_TOKENS, setting.main.ask.max_tokens)
+    tokens = max(MANY_TOKENS, setting.main.ask.max_tokens)
     ask = Ask(STRUCTURE_PROMPT, max_tokens=tokens, is_thinking=setting.main.ask.is_thinking)
     body = _structured(setting, ask)
     if body is None:
@@ -537,13 +551,14 @@ async def _structure(setting: CheckSetting) -> Seen:
         return skipped("The server gives no JSON.")
     if is_broken:
         findings = Findings(setting, "With JSON asked for")
-        await findings.ask(body, _broken_json, first=plain)
+        await findings.ask(body, judged_json, first=plain)
         return findings.seen("")
     situation = Situation("With JSON asked for", _structured, ignored="structured_stop_ignored")
     return await judged_in(situation, setting, ask)
 
 
-def _broken_json(run: Exchange) -> list[Judgement]:
+def judged_json(run: Exchange) -> list[Judgement]:
+    """Judge an answer that has to be a JSON object."""
     broken = no_answer(run)
     if broken is not None or _is_whole(run.capture.text):
         return [broken] if broken is not None else []
@@ -560,11 +575,11 @@ def _structured(setting: CheckSetting, ask: Ask) -> Body | None:
 
 async def _choice(setting: CheckSetting) -> Seen:
     """A tool is called where the request requires it, and not where it rules it out."""
-    called = await _called(setting)
+    called = await first_call(setting)
     if isinstance(called, Seen):
         return called
     dialect, findings = setting.client.driver.dialect, Findings(setting)
-    tokens = max(_TOKENS, setting.main.ask.max_tokens)
+    tokens = max(MANY_TOKENS, setting.main.ask.max_tokens)
     counting = replace(setting.main.ask, max_tokens=tokens)
     calling = replace(counting, prompt=TOOL_PROMPT)
     shown = []
@@ -572,6 +587,8 @@ async def _choice(setting: CheckSetting) -> Seen:
         (Choice.NONE, calling, False),
         (Choice.NONE, calling, True),
         (Choice.REQUIRED, counting, False),
+        (Choice.REQUIRED, counting, True),
+        (Choice.NAMED, counting, False),
         (Choice.NAMED, counting, True),
     ):
         body = with_tool(dialect, setting.body(replace(ask, is_streamed=is_streamed)), choice)
@@ -607,7 +624,7 @@ def _chosen(choice: Choice, run: Exchange) -> list[Judgement]:
         said = f"tool_choice wants a call ({choice}), but the answer has none."
         return [Judgement("choice_ignored", said, "a call", capture.text)]
     if choice is Choice.REQUIRED and len(calls) > 1:
-        said = "One call at a time was asked for, but there are several."
+        said = "Parallel calls were ruled out, but there are several calls."
         return [Judgement("calls_parallel", said, "one call", ", ".join(calls))]
     return []
 
@@ -642,7 +659,7 @@ def _told_thoughts(given: Baseline, run: Exchange) -> list[Judgement]:
     text = run.capture.text.strip()
     if not text or text not in given.thinking or run.capture.ending is not CapturedEnding.LIMIT:
         return []
-    said = "Thinking that the limit cut is in the text."
+    said = "The text has thinking that the limit cut."
     return [Judgement("thinking_in_text", said, "no text", run.capture.text)]
 
 

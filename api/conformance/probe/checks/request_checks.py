@@ -100,7 +100,7 @@ async def judged_in(
         body = situation.body(setting, replace(ask, stops=case.stops, is_streamed=is_streamed))
         judged = partial(_stopped_in, situation, findings, case, given.is_repeatable)
         run = await findings.ask(body, judged)
-        if run.is_refusal or findings.faults:
+        if run.is_refusal:
             break
     for is_streamed in both if not findings.faults else ():
         # The smallest limits, too, each in one of the modes.
@@ -395,7 +395,9 @@ async def _concurrent(setting: CheckSetting) -> Seen:
         verdicts = [*_kept(case, run), *_mixed_up(run, (other.text, given.text), case.text)]
         verdicts = verdicts or [one for one in judge(case, run, client.driver) if one.is_certain]
         findings.note(run, verdicts, together)
-    findings.faults = list({fault.code: fault for fault in reversed(findings.faults)}.values())
+    findings.faults = list(
+        {(fault.code, fault.mode): fault for fault in reversed(findings.faults)}.values()
+    )
     return findings.seen(f"{len(bodies)} requests at the same time")
 
 

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from api.conformance.probe.checks.check import (
     NO_ANSWER,
@@ -100,6 +101,12 @@ def _escape(given: Baseline) -> Iterator[_Lookalike]:
         yield _Lookalike("stop_unescaped", sentence, "\\n")
 
 
+def _in_the_prompt(given: Baseline) -> Iterator[_Lookalike]:
+    sentence = "The stop {} occurs in the prompt only, but it ended the answer."
+    for match in re.finditer(r"\w{4,}", given.ask.prompt):
+        yield _Lookalike("prompt_stopped", sentence, match[0])
+
+
 def _other_form(given: Baseline) -> Iterator[_Lookalike]:
     sentence = "The stop {} matched text that is written with other code points."
     for char in given.text:
@@ -135,8 +142,10 @@ async def _literal(choosers: Sequence[_Choose], setting: CheckSetting) -> Seen:
 async def _look(
     found: Findings, setting: CheckSetting, given: Baseline, chosen: Sequence[_Lookalike]
 ) -> None:
-    body = setting.body(replace(given.ask, stops=tuple(lookalike.stop for lookalike in chosen)))
-    await found.ask(body, partial(_changed, given, chosen[0]))
+    for is_streamed in (False, True) if given.streamed_text is None else (False,):
+        stops = tuple(lookalike.stop for lookalike in chosen)
+        body = setting.body(replace(given.ask, stops=stops, is_streamed=is_streamed))
+        await found.ask(body, partial(_changed, given, chosen[0]))
 
 
 def _causes(faults: Sequence[Fault]) -> list[Fault]:
@@ -176,7 +185,11 @@ def _changed(given: Baseline, chosen: _Lookalike, run: Exchange) -> list[Judgeme
 
 LITERAL_CHECKS = (
     Check(
-        "stops.literal", partial(_literal, (_other_case, _pattern, _broken_pattern, _list, _escape))
+        "stops.literal",
+        partial(
+            _literal,
+            (_other_case, _pattern, _broken_pattern, _list, _escape, _in_the_prompt),
+        ),
     ),
     Check("stops.code_points", partial(_literal, (_other_form, _other_line_end))),
 )
@@ -196,8 +209,9 @@ async def _no_stops(setting: CheckSetting) -> Seen:
         return undecided(VARIES)
     findings = Findings(setting)
     values: tuple[list[str] | None, ...] = ([], None)
-    for value in values:
-        body = driver.with_stop(setting.body(given.ask), value)
+    modes = (False, True) if given.streamed_text is None else (False,)
+    for value, is_streamed in product(values, modes):
+        body = driver.with_stop(setting.body(replace(given.ask, is_streamed=is_streamed)), value)
         said = f"{value!r} as stops changes the text."
         await findings.ask(
             body, partial(_same, given, "text_differs", said), may_refuse=value is None
@@ -334,11 +348,15 @@ async def _token_ids(setting: CheckSetting) -> Seen:
         return undecided(VARIES)
     middle = len(given.output_ids) // 3
     ids = (given.output_ids[middle],) if middle else _LOW_IDS
-    findings = Findings(setting)
-    body = setting.body(replace(given.ask, token_ids=ids))
-    run = await findings.ask(body, partial(_by_ids, given), may_refuse=True)
-    if run.is_refusal:
-        return skipped(f"Token ids are refused with status {run.status}.")
+    findings, ended = Findings(setting), None
+    for is_streamed in (False, True) if given.streamed_text is None else (False,):
+        body = setting.body(replace(given.ask, token_ids=ids, is_streamed=is_streamed))
+        run = await findings.ask(body, partial(_by_ids, given, ended), may_refuse=True)
+        if run.is_refusal:
+            return skipped(f"Token ids are refused with status {run.status}.")
+        if findings.faults:
+            break
+        ended = run.capture.text
     is_stated = reference(driver.dialect, Topic.TOKEN_IDS) is not None
     if not is_stated and {fault.code for fault in findings.faults} == {"ids_ignored"}:
         return skipped("The server knows no token ids here, nor does the API's vendor.")
@@ -346,10 +364,15 @@ async def _token_ids(setting: CheckSetting) -> Seen:
     return findings.seen(f"ids {said} ended the answer")
 
 
-def _by_ids(given: Baseline, run: Exchange) -> list[Judgement]:
+def _by_ids(given: Baseline, ended: str | None, run: Exchange) -> list[Judgement]:
     broken, got = no_answer(run), run.capture.text
     if broken is not None:
         return [broken]
+    if ended is not None and got != ended and given.text.startswith(got):
+        said = (
+            "With stop token ids, stop_token_ids, the stream ends elsewhere than the whole answer."
+        )
+        return [Judgement("ids_differ", said, ended, got)]
     if got == given.text:
         said = "stop_token_ids are ignored: the answer is the same."
         return [Judgement("ids_ignored", said, "less", got)]
@@ -385,10 +408,12 @@ async def _many(setting: CheckSetting) -> Seen:
         return case
     findings = Findings(setting)
     for count in _COUNTS:
+        # Each in one of the modes, unless streams have another text anyway.
+        is_streamed = count == _COUNTS[1] and case.baseline.streamed_text is None
         others = tuple(f"{NEVER}{number}" for number in range(1, count))
-        body = setting.body(replace(case.baseline.ask, stops=(*others, *case.stops)))
+        ask = replace(case.baseline.ask, stops=(*others, *case.stops), is_streamed=is_streamed)
         judged = partial(_judge_many, case, setting.client.driver, count)
-        run = await findings.ask(body, judged, may_refuse=True)
+        run = await findings.ask(setting.body(ask), judged, may_refuse=True)
         if run.is_refusal:
             return Seen(f"{count} stops are refused with status {run.status}")
         if findings.faults:

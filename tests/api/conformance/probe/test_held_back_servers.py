@@ -31,26 +31,17 @@ _OFTEN = (
     held_back_third.ChangesCallIds,
     held_back_third.CountsNothingAtTheEnd,
     held_back_third.LosesTheOnlyPiece,
+    held_back_third.StreamsAnswersAsThoughts,
+    held_back_third.CountsMoreThoughtsThanTokens,
+    held_back_third.TakesZeroForNone,
+    held_back_third.IgnoresFormatWithoutThinking,
+    second_held_back.StreamsByDefault,
+    second_held_back.LeavesPartsOfOverlappingStops,
 )
-# What the probe does not see or does not name, and why.
-_MISSED: dict[type[HeldBack], str] = {
-    second_held_back.StreamsByDefault: "every request says whether it wants a stream",
-    second_held_back.LeavesPartsOfOverlappingStops: "stops that begin alike are tried short only",
-    second_held_back.StreamsTheThinkingBehind: "the order of thinking and text is not compared",
-    second_held_back.GivesTheReasonAsText: "an older form, of which only the consequence is told",
-    held_back_third.StreamsAnswersAsThoughts: "thinking is switched off in whole answers only",
-    held_back_third.CountsMoreThoughtsThanTokens: "the counts of thinking are not compared",
-    held_back_third.StreamsStopTokens: "stop token ids are tried in whole answers only",
-    held_back_third.TakesZeroForNone: "logprobs are asked for with two alternatives only",
-    held_back_third.ListsThePromptsIds: "the ids of an answer are not counted",
-    held_back_third.IgnoresFormatWithoutThinking: "no format is asked for without thinking",
-}
 
 
 def _marked(make: type[HeldBack]) -> object:
     marks = [] if make in _OFTEN else [pytest.mark.slow]
-    if make in _MISSED:
-        marks.append(pytest.mark.xfail(reason=_MISSED[make], strict=True))
     return pytest.param(make, marks=marks, id=make.__name__)
 
 

@@ -46,10 +46,10 @@ def test_every_case_expects_what_the_rule_says_and_what_the_engine_does(
 
 def test_every_kind_of_stop_is_found_in_lines_words_and_signs() -> None:
     pieces = tuple(range(3, len(LINES), 3))
-    three = (baseline(LINES, pieces), baseline(WORDS), baseline("Grüße, 数 and 👋 too"))
+    three = (baseline(LINES, pieces), baseline(WORDS), baseline("Grüße, 数, 👋 and 👩\u200d💻 too"))
     cases = plan(three)
     assert missing(cases) == []
-    assert len({one.code for one in cases}) == 18
+    assert len({one.code for one in cases}) == 20
 
 
 def test_a_stop_inside_a_piece_touches_neither_of_its_ends() -> None:

@@ -52,7 +52,10 @@ def last_message(value: Any) -> str:
     if not isinstance(value, list) or not value or not isinstance(value[-1], dict):
         raise Refused("messages: must be a list")
     last = value[-1]
-    return str(last.get("output") if "output" in last else last.get("content"))
+    said = last.get("output") if "output" in last else last.get("content")
+    if isinstance(said, list):
+        said = "".join(str(part.get("text")) for part in said)
+    return str(said)
 
 
 def openai_error(message: str) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class ChatWire:
                 body.get("max_completion_tokens", body.get("max_tokens")), "max_tokens"
             ),
             is_streamed=bool(body.get("stream")),
-            choices=body.get("n", 1),
+            choices=body.get("n") or 1,
             has_tool=bool(body.get("tools")),
             has_schema="response_format" in body,
             has_logprobs=bool(body.get("logprobs")),
@@ -183,7 +186,7 @@ class CompletionsWire(ChatWire):
             stops=stops_of(body.get("stop")),
             limit=whole_number(body.get("max_tokens"), "max_tokens"),
             is_streamed=bool(body.get("stream")),
-            choices=body.get("n", 1),
+            choices=body.get("n") or 1,
             has_logprobs=body.get("logprobs") is not None,
             token_ids=tuple(body.get("stop_token_ids") or ()),
             body=body,

@@ -12,26 +12,39 @@ from api.conformance.probe.run import probe
 from api.conformance.probe.values import CheckOutcome, ProbeOptions
 
 # Checks that a dialect cannot express, or for which its standard prompts give no occasion.
-_ONE_CHOICE = {"choices.count", "choices.stop", "logprobs.stop", "usage.chunk"}
+_ONE_CHOICE = {
+    *("choices.count", "choices.stop", "logprobs.stop", "logprobs.beside", "usage.chunk"),
+}
+_ONE_PROMPT = {"request.echo", "request.prompts"}
+_NO_SEED = {"request.seed"}
 _ONE_LIMIT = {"limit.completion_tokens"}
 _PROMPT_ONLY = {
     *("thinking.off", "thinking.streamed", "thinking.answer", "thinking.stop", "thinking.both"),
-    "structured.stop",
+    *("structured.stop", "structured.beside", "tools.beside", "request.parts"),
     *("tools.call", "tools.limit", "tools.stop", "stops.system", "stops.turn", "stops.tools"),
     *("tools.choice", "stops.result", "limit.thinking"),
     # The demo model repeats no emoji without its template.
-    "stop.after_emoji",
+    *("stop.after_emoji", "stop.joined"),
 }
 SKIPPED = {
     WireDialect.MESSAGES: {
-        *("stops.string", "stops.token_ids", "structured.stop"),
+        *("stops.string", "stops.token_ids", "structured.stop", "structured.beside"),
+        *("request.nulls", *_ONE_PROMPT, *_NO_SEED),
         *(_ONE_CHOICE | _ONE_LIMIT),
     },
-    WireDialect.CHAT: set(),
-    WireDialect.RESPONSES: {"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT,
-    WireDialect.OLLAMA: {"stops.token_ids", "tools.choice"} | _ONE_CHOICE | _ONE_LIMIT,
-    WireDialect.GENERATE: _PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT,
-    WireDialect.COMPLETIONS: _PROMPT_ONLY | _ONE_LIMIT,
+    WireDialect.CHAT: _ONE_PROMPT | _NO_SEED,
+    WireDialect.RESPONSES: (
+        {"stops.token_ids"} | _ONE_CHOICE | _ONE_LIMIT | _ONE_PROMPT | _NO_SEED
+    ),
+    WireDialect.OLLAMA: {
+        *("stops.token_ids", "tools.choice", "request.parts", "request.nulls"),
+        *(_ONE_CHOICE | _ONE_LIMIT | _ONE_PROMPT),
+    },
+    WireDialect.GENERATE: {
+        *("request.nulls", "request.echo"),
+        *(_PROMPT_ONLY | _ONE_CHOICE | _ONE_LIMIT | _NO_SEED),
+    },
+    WireDialect.COMPLETIONS: _PROMPT_ONLY | _ONE_LIMIT | _NO_SEED,
 }
 
 
