@@ -7,6 +7,7 @@ from PySide6.QtCore import (
     QItemSelectionModel,
     QModelIndex,
     QPoint,
+    QRect,
     QSize,
     Qt,
     Signal,
@@ -405,6 +406,14 @@ class ConversationView(QListView):
     def taking_folder(self) -> ConversationFolder | None:
         """The folder that a drop would put the dragged conversations into."""
         return self._takes
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the current row in sight when what is below the list takes room from it."""
+        current = self.currentIndex()
+        was_seen = QRect(QPoint(), event.oldSize()).contains(self.visualRect(current))
+        super().resizeEvent(event)
+        if was_seen and current.isValid():
+            self.scrollTo(current)
 
     def chosen(self) -> list[Conversation]:
         """Return the selected conversations, in the order of the list."""

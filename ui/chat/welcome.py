@@ -115,8 +115,13 @@ class FirstModel(QFrame):
         self.name.setText(suggestion.title)
         self.words.setText(suggestion.first_words)
         room = size_in_words(library.memory.total or library.memory.usable)
-        self.figures.setText(f"{figures_of(suggestion)} · suits this computer’s {room} of memory")
-        self.download.setAccessibleName(f"Download {suggestion.title}")
+        begun = (one.found.arrived for one in library.models if one.found.name == suggestion.name)
+        arrived = next(begun, "")
+        suits = arrived or f"suits this computer’s {room} of memory"
+        self.figures.setText(f"{figures_of(suggestion)} · {suits}")
+        verb = "Resume" if arrived else "Download"
+        self.download.setText(verb)
+        self.download.setAccessibleName(f"{verb} {suggestion.title}")
         items = library.downloads.items
         one = next((item for item in items if item.repository == suggestion.name), None)
         if self._row is not None and self._row.download is not one:

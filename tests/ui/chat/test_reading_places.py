@@ -70,6 +70,32 @@ async def test_the_place_is_there_again_after_another_conversation_and_after_a_r
     await store.close()
 
 
+async def test_the_open_conversation_stays_in_sight_in_a_list_that_becomes_lower(
+    window: MainWindow,
+) -> None:
+    window.resize(1000, 800)
+    for number in range(40):
+        window.workspace.take_in(talk(f"talk {number}"))
+    listed = window.sidebar.list
+    last = window.sidebar.rows.rowCount() - 1
+    conversation = window.sidebar.rows.at(last)
+    assert isinstance(conversation, Conversation)
+    window.workspace.open(conversation)
+
+    def is_seen() -> bool:
+        place = listed.visualRect(listed.currentIndex())
+        return place.height() > 0 and listed.viewport().rect().contains(place)
+
+    await eventually(lambda: listed.currentIndex().row() == last and is_seen())
+    height = listed.height()
+    window.resize(1000, 640)
+    await eventually(lambda: listed.height() < height)
+    assert is_seen()
+    listed.verticalScrollBar().setValue(0)
+    window.resize(1000, 600)
+    assert listed.verticalScrollBar().value() == 0, "a person looks at the others"
+
+
 async def test_a_place_whose_message_is_gone_is_ignored(
     scripted: ScriptedEngine, theme: Theme, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.paths import CLONED_DEMO_MODEL
 from engine.library.hub_models import recommended
 from engine.library.local_models import ModelFolders
+from engine.library.memory import memory
 from engine.scheduling.service import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
@@ -80,6 +81,27 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     window.model_library.downloads.start = lambda name: started.append(name) or ""  # type: ignore[method-assign,func-returns-value]
     first.download.click()
     assert started == [suggestion.name]
+
+
+async def test_a_newcomers_download_that_a_crash_ended_goes_on(
+    engine: Engine, theme: Theme, tmp_path: Path
+) -> None:
+    suggestion = recommended(memory())
+    assert suggestion is not None
+    folder = tmp_path / f"models--{suggestion.name.replace('/', '--')}"
+    (folder / "snapshots" / "c").mkdir(parents=True)
+    shutil.copy(CLONED_DEMO_MODEL / "config.json", folder / "snapshots" / "c")
+    (folder / "blobs").mkdir()
+    (folder / "blobs" / "x.incomplete").write_bytes(b"x" * 3_000_000)
+    found = ModelFolders(CLONED_DEMO_MODEL, hub_cache=tmp_path)
+    made = main_window(engine, theme, model_folders=lambda _: found)
+    async with opened(made, quits=True) as window:
+        window.start(CLONED_DEMO_MODEL)
+        welcome = window.chat.welcome
+        await eventually(lambda: welcome.first is not None and welcome.first.isVisible())
+        assert welcome.first is not None
+        assert welcome.first.download.text() == "Resume"
+        assert "3.0 MB has arrived" in welcome.first.figures.text()
 
 
 async def test_with_a_real_model_everyday_questions_are_offered_and_one_about_stops(
