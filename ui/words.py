@@ -183,7 +183,7 @@ def with_escapes_for_hidden(json_text: str) -> str:
 
     Line feeds, spaces and the joiners of scripts and emoji stay.
     """
-    return _NOT_ASCII.sub(lambda found: _seen_or_escaped(found[0]), json_text)
+    return _NOT_ASCII.sub(lambda match: _seen_or_escaped(match[0]), json_text)
 
 
 def _seen_or_escaped(char: str) -> str:
@@ -267,32 +267,34 @@ ORIGIN_WORDS = {
 """By a token's origin, what it means in words; empty for a token that the model drew alone."""
 
 
-def guess_words(found: Speculation, output_tokens: int) -> str:
+def guess_words(speculation: Speculation, output_tokens: int) -> str:
     """Return in sentences what guessing did for an answer.
 
     Args:
-        found: The counts of the answer.
+        speculation: The counts of the answer.
         output_tokens: All its tokens.
     """
-    if not found.passes:
+    if not speculation.passes:
         return "No tokens were guessed: each of them took a pass of its own."
     said = []
-    if found.guessed:
-        passes = counted(found.passes, "pass", "passes")
-        said.append(f"Guesses were checked in {passes}: the model confirmed {acceptance(found)}.")
-    if given := guess_sources(found):
+    if speculation.guessed:
+        passes = counted(speculation.passes, "pass", "passes")
+        said.append(
+            f"Guesses were checked in {passes}: the model confirmed {acceptance(speculation)}."
+        )
+    if given := guess_sources(speculation):
         said.append(f"They came from {given}.")
-    if found.forced:
-        were = "was" if found.forced == 1 else "were"
-        forced = counted(found.forced, "token")
+    if speculation.forced:
+        were = "was" if speculation.forced == 1 else "were"
+        forced = counted(speculation.forced, "token")
         said.append(f"{forced} {were} forced, because the schema or the call allowed no other.")
-    predicted = found.prediction_accepted + found.prediction_rejected
+    predicted = speculation.prediction_accepted + speculation.prediction_rejected
     if predicted:
         said.append(
             f"Of {counted(predicted, 'token')} of the request’s prediction, "
-            f"{found.prediction_accepted:,} were confirmed."
+            f"{speculation.prediction_accepted:,} were confirmed."
         )
-    saved = found.accepted + found.forced
+    saved = speculation.accepted + speculation.forced
     if saved:
         of_all = counted(output_tokens, "token")
         said.append(f"{saved:,} of {of_all} took no pass of their own.")
@@ -313,13 +315,15 @@ def differences(left: str, right: str) -> tuple[Spans, Spans]:
     The common beginning and end are left out first: then long texts with few differences are quick.
     """
     a, b = _words(left), _words(right)
-    first = _common([one for one, _ in a], [one for one, _ in b])
+    first = _common([word for word, _ in a], [word for word, _ in b])
     rest = min(len(a), len(b)) - first
-    last = min(rest, _common([one for one, _ in reversed(a)], [one for one, _ in reversed(b)]))
+    last = min(rest, _common([word for word, _ in reversed(a)], [word for word, _ in reversed(b)]))
     a, b = a[first : len(a) - last], b[first : len(b) - last]
     if max(len(a), len(b)) > _MOST_WORDS:
         return _whole(a), _whole(b)
-    matcher = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b], autojunk=False)
+    matcher = SequenceMatcher(
+        None, [word for word, _ in a], [word for word, _ in b], autojunk=False
+    )
     mine: Spans = []
     others: Spans = []
     for kind, a_from, a_to, b_from, b_to in matcher.get_opcodes():
@@ -330,12 +334,12 @@ def differences(left: str, right: str) -> tuple[Spans, Spans]:
 
 
 def _words(text: str) -> list[tuple[str, int]]:
-    return [(found[0], found.start()) for found in _WORDS.finditer(text)]
+    return [(match[0], match.start()) for match in _WORDS.finditer(text)]
 
 
 def _common(a: list[str], b: list[str]) -> int:
     pairs = zip(a, b, strict=False)
-    return next((n for n, (one, two) in enumerate(pairs) if one != two), min(len(a), len(b)))
+    return next((n for n, (left, right) in enumerate(pairs) if left != right), min(len(a), len(b)))
 
 
 def _whole(words: list[tuple[str, int]]) -> Spans:

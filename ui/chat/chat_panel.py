@@ -183,7 +183,7 @@ class ToolsInChat(QObject):
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers
-        lost = frozenset(one.name for one in servers if one.stage is ServerStage.FAILED)
+        lost = frozenset(server.name for server in servers if server.stage is ServerStage.FAILED)
         if lost != self._lost:
             self._lost = lost
             self.lost_changed.emit(lost)

@@ -163,7 +163,8 @@ class ImportReportDialog(QDialog):
         self._reports = list(reports)
         self._open = open_conversation
         names = [
-            (one.id, f"{one.program}: {one.name}, {when_words(one.imported_at)}") for one in reports
+            (report.id, f"{report.program}: {report.name}, {when_words(report.imported_at)}")
+            for report in reports
         ]
         self.choice = Choice("Import", names)
         self.choice.setVisible(len(self._reports) > 1)
@@ -199,7 +200,7 @@ class ImportReportDialog(QDialog):
         self.choice.currentIndexChanged.connect(self._refresh)
         self.only_less.toggled.connect(self._refresh)
         self.list.activated.connect(lambda index: self._open_at(index.row()))
-        first = next((one for one in self._reports if shown and one.of(shown)), None)
+        first = next((report for report in self._reports if shown and report.of(shown)), None)
         if first is not None:
             self.choice.choose(first.id)
         self._refresh()
@@ -223,7 +224,7 @@ class ImportReportDialog(QDialog):
         self.rest.setToolTip(plain_tool_tip("\n".join(report.rest(with_fields=True))))
         told = report.conversations
         if self.only_less.isChecked():
-            told = tuple(one for one in told if one.is_less)
+            told = tuple(conversation for conversation in told if conversation.is_less)
         self.rows.show(told)
 
     def _show(self, conversation_id: str) -> None:
@@ -265,7 +266,11 @@ class ConversationChoice(QAbstractListModel):
             self.dataChanged.emit(self.index(0), self.index(len(self._shown) - 1))
 
     def checked(self) -> list[ListedConversation]:
-        return [one for row, one in enumerate(self._shown) if row not in self._unchecked]
+        return [
+            conversation
+            for row, conversation in enumerate(self._shown)
+            if row not in self._unchecked
+        ]
 
     @property
     def checked_count(self) -> int:
@@ -282,10 +287,10 @@ class ConversationChoice(QAbstractListModel):
         """Return the words of an item, or whether it is checked."""
         if not index.isValid():
             return None
-        one = self._shown[index.row()]
+        conversation = self._shown[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
-            said = counted(one.messages, "message")
-            return f"{one.title}  ·  {said}, {_day(one.updated_at)}"
+            said = counted(conversation.messages, "message")
+            return f"{conversation.title}  ·  {said}, {_day(conversation.updated_at)}"
         if role == Qt.ItemDataRole.CheckStateRole:
             is_checked = index.row() not in self._unchecked
             return Qt.CheckState.Checked if is_checked else Qt.CheckState.Unchecked
@@ -317,7 +322,7 @@ class ImportDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._preview = preview
         self._take = take
-        program = preview.found.program
+        program = preview.contents.program
         self.words = label(_sentence(preview), is_wrapped=True)
         self.rows = ConversationChoice(self)
         self.list = QListView()
@@ -333,8 +338,8 @@ class ImportDialog(QDialog):
         self.folder = CheckBox(f"Put them into a folder “{program}”")
         self.folder.setVisible(program != OURS)
         self.damage = label(_damage(preview), "fault", 0.95, is_wrapped=True)
-        self.damage.setVisible(bool(preview.found.damaged))
-        left_out = preview.found.left_out_words
+        self.damage.setVisible(bool(preview.contents.damaged))
+        left_out = preview.contents.left_out_words
         self.left_out = label(left_out, "muted", 0.95, is_wrapped=True)
         self.left_out.setVisible(bool(left_out))
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
@@ -355,7 +360,7 @@ class ImportDialog(QDialog):
 
     def accept(self) -> None:
         """Import the checked conversations."""
-        self._take(self.wanted(), self._preview.found.program if self.folder.isChecked() else "")
+        self._take(self.wanted(), self._preview.contents.program if self.folder.isChecked() else "")
         super().accept()
 
     def wanted(self) -> list[ListedConversation]:
@@ -378,9 +383,9 @@ class ImportDialog(QDialog):
         self.list.setVisible(listed > 0)
         words = f"Import {counted(count, 'Conversation')}" if count else "Import"
         self.accept_button.setText(words)
-        found = self._preview.found
-        is_bare = not found.listed and bool(found.folders)
-        self.accept_button.setEnabled(bool(count or found.presets or is_bare))
+        contents = self._preview.contents
+        is_bare = not contents.listed and bool(contents.folders)
+        self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
 
     def _fit(self) -> None:
         theme = current_theme()
@@ -394,19 +399,19 @@ def _day(unix_s: float) -> str:
 
 
 def _sentence(preview: ImportPreview) -> str:
-    found = preview.found
-    parts = [f"{preview.name} holds {counted(len(found.listed), 'conversation')}"]
-    parts[0] += f" from {found.program}"
-    if found.folders:
-        parts.append(f"in {counted(len(found.folders), 'folder')}")
-    if found.presets:
-        parts.append(f"with {counted(len(found.presets), 'preset')}")
-    if count := len(found.traces.members):
-        link = "and" if found.presets else "with"
+    contents = preview.contents
+    parts = [f"{preview.name} holds {counted(len(contents.listed), 'conversation')}"]
+    parts[0] += f" from {contents.program}"
+    if contents.folders:
+        parts.append(f"in {counted(len(contents.folders), 'folder')}")
+    if contents.presets:
+        parts.append(f"with {counted(len(contents.presets), 'preset')}")
+    if count := len(contents.traces.members):
+        link = "and" if contents.presets else "with"
         parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
     words = " ".join(parts) + "."
     here = len(preview.here)
-    if here > 1 and here == len(found.listed):
+    if here > 1 and here == len(contents.listed):
         words += " All of them are here already."
     elif here:
         is_one = here == 1
@@ -415,7 +420,7 @@ def _sentence(preview: ImportPreview) -> str:
 
 
 def _damage(preview: ImportPreview) -> str:
-    damaged = preview.found.damaged
+    damaged = preview.contents.damaged
     if not damaged:
         return ""
     named = "\n".join(f"• {words}" for words in damaged[:_MOST_DAMAGED])
@@ -605,12 +610,12 @@ class ConversationMenu(QObject):
     def export(self, conversations: Sequence[Conversation]) -> None:
         """Ask for a file and write conversations to it."""
         files, what = self._workspace.files, named(conversations)
-        one = conversations[0] if len(conversations) == 1 else None
+        alone = conversations[0] if len(conversations) == 1 else None
         choose_target(
             self._parent,
             f"Export {what}",
             lambda path: files.export_to(path, *conversations),
-            name=("conversations" if one is None else file_name(one.title)) + ".json",
+            name=("conversations" if alone is None else file_name(alone.title)) + ".json",
             filters=[_JSON, _MARKDOWN, f"{_WITH_FILES} (*.zip)"],
         )
 

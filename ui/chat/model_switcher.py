@@ -329,7 +329,7 @@ class ModelRows(QAbstractListModel):
         """Return the row of a model; -1 if it is not shown."""
         folder = model.found.folder
         return next(
-            (n for n, one in enumerate(self._shown) if one.model.found.folder == folder), -1
+            (n for n, row in enumerate(self._shown) if row.model.found.folder == folder), -1
         )
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
@@ -358,9 +358,9 @@ class ModelRows(QAbstractListModel):
 
     def _narrow(self) -> None:
         self.beginResetModel()
-        found = [row for row in self._every if self._matches(row)]
+        rows = [row for row in self._every if self._matches(row)]
         # Models whose name has the words come before those whose architecture has them.
-        self._shown = sorted(found, key=lambda row: not self._is_named(row))
+        self._shown = sorted(rows, key=lambda row: not self._is_named(row))
         self.endResetModel()
 
     def _is_named(self, row: ModelRow) -> bool:

@@ -300,7 +300,7 @@ class Ordering:
         """Remove a tag from conversations."""
         self._list.place(
             chosen,
-            lambda old: replace(old, tags=tuple(one for one in old.tags if one != tag)),
+            lambda old: replace(old, tags=tuple(other for other in old.tags if other != tag)),
             lambda what: f"Removed #{tag} from {what}",
         )
 
@@ -728,11 +728,13 @@ class Sidebar(QFrame):
     def _fill_menu(self, menu: QMenu, chosen: list[Conversation]) -> None:
         workspace, conversations = self._workspace, self._workspace.conversations
         if len(chosen) == 1:
-            (one,) = chosen
-            pin = "Unpin" if one.is_pinned else "Pin to the Top"
-            add_entry(menu, "Rename", lambda: self.list.edit(self.rows.index_of(one)))
-            add_entry(menu, pin, lambda: conversations.pin(one, not one.is_pinned))
-            add_entry(menu, "Duplicate", lambda: workspace.files.duplicate(one))
+            (conversation,) = chosen
+            pin = "Unpin" if conversation.is_pinned else "Pin to the Top"
+            add_entry(menu, "Rename", lambda: self.list.edit(self.rows.index_of(conversation)))
+            add_entry(
+                menu, pin, lambda: conversations.pin(conversation, not conversation.is_pinned)
+            )
+            add_entry(menu, "Duplicate", lambda: workspace.files.duplicate(conversation))
         self.ordering.fill(menu, chosen)
         add_entry(menu, "Export…", lambda: self.export_wanted.emit(chosen))
         if len(chosen) == 1 and is_from_elsewhere(chosen[0].origin):

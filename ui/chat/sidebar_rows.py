@@ -166,8 +166,8 @@ class SidebarRows(QAbstractListModel):
     def dropped(self, data: QMimeData) -> list[Conversation]:
         """Return the conversations in drag data."""
         named = bytes(data.data(MIME).data()).decode("utf-8", "replace").split("\n")
-        found = map(self._conversations.with_id, named)
-        return [one for one in found if one is not None]
+        conversations = map(self._conversations.with_id, named)
+        return [conversation for conversation in conversations if conversation is not None]
 
     def folder_at(self, index: Index) -> ConversationFolder | None:
         """Return the folder that a drop at a row goes into."""
@@ -192,11 +192,11 @@ class SidebarRows(QAbstractListModel):
                 inside.get(conversation.placement.folder_id, loose).append(conversation)
         is_filtered = self.shows_archive or bool(self.tag)
         for folder in folders:
-            found = inside[folder.id]
-            if found or not is_filtered:
-                yield FolderHead(folder, len(found))
+            members = inside[folder.id]
+            if members or not is_filtered:
+                yield FolderHead(folder, len(members))
                 if folder.is_open:
-                    yield from found
+                    yield from members
         yield from loose
 
     def _refresh(self) -> None:
@@ -253,8 +253,8 @@ class SidebarRows(QAbstractListModel):
                 self.dataChanged.emit(index, index)
 
     def _index(self, conversation: Conversation) -> QModelIndex:
-        found = (n for n, row in enumerate(self._rows) if row is conversation)
-        return self.index(next(found, -1))
+        places = (n for n, row in enumerate(self._rows) if row is conversation)
+        return self.index(next(places, -1))
 
 
 def _key(row: Row) -> object:

@@ -310,10 +310,10 @@ class StopPanel(QDockWidget):
         )
         self.editor.apply_now.clicked.connect(self._apply)
         self.editor.end_tokens.added.connect(
-            lambda one: self._change_tokens(lambda ids: tuple(dict.fromkeys((*ids, one))))
+            lambda token_id: self._change_tokens(lambda ids: tuple(dict.fromkeys((*ids, token_id))))
         )
         self.editor.end_tokens.removed.connect(
-            lambda one: self._change_tokens(lambda ids: tuple(i for i in ids if i != one))
+            lambda token_id: self._change_tokens(lambda ids: tuple(i for i in ids if i != token_id))
         )
         workspace.settings.changed.connect(self._show_model)
         workspace.settings.changed.connect(self._offer_to_apply)

@@ -123,15 +123,15 @@ class FirstModel(QFrame):
         self.download.setText(verb)
         self.download.setAccessibleName(f"{verb} {suggestion.title}")
         items = library.downloads.items
-        one = next((item for item in items if item.repository == suggestion.name), None)
-        if self._row is not None and self._row.download is not one:
+        download = next((item for item in items if item.repository == suggestion.name), None)
+        if self._row is not None and self._row.download is not download:
             self._row.hide()
             self._row.deleteLater()
             self._row = None
-        if one is not None and self._row is None:
-            self._row = DownloadRow(library.downloads, one)
+        if download is not None and self._row is None:
+            self._row = DownloadRow(library.downloads, download)
             self._told.addWidget(self._row)
-        self._buttons.setVisible(one is None)
+        self._buttons.setVisible(download is None)
         self._show_progress()
 
     async def finish(self) -> None:
@@ -319,8 +319,12 @@ class Welcome(QScrollArea):
             button.hide()
             self._grid.removeWidget(button)
             button.deleteLater()
-        best = None if is_first else next(one for one in suggestions if one.stop)
-        self._buttons = [_SuggestionButton(one, one is best) for one in suggestions]
+        best = (
+            None if is_first else next(suggestion for suggestion in suggestions if suggestion.stop)
+        )
+        self._buttons = [
+            _SuggestionButton(suggestion, suggestion is best) for suggestion in suggestions
+        ]
         for button in self._buttons:
             button.clicked.connect(
                 lambda _=False, chosen=button: self.suggestion_chosen.emit(chosen.suggestion)

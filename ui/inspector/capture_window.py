@@ -106,7 +106,10 @@ def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
 
     Takes a while for a long text.
     """
-    judged = [(one, diagnose(one, tuple(stops))) for one in islice(captures_of(text), _MAX_ANSWERS)]
+    judged = [
+        (answer, diagnose(answer, tuple(stops)))
+        for answer in islice(captures_of(text), _MAX_ANSWERS)
+    ]
     number = next((n for n, (_, findings) in enumerate(judged) if has_faults(findings)), 0)
     findings = tuple(
         replace(
@@ -119,7 +122,7 @@ def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
         for at, (_, own) in enumerate(judged)
         for finding in sorted(own, key=lambda finding: _ORDER[finding.severity])
     )
-    report = "\n".join(as_text(one, own) for one, own in judged)
+    report = "\n".join(as_text(answer, own) for answer, own in judged)
     return CapturedAnswers(judged[number][0], number, len(judged), findings, report)
 
 
@@ -129,8 +132,8 @@ def capture_text(content: bytes) -> str:
     Raises:
         ValueError: It cannot be read; the message is the end of a sentence.
     """
-    found = opened(content, MAX_BYTES)
-    return as_archive(found.records) if found.records else found.decode(found.text)
+    capture = opened(content, MAX_BYTES)
+    return as_archive(capture.records) if capture.records else capture.decode(capture.text)
 
 
 def capture_page(view: CapturedAnswers, colors: Colors) -> Html:

@@ -112,7 +112,7 @@ def _x_of(line: QTextLine, position: int) -> float:
 
 def _grounds(document: QTextDocument) -> list[tuple[Range, QColor]]:
     """Return which characters have a color behind them, and which."""
-    found: list[tuple[Range, QColor]] = []
+    grounds: list[tuple[Range, QColor]] = []
     block = document.begin()
     while block.isValid():
         fragments = block.begin()
@@ -122,11 +122,11 @@ def _grounds(document: QTextDocument) -> list[tuple[Range, QColor]]:
             brush, begin = part.charFormat().background(), part.position()
             if brush.style() == Qt.BrushStyle.NoBrush:
                 continue
-            if found and found[-1][0].end == begin and found[-1][1] == brush.color():
-                begin = found.pop()[0].begin
-            found.append((Range(begin, part.position() + part.length()), brush.color()))
+            if grounds and grounds[-1][0].end == begin and grounds[-1][1] == brush.color():
+                begin = grounds.pop()[0].begin
+            grounds.append((Range(begin, part.position() + part.length()), brush.color()))
         block = block.next()
-    return found
+    return grounds
 
 
 class ReadingPage(QTextBrowser):

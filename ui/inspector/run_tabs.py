@@ -64,9 +64,9 @@ class TimingTab(InspectorTab):
     def _refresh(self) -> None:
         shown = self._shown
         finished = None if shown is None else shown.run.finished
-        found = [] if finished is None else phases(finished)
-        self.bars.show_phases(found)
-        self.bars.setVisible(bool(found))
+        run_phases = [] if finished is None else phases(finished)
+        self.bars.show_phases(run_phases)
+        self.bars.setVisible(bool(run_phases))
         if finished is not None:
             total_s = finished.timing.total_s
             self.note.setText(f"{seconds(total_s)} in all." if total_s else _UNKNOWN)
@@ -97,11 +97,11 @@ class PhaseBars(QWidget):
         self._phases: list[RunPhase] = []
         current_theme().changed.connect(self.update)
 
-    def show_phases(self, found: list[RunPhase]) -> None:
+    def show_phases(self, run_phases: list[RunPhase]) -> None:
         """Draw these phases."""
-        self._phases = found
+        self._phases = run_phases
         self._fit()
-        words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in found)
+        words = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in run_phases)
         self.setAccessibleName("; ".join(words) or "Phases")
         self.update()
 
@@ -199,7 +199,7 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
 
 def _differing(left: ShownRun, right: ShownRun) -> tuple[tuple[str, str, str], ...]:
     pairs = zip(_facts(left), _facts(right), strict=True)
-    return tuple((name, one, other) for (name, one), (_, other) in pairs if one != other)
+    return tuple((name, fact, other) for (name, fact), (_, other) in pairs if fact != other)
 
 
 def _facts(shown: ShownRun) -> list[tuple[str, str]]:
@@ -241,9 +241,9 @@ def _first_token(left: ShownRun, right: ShownRun) -> int | None:
         return None
     a: list[TokenTrace] = list(left.trace.tokens)
     b: list[TokenTrace] = list(right.trace.tokens)
-    for one, other in zip(a, b, strict=False):
-        if one.token_id != other.token_id:
-            return one.index
+    for token, other in zip(a, b, strict=False):
+        if token.token_id != other.token_id:
+            return token.index
     return None if len(a) == len(b) else min(len(a), len(b))
 
 
@@ -298,7 +298,7 @@ class CompareTab(InspectorTab):
         self._others = self._inspector.earlier_runs()
         picked, shown = self._picked, self._inspector.shown
         if picked is not None and (shown is None or shown.run.id != picked.run.id):
-            others = (one for one in self._others if one.run.id != picked.run.id)
+            others = (other for other in self._others if other.run.id != picked.run.id)
             self._others = [picked, *others]
         self.choice.blockSignals(True)
         self.choice.clear()
@@ -329,9 +329,9 @@ class CompareTab(InspectorTab):
             # The trace may be on disk: tokens compare better than texts.
             self._looked_for.add(other.run.id)
             self._inspector.fetch(other, self._take_traced)
-        found = compare(shown, other)
-        self.sentence.setText(found.sentence)
-        self.page.setHtml(self._html(found))
+        comparison = compare(shown, other)
+        self.sentence.setText(comparison.sentence)
+        self.page.setHtml(self._html(comparison))
 
     def _take_traced(self, traced: ShownRun) -> None:
         if traced.trace is None:
@@ -343,26 +343,26 @@ class CompareTab(InspectorTab):
             self._picked = traced
         self._compare()
 
-    def _html(self, found: Comparison) -> Html:
+    def _html(self, comparison: Comparison) -> Html:
         colors = current_theme().colors
 
         def side(name: str, text: str, color: str, ground: str) -> Html:
-            common = colored(visible_breaks(found.common), colors.faint)
+            common = colored(visible_breaks(comparison.common), colors.faint)
             other = colored(visible_breaks(text), color, ground)
             head = paragraph(name, style=f"color:{colors.muted}")
             return cell(head, paragraph(code(common, other)), style="padding:6px", width="50%")
 
-        left = side("This run", found.left, colors.match, colors.match_soft)
-        right = side("The other", found.right, colors.limit, colors.limit_soft)
+        left = side("This run", comparison.left, colors.match, colors.match_soft)
+        right = side("The other", comparison.right, colors.limit, colors.limit_soft)
         padding = "padding:2px 12px 2px 0"
         rows = [
             (
                 cell(name, style=f"{padding};color:{colors.muted}"),
                 # Lists of stops are not to read as one list.
-                cell(code(one), style="padding:2px 40px 2px 0"),
-                cell(code(two)),
+                cell(code(this), style="padding:2px 40px 2px 0"),
+                cell(code(other)),
             )
-            for name, one, two in found.rows
+            for name, this, other in comparison.rows
         ]
         return joined(table([(left, right)], width="100%"), table(rows) if rows else "")
 
@@ -400,7 +400,7 @@ class RunTable(QAbstractTableModel):
 
     def row_of(self, run_id: str | None) -> int | None:
         """Return the row of a run; None if it is not listed."""
-        return next((n for n, one in enumerate(self._runs) if one.run.id == run_id), None)
+        return next((n for n, shown in enumerate(self._runs) if shown.run.id == run_id), None)
 
     def rowCount(self, parent: Index = NO_PARENT) -> int:
         return 0 if parent.isValid() else len(self._runs)

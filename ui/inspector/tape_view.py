@@ -158,11 +158,11 @@ def _hatch(painter: QPainter, area: QRectF, colors: Colors) -> None:
 
 
 def _overlapping(ranges: list[Range], seen: Range) -> Iterator[Range]:
-    first = bisect_left(ranges, seen.begin, key=lambda one: one.end)
-    for one in ranges[first:]:
-        if one.begin > seen.end:
+    first = bisect_left(ranges, seen.begin, key=lambda part: part.end)
+    for part in ranges[first:]:
+        if part.begin > seen.end:
             return
-        yield one
+        yield part
 
 
 _WORDS = {

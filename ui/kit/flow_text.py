@@ -46,7 +46,7 @@ def anchor_position(document: QTextDocument, name: str) -> int | None:
 def words_pattern(words: Sequence[str], has_case: bool = False) -> re.Pattern[str]:
     """Return a pattern of any of the words, longest first; white space matches any white space."""
     spelled = (r"\s+".join(re.escape(part) for part in word.split()) for word in words)
-    spellings = sorted((one for one in spelled if one), key=len, reverse=True)
+    spellings = sorted((spelling for spelling in spelled if spelling), key=len, reverse=True)
     return re.compile("|".join(spellings) or r"(?!)", re.NOFLAG if has_case else re.IGNORECASE)
 
 
@@ -426,10 +426,10 @@ def _divided(
         return [(part, wanted) for part in parts]
     divided, left, none = [], wanted.current, replace(wanted, current=None)
     for part in parts:
-        found = part.count(wanted) if left >= 0 else 0
-        is_here = 0 <= left < found
+        count = part.count(wanted) if left >= 0 else 0
+        is_here = 0 <= left < count
         divided.append((part, replace(wanted, current=left) if is_here else none))
-        left -= found
+        left -= count
         if is_here:
             left = -1
     return divided

@@ -112,9 +112,9 @@ def with_code_spans(sentence: str) -> Html:
     """
     parts: list[str] = []
     end = 0
-    for found in _QUOTATION.finditer(sentence):
-        parts += [sentence[end : found.start()], code(found[0][1:-1])]
-        end = found.end()
+    for quotation in _QUOTATION.finditer(sentence):
+        parts += [sentence[end : quotation.start()], code(quotation[0][1:-1])]
+        end = quotation.end()
     return joined(*parts, sentence[end:])
 
 

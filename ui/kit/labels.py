@@ -75,7 +75,7 @@ class WrappedLabel(QLabel):
 
 def breakable(text: str) -> str:
     """Return a text with zero-width spaces, so that long words can break anywhere."""
-    return _LONG_WORD.sub(lambda found: _BREAK.join(found[0]), text)
+    return _LONG_WORD.sub(lambda word: _BREAK.join(word[0]), text)
 
 
 def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:

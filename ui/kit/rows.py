@@ -141,7 +141,7 @@ class FittedColumns(QObject):
         """Add an entry for each column, which shows or hides it, and one for the usual columns."""
         shown = self._shown()
         for column in range(self._view.horizontalHeader().count()):
-            choose = partial(self._choose, [one for one in shown if one != column])
+            choose = partial(self._choose, [other for other in shown if other != column])
             if column not in shown:
                 choose = partial(self._choose, [*shown, column])
             entry = add_entry(menu, literal(self._name(column)), choose, is_checked=column in shown)
@@ -160,7 +160,7 @@ class FittedColumns(QObject):
         least = {column: max(name, given.get(column, (0, 0))[0]) for column, name in names.items()}
         room, shown = view.viewport().width(), self._chosen() or list(names)
         for column in () if self._chosen() else self._spare:
-            if sum(least[one] for one in shown) > room:
+            if sum(least[other] for other in shown) > room:
                 shown.remove(column)
         for column in names:
             view.setColumnHidden(column, column not in shown)
@@ -169,7 +169,7 @@ class FittedColumns(QObject):
             most = max(widths.values(), default=0)
             while most > 0 and sum(widths.values()) > room:
                 most -= 1
-                widths = {one: max(min(px, most), floors[one]) for one, px in widths.items()}
+                widths = {place: max(min(px, most), floors[place]) for place, px in widths.items()}
         for column, width in widths.items():
             if not self._is_rest(column):
                 view.setColumnWidth(column, width)

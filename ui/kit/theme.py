@@ -333,9 +333,9 @@ def stylesheet(colors: Colors, text_percent: int = 100) -> str:
     return sheet if text_percent == 100 else _LENGTH.sub(lambda m: _grown(m, text_percent), sheet)
 
 
-def _grown(found: re.Match[str], text_percent: int) -> str:
+def _grown(length: re.Match[str], text_percent: int) -> str:
     """Return a declaration with enlarged sizes; lines of one or two pixels stay as they are."""
-    name, value = found[1], found[2]
+    name, value = length[1], length[2]
     # A negative margin is no gap: the handle of a slider stands out by it.
     is_gap = name in _GAPS and "-" not in value
     factor = (of_gaps if is_gap else of_glyphs)(text_percent)

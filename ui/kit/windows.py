@@ -52,16 +52,16 @@ def move_focus(top: QWidget, is_next: bool) -> bool:
         top: The window.
         is_next: Whether to go forward; otherwise back.
     """
-    found = in_reading_order(top)
-    if not found:
+    widgets = in_reading_order(top)
+    if not widgets:
         return False
     step = 1 if is_next else -1
     focused = QApplication.focusWidget()
-    place = _place_of(focused, found)
+    place = _place_of(focused, widgets)
     if place is None:
-        place = -1 if is_next else len(found)
+        place = -1 if is_next else len(widgets)
     reason = Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason
-    reached = found[(place + step) % len(found)]
+    reached = widgets[(place + step) % len(widgets)]
     reached.setFocus(reason)
     for area in top.findChildren(QScrollArea):
         # A subclass scrolls by itself.
@@ -70,11 +70,11 @@ def move_focus(top: QWidget, is_next: bool) -> bool:
     return True
 
 
-def _place_of(focused: QWidget | None, found: list[QWidget]) -> int | None:
+def _place_of(focused: QWidget | None, widgets: list[QWidget]) -> int | None:
     """Return the index of the focused widget, also if it is a part of a control."""
     while focused is not None:
-        if focused in found:
-            return found.index(focused)
+        if focused in widgets:
+            return widgets.index(focused)
         focused = focused.parentWidget()
     return None
 
@@ -111,7 +111,7 @@ def _takes_tab(widget: QWidget) -> bool:
 def _as_read(widgets: list[QWidget]) -> list[QWidget]:
     """Return the widgets of one group line by line; widgets side by side are one line."""
     lines: list[tuple[QRect, list[tuple[int, QWidget]]]] = []
-    for widget in sorted(widgets, key=lambda one: one.geometry().center().y()):
+    for widget in sorted(widgets, key=lambda member: member.geometry().center().y()):
         area = widget.geometry()
         for number, (line, members) in enumerate(lines):
             shared = min(line.bottom(), area.bottom()) - max(line.top(), area.top())
@@ -121,7 +121,7 @@ def _as_read(widgets: list[QWidget]) -> list[QWidget]:
                 break
         else:
             lines.append((area, [(area.left(), widget)]))
-    lines.sort(key=lambda one: one[0].top())
+    lines.sort(key=lambda line: line[0].top())
     return [widget for _, members in lines for _, widget in sorted(members, key=lambda m: m[0])]
 
 

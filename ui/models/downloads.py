@@ -184,14 +184,14 @@ class Downloads(QObject):
             return ""  # the download says what is wrong with the folder
         return f"{why}." if why else ""
 
-    def resume(self, one: Download) -> None:
-        one.start()
+    def resume(self, download: Download) -> None:
+        download.start()
         self._timer.start()
 
-    def forget(self, one: Download) -> None:
+    def forget(self, download: Download) -> None:
         """Remove a finished download from the list; its files stay."""
-        if one.stage != "running" and one in self.items:
-            self.items.remove(one)
+        if download.stage != "running" and download in self.items:
+            self.items.remove(download)
             self.changed.emit()
 
     def is_running(self, repository: str) -> bool:
@@ -200,8 +200,8 @@ class Downloads(QObject):
 
     def forget_all(self, repository: str) -> None:
         """Remove the finished downloads of a repository from the list."""
-        for one in [item for item in self.items if item.repository == repository]:
-            self.forget(one)
+        for item in [item for item in self.items if item.repository == repository]:
+            self.forget(item)
 
     def cancel_all(self) -> None:
         """Cancel all running downloads."""
@@ -209,15 +209,15 @@ class Downloads(QObject):
             item.cancel()
 
     def _follow(self) -> None:
-        one = self.sender()
+        download = self.sender()
         self.changed.emit()
-        if isinstance(one, Download) and one.stage == "done":
-            self.arrived.emit(one.folder)
+        if isinstance(download, Download) and download.stage == "done":
+            self.arrived.emit(download.folder)
 
     def _tick(self) -> None:
         running = [item for item in self.items if item.stage == "running"]
-        for one in running:
-            one.mark()
+        for item in running:
+            item.mark()
         if not running:
             self._timer.stop()
         self.progressed.emit()
@@ -226,24 +226,24 @@ class Downloads(QObject):
 class DownloadRow(QFrame):
     """One download."""
 
-    def __init__(self, downloads: Downloads, one: Download) -> None:
+    def __init__(self, downloads: Downloads, download: Download) -> None:
         super().__init__()
         self.setObjectName("card")
-        self._one = one
+        self._download = download
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(4)
-        self.bar.setAccessibleName(f"Download of {one.repository}")
+        self.bar.setAccessibleName(f"Download of {download.repository}")
         self.words = label("", "muted", 0.95, is_wrapped=True)
         self.cancel = QPushButton("Pause")
-        self.cancel.setAccessibleName(f"Pause the download of {one.repository}")
-        self.cancel.clicked.connect(one.cancel)
+        self.cancel.setAccessibleName(f"Pause the download of {download.repository}")
+        self.cancel.clicked.connect(download.cancel)
         self.resume = QPushButton("Resume")
-        self.resume.setAccessibleName(f"Resume the download of {one.repository}")
-        self.resume.clicked.connect(lambda: downloads.resume(one))
-        self.close_button = IconButton("close", f"Dismiss {one.repository}", size=16)
-        self.close_button.clicked.connect(lambda: downloads.forget(one))
-        name = ElidedLabel(one.repository)
+        self.resume.setAccessibleName(f"Resume the download of {download.repository}")
+        self.resume.clicked.connect(lambda: downloads.resume(download))
+        self.close_button = IconButton("close", f"Dismiss {download.repository}", size=16)
+        self.close_button.clicked.connect(lambda: downloads.forget(download))
+        name = ElidedLabel(download.repository)
         rescale(name, 1.0, QFont.Weight.DemiBold)
         row(
             (column(name, self.bar, self.words, spacing=5), 1),
@@ -258,27 +258,27 @@ class DownloadRow(QFrame):
 
     @property
     def download(self) -> Download:
-        return self._one
+        return self._download
 
     def refresh(self) -> None:
         """Show the present progress."""
-        one = self._one
-        progress = one.progress
-        is_running = one.stage == "running"
+        download = self._download
+        progress = download.progress
+        is_running = download.stage == "running"
         # A bar without a maximum moves: it shows that the hub has not answered yet.
         self.bar.setRange(0, 0 if is_running and not progress.total_bytes else 100)
         self.bar.setValue(
-            100 if one.stage == "done" else percent(progress.done_bytes, progress.total_bytes)
+            100 if download.stage == "done" else percent(progress.done_bytes, progress.total_bytes)
         )
-        self.bar.setVisible(is_running or one.stage == "cancelled")
+        self.bar.setVisible(is_running or download.stage == "cancelled")
         if is_running:
-            self.words.setText(download_words(progress, one.bytes_per_s, one.left_s))
-        elif one.stage == "done":
+            self.words.setText(download_words(progress, download.bytes_per_s, download.left_s))
+        elif download.stage == "done":
             self.words.setText("Downloaded and verified.")
         else:
-            self.words.setText(as_sentence(one.message))
-        restyle(self.words, "role", "fault" if one.stage == "failed" else "muted")
+            self.words.setText(as_sentence(download.message))
+        restyle(self.words, "role", "fault" if download.stage == "failed" else "muted")
         self.cancel.setVisible(is_running)
-        self.resume.setVisible(one.stage in ("cancelled", "failed"))
-        self.resume.setText("Try Again" if one.stage == "failed" else "Resume")
+        self.resume.setVisible(download.stage in ("cancelled", "failed"))
+        self.resume.setText("Try Again" if download.stage == "failed" else "Resume")
         self.close_button.setVisible(not is_running)

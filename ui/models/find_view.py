@@ -462,9 +462,9 @@ class OfferDetails(QScrollArea):
             self.row = None
             if had_focus and self.primary.isVisible():
                 self.primary.setFocus()
-        one = None if self._offer is None else self._possession.download(self._offer.name)
-        if one is not None:
-            self.row = DownloadRow(self._downloads, one)
+        running = None if self._offer is None else self._possession.download(self._offer.name)
+        if running is not None:
+            self.row = DownloadRow(self._downloads, running)
             self._place.addWidget(self.row)
 
     def _show_card(self) -> None:
@@ -680,14 +680,14 @@ class FindView(QWidget):
     def _offer_bits(self) -> None:
         """Offer the bits that the results have; what was chosen stays."""
         chosen = self.finder.arrangement.bits
-        found = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
+        every = sorted({*self.finder.bits_found, *([] if chosen is None else [chosen])})
         shown = [self.bits.itemData(place) for place in range(1, self.bits.count())]
-        if shown == [str(bits) for bits in found]:
+        if shown == [str(bits) for bits in every]:
             return
         with QSignalBlocker(self.bits):
             while self.bits.count() > 1:
                 self.bits.removeItem(1)
-            for bits in found:
+            for bits in every:
                 self.bits.addItem(f"{bits} Bit" if bits else "Not Quantized", str(bits))
             self.bits.choose("" if chosen is None else str(chosen))
 

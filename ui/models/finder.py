@@ -78,14 +78,14 @@ def suggested(own: SuggestedModel) -> Offer:
     return Offer(own.model(), own.purpose, is_checked=True)
 
 
-def local_offer(one: LibraryModel) -> Offer:
+def local_offer(own: LibraryModel) -> Offer:
     """Return a model of this computer as an offer, for a list without the hub."""
-    found = one.found
+    found = own.found
     model = HubModel(
         found.name,
         found.size_bytes or None,
         found.bits,
-        need=one.need,
+        need=own.need,
         problem=found.obstacle,
     )
     return Offer(model, is_checked=True)
@@ -644,13 +644,13 @@ class Finder(QObject):
     async def _search(self, hub: Hub, text: str, most: int) -> None:
         memory = asyncio.create_task(self._library.memory_now())
         try:
-            found = await asyncio.to_thread(found_for, hub, text, most)
+            results = await asyncio.to_thread(found_for, hub, text, most)
         finally:
             self.memory = await memory
         if hub is not self._hub:
             return
-        self.has_more = found.has_more
-        self._list([self._offer(model) for model in found.models])
+        self.has_more = results.has_more
+        self._list([self._offer(model) for model in results.models])
         asked = [offer.model for offer in self._results if not offer.is_checked]
         for start in range(0, len(asked), _TOGETHER):
             await self._check(hub, tuple(asked[start : start + _TOGETHER]))
@@ -670,9 +670,11 @@ class Finder(QObject):
         if hub is not self._hub:
             return
         chosen = suggestions(self.memory)
-        self._list([suggested(one) for one in chosen])
+        self._list([suggested(suggestion) for suggestion in chosen])
         try:
-            said = await asyncio.to_thread(look_up_all, hub, tuple(one.name for one in chosen))
+            said = await asyncio.to_thread(
+                look_up_all, hub, tuple(suggestion.name for suggestion in chosen)
+            )
         except HubCancelled:
             raise
         except HubFailed as error:

@@ -198,12 +198,12 @@ class FolderRow(QFrame):
         self.folder, self.count = folder, count
         name = ElidedLabel(str(folder))
         name.setToolTip(str(folder))
-        found = counted(count, "model") if count else "No models were found in it."
+        words = counted(count, "model") if count else "No models were found in it."
         self.remove = QPushButton("Remove…")
         self.remove.setAccessibleName(f"Remove the folder {folder} from the list")
         self.remove.setToolTip("Nothing is deleted")
         row(
-            (column(name, label(found, "muted", 0.95), spacing=3), 1),
+            (column(name, label(words, "muted", 0.95), spacing=3), 1),
             self.remove,
             spacing=10,
             margins=(14, 9, 8, 9),
@@ -324,7 +324,7 @@ class LocalModels(QWidget):
             card.deletion_wanted.connect(self.deletion_wanted)
             card.draft_wanted.connect(self.draft_wanted)
             card.load_wanted.connect(self.load_wanted)
-            card.restart_wanted.connect(lambda one: library.model.load_again(one.found.folder))
+            card.restart_wanted.connect(lambda model: library.model.load_again(model.found.folder))
             card.unload_wanted.connect(self.unload_wanted)
             card.resume_wanted.connect(library.downloads.start)
             self._cards.addWidget(card)

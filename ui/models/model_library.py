@@ -115,7 +115,7 @@ class ModelLibrary(QObject):
 
     def pin(self, folder: Path, is_pinned: bool) -> None:
         """Keep a model in memory whenever it is loaded, idle or not, or not any more."""
-        pinned = [one for one in self._preferences.now.models.pinned if one != _key(folder)]
+        pinned = [other for other in self._preferences.now.models.pinned if other != _key(folder)]
         if is_pinned:
             pinned.append(_key(folder))
         self._preferences.change_models(pinned=tuple(pinned))
@@ -159,7 +159,7 @@ class ModelLibrary(QObject):
 
     def only_in(self, folder: Path) -> list[FoundModel]:
         """Return the models that are found in an added folder alone, and leave the list with it."""
-        others = [one for one in self.folders if one != folder]
+        others = [other for other in self.folders if other != folder]
         return [
             found
             for found in self.in_folder(folder)
@@ -175,19 +175,19 @@ class ModelLibrary(QObject):
         return [
             LibraryModel(
                 FoundModel(
-                    one.id,
-                    one.folder,
+                    status.id,
+                    status.folder,
                     Origin.FOLDER,
-                    size_bytes=one.info.size_bytes,
-                    architecture=one.info.architecture,
-                    context_length=one.info.context_length,
+                    size_bytes=status.info.size_bytes,
+                    architecture=status.info.architecture,
+                    context_length=status.info.context_length,
                 ),
                 None,
                 Fit.FITS,
                 used_at=0.0,
             )
-            for one in self.model.in_memory.loaded
-            if one.info is not None and one.folder not in listed
+            for status in self.model.in_memory.loaded
+            if status.info is not None and status.folder not in listed
         ]
 
     def mark_waiting(self, folders: frozenset[Path]) -> None:
@@ -291,7 +291,7 @@ class ModelLibrary(QObject):
                 and other.vocabulary == model.vocabulary
             )
 
-        smaller = [one for one in self.models if one.found.size_bytes < model.found.size_bytes]
+        smaller = [m for m in self.models if m.found.size_bytes < model.found.size_bytes]
         return [other.found for other in smaller if fits(other)]
 
     async def memory_now(self) -> Memory:
@@ -321,7 +321,7 @@ class ModelLibrary(QObject):
         try:
             while True:
                 self._is_stale = False
-                found = await asyncio.to_thread(
+                listed = await asyncio.to_thread(
                     _found, self._model_folders(self.folders), self.draft_of
                 )
                 self.memory = await self.memory_now()
@@ -334,14 +334,14 @@ class ModelLibrary(QObject):
         used = dict(self._preferences.now.models.last_used)
         self.models = [
             LibraryModel(
-                one,
+                model,
                 wanted,
                 Fit.FITS if wanted is None else wanted.fit(self.memory),
-                used.get(str(one.folder), 0.0),
-                self.draft_of(one.folder),
+                used.get(str(model.folder), 0.0),
+                self.draft_of(model.folder),
                 vocabulary,
             )
-            for one, wanted, vocabulary in found
+            for model, wanted, vocabulary in listed
         ]
         self.changed.emit()
 
@@ -391,14 +391,14 @@ def _key(folder: Path) -> str:
 def _found(
     places: ModelFolders, draft_of: Callable[[Path], Path | None]
 ) -> list[tuple[FoundModel, MemoryNeed | None, str]]:
-    found: list[tuple[FoundModel, MemoryNeed | None, str]] = []
-    for one in discover(places):
-        vocabulary = vocabulary_key(one.folder) if one.can_be_loaded else ""
+    listed: list[tuple[FoundModel, MemoryNeed | None, str]] = []
+    for model in discover(places):
+        vocabulary = vocabulary_key(model.folder) if model.can_be_loaded else ""
         try:
-            draft = draft_of(one.folder)
+            draft = draft_of(model.folder)
             # If a draft model is gone, loading the model reports that.
             there = draft if draft is not None and draft.is_dir() else None
-            found.append((one, need(one.folder, there), vocabulary))
+            listed.append((model, need(model.folder, there), vocabulary))
         except (ModelLoadFailed, OSError):
-            found.append((one, None, vocabulary))
-    return found
+            listed.append((model, None, vocabulary))
+    return listed

@@ -208,7 +208,7 @@ class ModelState(QObject):
         if self._is_loading and self.path is not None:
             draft = self.draft_of(self.path)
             used |= {self.path} if draft is None else {self.path, draft}
-        return folder.resolve() in {one.resolve() for one in used}
+        return folder.resolve() in {other.resolve() for other in used}
 
     def load(self, path: Path, *, cancels_running: bool = False) -> None:
         """Load the model of a folder in the background, because a person chose it.

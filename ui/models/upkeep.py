@@ -140,8 +140,12 @@ class Upkeep(QObject):
         await finish_tasks(self)
 
     def _downloaded(self) -> list[FoundModel]:
-        found = [model.found for model in self._library.models]
-        return [one for one in found if one.origin is Origin.HUGGING_FACE and not one.is_partial]
+        models = [model.found for model in self._library.models]
+        return [
+            model
+            for model in models
+            if model.origin is Origin.HUGGING_FACE and not model.is_partial
+        ]
 
     async def _check(self, hub: Hub, is_wanted: bool) -> None:
         here = self._downloaded()
@@ -163,9 +167,9 @@ class Upkeep(QObject):
     def _take(self, here: list[FoundModel], said: tuple[HubModel | None, ...]) -> None:
         pairs = list(zip(here, said, strict=True))
         self.updates = {
-            one.name: model
-            for one, model in pairs
-            if model is not None and model.commit and not one.folder.name.startswith(model.commit)
+            own.name: model
+            for own, model in pairs
+            if model is not None and model.commit and not own.folder.name.startswith(model.commit)
         }
         unknown = sum(model is None for _, model in pairs)
         words = (
@@ -220,5 +224,5 @@ class Upkeep(QObject):
         self.told.emit(words)
 
 
-def _is_same_model(one: Path, other: Path) -> bool:
-    return one.parent == other.parent
+def _is_same_model(folder: Path, other: Path) -> bool:
+    return folder.parent == other.parent

@@ -242,7 +242,7 @@ def _found(title: str, text: str) -> Attachment:
 
 
 def _fenced(text: str) -> str:
-    longest = max((len(found) for found in _LONGEST_FENCE.findall(text)), default=2)
+    longest = max((len(fence) for fence in _LONGEST_FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     end = "" if text.endswith("\n") else "\n"
     return f"{fence}\n{text}{end}{fence}"

@@ -329,8 +329,8 @@ def _rules(fields: Fields, stops: list[str]) -> StopRules:
 
 def _state(fields: Fields) -> RunState:
     # A later version may know more states; such a run counts as unrecorded.
-    found = fields.take("state", str)
-    return RunState(found) if found in set(RunState) else RunState.UNRECORDED
+    name = fields.take("state", str)
+    return RunState(name) if name in set(RunState) else RunState.UNRECORDED
 
 
 def _usage(fields: Fields) -> Usage:

@@ -61,7 +61,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (rb"\{\\rtf", _RICH_TEXT),
     (rb"SQLite format 3\x00", _DATABASE),
 )
-_REFUSED = tuple((re.compile(one, re.DOTALL), why) for one, why in _SIGNATURES)
+_REFUSED = tuple((re.compile(pattern, re.DOTALL), why) for pattern, why in _SIGNATURES)
 
 # The names in a ZIP file tell which program made it.
 _WITHIN_ZIP = (

@@ -80,7 +80,7 @@ class ImportReport:
     @property
     def sentence(self) -> str:
         """What was imported, as a sentence."""
-        less = sum(one.is_less for one in self.conversations)
+        less = sum(conversation.is_less for conversation in self.conversations)
         count = counted(len(self.conversations), "conversation")
         said = f"{count} from {self.program}: {self.name}."
         if not less:
@@ -101,8 +101,12 @@ class ImportReport:
 
     def of(self, conversation_id: str) -> ReportedConversation | None:
         """Return the report on a conversation; None if it is not part of the import."""
-        found = (one for one in self.conversations if one.conversation_id == conversation_id)
-        return next(found, None)
+        reports = (
+            conversation
+            for conversation in self.conversations
+            if conversation.conversation_id == conversation_id
+        )
+        return next(reports, None)
 
     def text(self) -> str:
         """Return the whole report as plain text."""

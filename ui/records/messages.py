@@ -59,7 +59,7 @@ class ConversationMessage:
         """The text that the model gets: all of it, unless files are cut."""
         if not any(chars is not None for chars in self.sent_chars):
             return self.text
-        sent = [replace(one, text=cut_text(one.text, one.sent_chars)) for one in self.files]
+        sent = [replace(file, text=cut_text(file.text, file.sent_chars)) for file in self.files]
         return with_attachments(self.typed, sent)
 
     @property
@@ -159,12 +159,12 @@ class MessageTree:
     def remove(self, message: ConversationMessage) -> list[ConversationMessage]:
         """Remove a message and all messages after it, in all versions; return them in order."""
         removed = [message]
-        for one in removed:
-            removed.extend(self._following.get(one.id, ()))
-        for one in removed:
-            self._following.pop(one.id, None)
-            del self._by_id[one.id]
-            self._live.pop(one.id, None)
+        for gone in removed:
+            removed.extend(self._following.get(gone.id, ()))
+        for gone in removed:
+            self._following.pop(gone.id, None)
+            del self._by_id[gone.id]
+            self._live.pop(gone.id, None)
         self._following[message.parent.id if message.parent else None].remove(message)
         self._shown = None
         return removed
@@ -175,7 +175,7 @@ class MessageTree:
             self._put(message)
             versions = self._following.setdefault(message.parent.id if message.parent else None, [])
             versions.append(message)
-            versions.sort(key=lambda one: one.created_at)
+            versions.sort(key=lambda version: version.created_at)
         self._shown = None
 
     def versions(self, message: ConversationMessage) -> list[ConversationMessage]:

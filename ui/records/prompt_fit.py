@@ -105,7 +105,7 @@ def without_oldest(messages: Messages, count: int) -> list[ConversationMessage]:
     kept = [
         group
         for number, group in enumerate(groups)
-        if number >= min(count, len(groups) - 1) or any(one.is_pinned for one in group)
+        if number >= min(count, len(groups) - 1) or any(message.is_pinned for message in group)
     ]
     return [message for group in kept for message in group]
 
@@ -263,7 +263,7 @@ class _Fitting:
         if not texts:
             return {}
         context, tokens = self._counts.context, self._counts.tokens
-        empty = [cut_message(one, dict.fromkeys(texts, 0)) for one in messages]
+        empty = [cut_message(message, dict.fromkeys(texts, 0)) for message in messages]
         first = self._without(self._last)[1]
         without, is_least = await _counted(self._make(empty, first), self._counts)
         if is_least or without >= context:
@@ -284,7 +284,7 @@ def texts_of(message: ConversationMessage) -> list[str]:
     if message.run is None:
         return ["" if file.kept_file else file.text[: file.sent_chars] for file in message.files]
     results = map(message.run.result_of, (call.id for call in message.run.tool_calls))
-    return ["" if one is None else one.text[: one.sent_chars] for one in results]
+    return ["" if result is None else result.text[: result.sent_chars] for result in results]
 
 
 def cut_message(message: ConversationMessage, cuts: Cuts) -> ConversationMessage:
@@ -299,8 +299,8 @@ def cut_message(message: ConversationMessage, cuts: Cuts) -> ConversationMessage
     run = message.run
     by_call = {call.id: own[n] for n, call in enumerate(run.tool_calls) if n in own}
     results = [
-        replace(one, sent_chars=by_call[one.call_id]) if one.call_id in by_call else one
-        for one in run.results
+        replace(result, sent_chars=by_call[result.call_id]) if result.call_id in by_call else result
+        for result in run.results
     ]
     return replace(message, run=replace(run, results=results))
 

@@ -27,7 +27,7 @@ def turns_of(messages: list[ConversationMessage]) -> list[Message]:
     Reasoning before a call is kept with the call until the question is answered, so that the model
     can continue it.
     """
-    questions = [n for n, one in enumerate(messages) if one.role == "user"]
+    questions = [n for n, message in enumerate(messages) if message.role == "user"]
     last_question = questions[-1] if questions else -1
     turns: list[Message] = []
     for number, message in enumerate(messages):
@@ -133,10 +133,10 @@ def prompt_messages(
     """
     messages = [Message("system", system_prompt)] if system_prompt.strip() else []
     with_summary = [
-        replace(one, text=_after_summary(one), attached_chars=0)
-        if one.id == summarized and one.summary.strip()
-        else one
-        for one in sent
+        replace(message, text=_after_summary(message), attached_chars=0)
+        if message.id == summarized and message.summary.strip()
+        else message
+        for message in sent
     ]
     messages += questions_joined(turns_of(with_summary))
     if begun:

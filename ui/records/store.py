@@ -89,8 +89,8 @@ _SPEAKERS = {
 
 def words_of(query: str) -> tuple[str, ...]:
     """Return the words of a query, each once; a hit has all of them. Quotes keep words together."""
-    found = (quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|(\S+)', query))
-    words = (word.strip() if word.strip('" ') else "" for word in found)
+    parts = (quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|(\S+)', query))
+    words = (word.strip() if word.strip('" ') else "" for word in parts)
     return tuple(dict.fromkeys(word for word in words if word))
 
 
@@ -419,13 +419,18 @@ class MemoryConversationStore:
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, newest first."""
-        found = [
-            PastRun(one.id, one.title, message.parent.text if message.parent else "", message.run)
-            for one in self._kept.values()
-            for message in one.tree
+        answers = [
+            PastRun(
+                conversation.id,
+                conversation.title,
+                message.parent.text if message.parent else "",
+                message.run,
+            )
+            for conversation in self._kept.values()
+            for message in conversation.tree
             if message.run is not None and not message.run.is_from_elsewhere
         ]
-        return sorted(found, key=lambda past: past.run.started_at, reverse=True)[:limit]
+        return sorted(answers, key=lambda past: past.run.started_at, reverse=True)[:limit]
 
     def load_presets(self) -> list[Preset]:
         return list(self._presets.values())

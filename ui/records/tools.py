@@ -252,7 +252,7 @@ class ToolsInUse:
 
     def with_approval(self, approval: Approval) -> "ToolsInUse":
         """Return a copy with one more tool that may run without asking."""
-        others = tuple(one for one in self.approved if one[:2] != approval[:2])
+        others = tuple(other for other in self.approved if other[:2] != approval[:2])
         return replace(self, approved=(*others, approval))
 
     def without_approval(self, tool: ToolInfo) -> "ToolsInUse":
@@ -283,7 +283,7 @@ def choice_from(fields: Fields) -> ToolsInUse:
         DamagedFile: A value has a wrong type.
     """
     return ToolsInUse(
-        tuple(one for one in fields.maybe("servers", list) or () if isinstance(one, str)),
+        tuple(name for name in fields.maybe("servers", list) or () if isinstance(name, str)),
         tuple(_texts(fields.maybe("without", list) or (), 2)),
         tuple(_texts(fields.maybe("approved", list) or (), 3)),
     )
@@ -492,11 +492,11 @@ def result_values(result: CallResult) -> dict[str, object]:
 
 def result_from(fields: Fields) -> CallResult:
     """Return a result; raises ``DamagedFile`` if a value has a wrong type."""
-    found, sent = fields.maybe("state", str), fields.maybe("sent_chars", int)
+    stored, sent = fields.maybe("state", str), fields.maybe("sent_chars", int)
     return CallResult(
         call_id=fields.take("call_id", str),
         # A later version may know other states: they count as a call that did not succeed.
-        state=CallState(found) if found in set(CallState) else CallState.FAILED,
+        state=CallState(stored) if stored in set(CallState) else CallState.FAILED,
         text=fields.maybe("text", str) or "",
         server=fields.maybe("server", str) or "",
         tool=fields.maybe("tool", str) or "",
@@ -668,16 +668,16 @@ def named(tools: Iterable[ToolInfo]) -> dict[str, ToolInfo]:
     """
     listed = list(tools)
     plain = [_writable(tool.name) for tool in listed]
-    found: dict[str, ToolInfo] = {}
+    by_name: dict[str, ToolInfo] = {}
     for tool, name in zip(listed, plain, strict=True):
         if plain.count(name) > 1:
             name = f"{_writable(tool.server)[:24]}__{name}"[:_MOST_NAME_CHARS]
         free, number = name, 2
-        while free in found:
+        while free in by_name:
             free = f"{name[: _MOST_NAME_CHARS - 4]}_{number}"
             number += 1
-        found[free] = tool
-    return found
+        by_name[free] = tool
+    return by_name
 
 
 def arguments_of(call: ToolCall, tool: ToolInfo) -> dict[str, Any] | CallResult:
@@ -694,7 +694,7 @@ def arguments_of(call: ToolCall, tool: ToolInfo) -> dict[str, Any] | CallResult:
 
 def engine_tools(tools: dict[str, ToolInfo]) -> tuple[Tool, ...]:
     """Return the tools as a request to the engine has them."""
-    return tuple(Tool(name, one.description, one.parameters) for name, one in tools.items())
+    return tuple(Tool(name, tool.description, tool.parameters) for name, tool in tools.items())
 
 
 def _writable(name: str) -> str:
@@ -734,11 +734,11 @@ def no_tools_words(server: ServerState) -> str:
 def chip_words(servers: tuple[ServerState, ...], choice: ToolsInUse) -> tuple[str, str]:
     """Return the words of the Tools button, and its accessible name."""
     used = [server for server in servers if server.name in choice.servers]
-    lost = [one for one in used if one.stage is ServerStage.FAILED]
+    lost = [server for server in used if server.stage is ServerStage.FAILED]
     if lost:
         return "Tools ⚠", f"Tools: {lost[0].problem}"
     if not used:
         return "Tools", "Tools: none in this conversation"
-    count = sum(choice.uses(tool) for one in used for tool in one.tools)
-    names = ", ".join(one.name for one in used)
+    count = sum(choice.uses(tool) for server in used for tool in server.tools)
+    names = ", ".join(server.name for server in used)
     return f"Tools {len(used)}", f"Tools of {names}: {counted(count, 'tool')} known"

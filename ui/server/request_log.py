@@ -184,7 +184,7 @@ class RequestTable(QAbstractTableModel):
 
     def row_of(self, request_id: str) -> int:
         """Return the row of an entry, or -1 if it is not shown."""
-        return next((row for row, one in enumerate(self._rows) if one.id == request_id), -1)
+        return next((row for row, entry in enumerate(self._rows) if entry.id == request_id), -1)
 
     def refresh(self) -> None:
         """Show the log as it is now."""
@@ -196,7 +196,7 @@ class RequestTable(QAbstractTableModel):
         wanted = [entry for entry in self.log if self._passes(entry)]
         self._drop_rows_not_in({entry.id for entry in wanted})
         kept = len(self._rows)
-        if [one.id for one in self._rows] != [one.id for one in wanted[:kept]]:
+        if [entry.id for entry in self._rows] != [entry.id for entry in wanted[:kept]]:
             self.beginResetModel()
             self._rows = wanted
             self._words.clear()
@@ -284,7 +284,7 @@ class RequestTable(QAbstractTableModel):
         return any(self._text in text.casefold() for text in said)
 
     def _drop_rows_not_in(self, ids: set[str]) -> None:
-        count = next((n for n, one in enumerate(self._rows) if one.id in ids), len(self._rows))
+        count = next((n for n, entry in enumerate(self._rows) if entry.id in ids), len(self._rows))
         if count:
             self.beginRemoveRows(QModelIndex(), 0, count - 1)
             for entry in self._rows[:count]:

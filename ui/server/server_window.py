@@ -742,7 +742,7 @@ class ServerWindow(OwnWindow):
         shown = dict.fromkeys((self.address, self.copy, self._reach), is_on)
         shown[self._title] = self._has_room or not is_on
         # What goes makes room first: all of it at once would widen the window.
-        for widget in sorted(shown, key=lambda one: shown[one]):
+        for widget in sorted(shown, key=lambda other: shown[other]):
             widget.setVisible(shown[widget])
 
     def _say(self, problem: str) -> None:

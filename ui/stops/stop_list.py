@@ -72,29 +72,29 @@ def stops_to_json(sequences: Sequence[str]) -> str:
 def stops_from_json(text: str) -> list[str]:
     """Return the sequences of a JSON list of strings, unchanged."""
     try:
-        found = json.loads(text)
+        sequences = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(
             'This is not a JSON list of strings, such as ["END", "\\n\\nUser:"]. '
             "To take every line as one sequence, choose “Paste Lines”."
         ) from error
-    if isinstance(found, str):
-        found = [found]
-    if not isinstance(found, list):
+    if isinstance(sequences, str):
+        sequences = [sequences]
+    if not isinstance(sequences, list):
         raise ValueError('A stop list is a JSON list of strings, such as ["END", "\\n\\nUser:"].')
-    for number, one in enumerate(found, 1):
-        if not isinstance(one, str):
+    for number, sequence in enumerate(sequences, 1):
+        if not isinstance(sequence, str):
             raise ValueError(
                 f"Entry {number} of the list is not a string; put it in double quotes."
             )
-        if not one:
+        if not sequence:
             raise ValueError(f"Entry {number} of the list is empty; remove it.")
-        if any("\ud800" <= char <= "\udfff" for char in one):
+        if any("\ud800" <= char <= "\udfff" for char in sequence):
             raise ValueError(
                 f"Entry {number} of the list contains half of a character (a surrogate); "
                 "no text can match it."
             )
-    return found
+    return sequences
 
 
 def stops_from_lines(text: str) -> list[str]:

@@ -398,7 +398,7 @@ class EndTokens(QWidget):
             is_known = info is None or token_id < info.vocabulary_size
             row = _end_token(str(token_id), "added by you" if is_known else "not in this model")
             remove = IconButton("close", f"Remove end token {token_id}", size=14)
-            remove.clicked.connect(lambda _=False, one=token_id: self.removed.emit(one))
+            remove.clicked.connect(lambda _=False, number=token_id: self.removed.emit(number))
             inner = row.layout()
             assert inner is not None
             inner.addWidget(remove)
@@ -724,10 +724,10 @@ class StopListEditor(QWidget):
         self.up.setEnabled(row > 0)
         self.down.setEnabled(0 <= row < rows - 1)
         self.remove.setEnabled(row >= 0)
-        found = model.remarks_on(row) if row >= 0 else []
-        self.remark.setText("\n".join(remark.words for remark in found))
-        self.remark.setVisible(bool(found))
-        fix = next((remark.fix for remark in found if remark.fix), "")
+        remarks = model.remarks_on(row) if row >= 0 else []
+        self.remark.setText("\n".join(remark.words for remark in remarks))
+        self.remark.setVisible(bool(remarks))
+        fix = next((remark.fix for remark in remarks if remark.fix), "")
         self.fix.setText(fix.replace("&", "&&"))
         self.fix.setAccessibleName(fix or "Fix the selected sequence")
         self.fix.setVisible(bool(fix))

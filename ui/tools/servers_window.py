@@ -490,11 +490,11 @@ class ToolServersWindow(OwnWindow):
         self.detail.switched.connect(self._switch)
         self.detail.default_wanted.connect(
             lambda is_on: self._with_chosen(
-                lambda one: self._toolbox.use_in_new_conversations(one.name, is_on)
+                lambda server: self._toolbox.use_in_new_conversations(server.name, is_on)
             )
         )
         self.detail.restart.clicked.connect(
-            lambda: self._with_chosen(lambda one: self._begin(host.restart(one.name)))
+            lambda: self._with_chosen(lambda server: self._begin(host.restart(server.name)))
         )
         self.detail.sign_in.clicked.connect(lambda: self._with_chosen(self._sign_in))
         self.detail.edit.clicked.connect(lambda: self._with_chosen(self._show_form))
@@ -561,7 +561,7 @@ class ToolServersWindow(OwnWindow):
 
     def _switch(self, is_on: bool) -> None:
         host = self._toolbox.host
-        self._with_chosen(lambda one: self._begin(host.switch(one.name, is_on)))
+        self._with_chosen(lambda server: self._begin(host.switch(server.name, is_on)))
 
     def _show_form(self, server: ServerState | None) -> None:
         config = None if server is None else server.config

@@ -130,7 +130,7 @@ class ChoosingModel(QObject):
         empty_menu(menu)
         models = state.in_memory.every
         path = None if info is None else info.path
-        if (status := next((one for one in models if one.folder == path), None)) is not None:
+        if (status := next((model for model in models if model.folder == path), None)) is not None:
             folder, is_pinned = status.folder, status.is_pinned
             add_entry(menu, literal(f"Unload {name}"), partial(state.unload_at, folder))
             pin = partial(self._library.pin, folder, not is_pinned)
@@ -209,12 +209,12 @@ class AnsweringTwice(QObject):
         answering = self._workspace.answering
         choice, info = answering.choice, answering.loaded.info
         own = choice.folder if choice is not None else None if info is None else info.path
-        found = [
+        models = [
             (model.found.name, model.found.folder.resolve())
             for model in self._library.models
             if model.found.can_be_loaded
         ]
-        others = [(name, folder) for name, folder in found if folder != own]
+        others = [(name, folder) for name, folder in models if folder != own]
         return [(answering.name, own), *others]
 
     def _begin(self, variants: tuple[Variant, ...]) -> bool:
@@ -334,7 +334,7 @@ class WindowMenu(QObject):
 
 def open_windows() -> list[QWidget]:
     """Return the program's windows that are open, minimized ones included, by their titles."""
-    found = [
+    windows = [
         widget
         for widget in QApplication.topLevelWidgets()
         if widget.isVisible()
@@ -342,7 +342,7 @@ def open_windows() -> list[QWidget]:
         and not isinstance(widget, QDialog)
         and widget.windowTitle()
     ]
-    return sorted(found, key=lambda widget: (widget.parent() is not None, widget.windowTitle()))
+    return sorted(windows, key=lambda widget: (widget.parent() is not None, widget.windowTitle()))
 
 
 def front_window() -> QWidget | None:

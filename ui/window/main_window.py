@@ -350,15 +350,19 @@ class AnswerNotices(QObject):
 
     def _note_need(self, conversation: Conversation, run: Run) -> None:
         """Mark the app's icon while answers wait for a person, and tell who is elsewhere."""
-        self.waiting = [one for one in self.waiting if one is not conversation]
+        self.waiting = [waiting for waiting in self.waiting if waiting is not conversation]
         if conversation.needs_person:
             self.waiting.append(conversation)
         application = QApplication.instance()
         if isinstance(application, QGuiApplication):
             application.setBadgeNumber(len(self.waiting))  # where the system has badges
-        choices = (one.model for one in self.waiting)
+        choices = (conversation.model for conversation in self.waiting)
         self._library.mark_waiting(
-            frozenset(one.folder for one in choices if one is not None and one.folder is not None)
+            frozenset(
+                choice.folder
+                for choice in choices
+                if choice is not None and choice.folder is not None
+            )
         )
         self.waiting_changed.emit()
         is_seen = QApplication.activeWindow() is not None

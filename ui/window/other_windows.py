@@ -202,9 +202,9 @@ def shortcuts_of(bar: QMenuBar) -> Iterator[tuple[str, list[QAction]]]:
     for action in bar.actions():
         menu = action.menu()
         if isinstance(menu, QMenu):
-            found = list(_with_shortcut(menu))
-            if found:
-                yield plain(action.text()), found
+            actions = list(_with_shortcut(menu))
+            if actions:
+                yield plain(action.text()), actions
 
 
 def _with_shortcut(menu: QMenu) -> Iterator[QAction]:

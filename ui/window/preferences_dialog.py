@@ -225,75 +225,75 @@ class PreferencesDialog(QDialog):
 
     def _page(self, title: str, hint: str) -> QWidget:
         page = _Page()
-        for one in declared(Preferences):
-            if one.setting.place == title:
-                control = self.controls[one.path] = self._control(one)
-                page.add(one.setting.label, control)
-                measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(one.path)
+        for preference in declared(Preferences):
+            if preference.setting.place == title:
+                control = self.controls[preference.path] = self._control(preference)
+                page.add(preference.setting.label, control)
+                measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(preference.path)
                 if measured is not None:
-                    page.add(f"{one.setting.label} on disk", measured)
+                    page.add(f"{preference.setting.label} on disk", measured)
         if hint:
             page.add_hint(hint)
         return page
 
-    def _control(self, one: Declared) -> QWidget:
+    def _control(self, preference: Declared) -> QWidget:
         """Return a control for a preference, chosen by its type, with its value."""
-        now = self._preferences.value_of(one.path)
-        if one.setting.choices:
-            return self._choice(one, now)
-        if one.kind is bool:
-            return self._check_box(one, now)
-        if one.kind is str:
-            return self._text(one, now)
-        if get_origin(one.kind) is tuple:
-            return self._rows(one)
-        return self._number(one, now)
+        now = self._preferences.value_of(preference.path)
+        if preference.setting.choices:
+            return self._choice(preference, now)
+        if preference.kind is bool:
+            return self._check_box(preference, now)
+        if preference.kind is str:
+            return self._text(preference, now)
+        if get_origin(preference.kind) is tuple:
+            return self._rows(preference)
+        return self._number(preference, now)
 
-    def _rows(self, one: Declared) -> RemovableRows:
+    def _rows(self, preference: Declared) -> RemovableRows:
         return RemovableRows(
-            one.setting.says or one.setting.label,
-            lambda: self._preferences.value_of(one.path),
+            preference.setting.says or preference.setting.label,
+            lambda: self._preferences.value_of(preference.path),
             # The later parts of an entry are only for the program.
             lambda entry: " · ".join(entry[:2]),
-            lambda left: self._change(one, left),
+            lambda left: self._change(preference, left),
         )
 
-    def _choice(self, one: Declared, now: Any) -> Choice:
-        says = one.setting.says or one.setting.label
-        values = {str(value): value for value in one.setting.choices}
-        words = [(str(value), said) for value, said in one.setting.choices.items()]
+    def _choice(self, preference: Declared, now: Any) -> Choice:
+        says = preference.setting.says or preference.setting.label
+        values = {str(value): value for value in preference.setting.choices}
+        words = [(str(value), said) for value, said in preference.setting.choices.items()]
         control = Choice(says, words)
         control.choose(str(now))
         control.currentIndexChanged.connect(
-            lambda row: self._change(one, values[control.itemData(row)])
+            lambda row: self._change(preference, values[control.itemData(row)])
         )
         return control
 
-    def _check_box(self, one: Declared, now: bool) -> CheckBox:
-        control = CheckBox(one.setting.says or one.setting.label)
+    def _check_box(self, preference: Declared, now: bool) -> CheckBox:
+        control = CheckBox(preference.setting.says or preference.setting.label)
         control.setChecked(now)
-        control.toggled.connect(lambda is_on: self._change(one, is_on))
+        control.toggled.connect(lambda is_on: self._change(preference, is_on))
         return control
 
-    def _number(self, one: Declared, now: float | None) -> NumberField:
-        said = one.setting
+    def _number(self, preference: Declared, now: float | None) -> NumberField:
+        said = preference.setting
         assert said.least is not None
         assert said.most is not None
         # A type such as ``int | None`` holds whole numbers.
-        is_whole = float not in getattr(one.kind, "__args__", (one.kind,))
+        is_whole = float not in getattr(preference.kind, "__args__", (preference.kind,))
         control = NumberField(
             said.says or said.label, said.unset, said.least, said.most, said.step, is_whole=is_whole
         )
         if said.unit:
             control.setSuffix(f" {said.unit}")
         control.show_number(now)
-        control.number_edited.connect(lambda number: self._change(one, number))
+        control.number_edited.connect(lambda number: self._change(preference, number))
         return control
 
-    def _text(self, one: Declared, now: str) -> QPlainTextEdit:
+    def _text(self, preference: Declared, now: str) -> QPlainTextEdit:
         control = QPlainTextEdit(now)
-        control.setAccessibleName(one.setting.says or one.setting.label)
-        control.setPlaceholderText(one.setting.unset)
+        control.setAccessibleName(preference.setting.says or preference.setting.label)
+        control.setPlaceholderText(preference.setting.unset)
         control.setTabChangesFocus(True)
         never_sideways(control)
         current_theme().follow(
@@ -306,13 +306,13 @@ class PreferencesDialog(QDialog):
             nonlocal shown
             if control.toPlainText() != shown:
                 shown = control.toPlainText()
-                self._change(one, shown)
+                self._change(preference, shown)
 
         self._take_texts.append(take)
         return control
 
-    def _change(self, one: Declared, value: Any) -> None:
-        self._preferences.change_value(one.path, value)
+    def _change(self, preference: Declared, value: Any) -> None:
+        self._preferences.change_value(preference.path, value)
 
     def _say(self, problem: str) -> None:
         self._problem.setText(problem)

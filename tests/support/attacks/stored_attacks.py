@@ -30,8 +30,8 @@ from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest, Message
 from tests.support.attacks.damage import flipped
 from tests.support.attacks.file_attacks import Attack, storable
+from tests.support.outside.exports import read_whole
 from ui.records.exchange.archive import conversation_markdown
-from ui.records.exchange.export_process import find_conversations
 
 T = TypeVar("T")
 _MOST_BYTES = 1 << 22
@@ -84,7 +84,7 @@ def _read_trace(path: Path) -> str:
 
 def _read_export(path: Path) -> str:
     try:
-        found = find_conversations(path, _MOST_BYTES)
+        found = read_whole(path, _MOST_BYTES)
     except (DamagedFile, OSError):
         return "refused"
     for one in found.conversations:

@@ -22,7 +22,7 @@ from ui.chat.sidebar import FolderDialog
 from ui.records.attachments import Attachment
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder, ConversationSettings
-from ui.records.exchange.contents import FoundConversations, ListedConversation
+from ui.records.exchange.contents import FileContents, ListedConversation
 from ui.records.messages import ConversationMessage, question
 from ui.records.runs import GrowingCall, Run
 from ui.records.tools import (
@@ -211,7 +211,7 @@ class DailyWork:
         ]
         damaged = ["conversations.json, item 7: the message has no author"]
         left_out = Counter({"picture": 3, "hidden message": 1})
-        found = FoundConversations(
+        found = FileContents(
             "ChatGPT", listed=listed, damaged=damaged, left_out=left_out, unread=["user.json"]
         )
         preview = ImportPreview("conversations.json", found, listed[:-1], listed[-1:])

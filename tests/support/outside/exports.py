@@ -5,9 +5,21 @@ word of its own that begins with ``w-``, so that a test can follow it.
 """
 
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+from ui.records.exchange.contents import FileContents
+from ui.records.exchange.export_process import ExportReading
+
 Values = dict[str, Any]
+
+
+def read_whole(path: Path, most_bytes: int, pictures: Path | None = None) -> FileContents:
+    """A file with all its conversations, read here: the program has a process of its own for it."""
+    with ExportReading(path, most_bytes, pictures) as reading:
+        conversations = list(reading.conversations())
+        reading.contents.conversations = conversations
+        return reading.contents
 
 
 class Words:

@@ -231,8 +231,8 @@ class PresetOffers(QListWidget):
 def fitting(presets: Sequence[Preset], typed: str) -> list[Preset]:
     """Return the presets whose names contain the typed text, those that begin with it first."""
     wanted = typed.strip().casefold()
-    found = [preset for preset in presets if wanted in preset.name.casefold()]
-    return sorted(found, key=lambda one: not one.name.casefold().startswith(wanted))
+    matching = [preset for preset in presets if wanted in preset.name.casefold()]
+    return sorted(matching, key=lambda preset: not preset.name.casefold().startswith(wanted))
 
 
 Content = TypeVar("Content", bound=QWidget)
@@ -376,7 +376,7 @@ class SettingsPopover(QFrame):
         )
         self.system_prompt.setTabChangesFocus(True)
         never_sideways(self.system_prompt)
-        self.sampling = {one.name: sampling_field(one.name) for one in SAMPLING_OPTIONS}
+        self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
         self.max_tokens = NumberField(
             "Longest answer, in tokens", "No limit", 1, _MOST_TOKENS, 64, is_whole=True
         )
@@ -462,7 +462,7 @@ class SettingsPopover(QFrame):
 
     def _lay_out(self) -> None:
         form, rare = _grid(), _grid()
-        titles = {one.name: one.title for one in SAMPLING_OPTIONS}
+        titles = {option.name: option.title for option in SAMPLING_OPTIONS}
         titles |= {"max_tokens": "Longest answer", "thinking_budget": "Thinking budget"}
         for name, control in self._fields().items():
             self._add_number(form if name in _COMMON else rare, name, titles[name], control)

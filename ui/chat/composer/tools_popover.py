@@ -102,7 +102,7 @@ class ToolsPopover(QFrame):
         (first or self.manage).setFocus()
         # Start the servers now, so that the person can see and attach what they offer.
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
-        stopped = [one.name for one in known if one.stage is ServerStage.STOPPED]
+        stopped = [server.name for server in known if server.stage is ServerStage.STOPPED]
         if stopped:
             start_task(self._owner, self._start(stopped), "start tool servers")
 
@@ -146,8 +146,8 @@ class ToolsPopover(QFrame):
         assert isinstance(column, QVBoxLayout)
         column.addStretch(1)
         self._scroll.setVisible(bool(servers))
-        in_use = [one for one in servers if one.name in self._choice.servers]
-        self.attach.setVisible(any(one.resources or one.prompts for one in in_use))
+        in_use = [server for server in servers if server.name in self._choice.servers]
+        self.attach.setVisible(any(server.resources or server.prompts for server in in_use))
         if self.isVisible():
             # New boxes have no size and get no keys before the event loop has shown them.
             place = None if had_list == bool(servers) else bottom + 1
@@ -198,7 +198,7 @@ class ToolsPopover(QFrame):
             inner.setToolTip(tool.description[:300])
             inner.setChecked(self._choice.uses(tool))
             inner.toggled.connect(
-                lambda is_on, one=tool: self._take(self._choice.with_tool(one, is_on))
+                lambda is_on, chosen=tool: self._take(self._choice.with_tool(chosen, is_on))
             )
             self.boxes[tool.key] = inner
             if approval_of(tool) in self._choice.approved:

@@ -72,10 +72,10 @@ class TextFinder(QObject):
             return 0
         message, place = self.current
         before = 0
-        for one in self._listed:
-            if one is message:
+        for listed in self._listed:
+            if listed is message:
                 return before + place + 1
-            before += self._counts.get(one.id, 0)
+            before += self._counts.get(listed.id, 0)
         return 0
 
     @property
@@ -111,10 +111,10 @@ class TextFinder(QObject):
     def step(self, by: int) -> None:
         """Go to the next (1) or previous (-1) place; after the last place comes the first."""
         self._finish_counting()
-        found = self.count
-        if found:
+        count = self.count
+        if count:
             number = self.number - 1 if self.current is not None else (-1 if by > 0 else 0)
-            self._choose(self._place_at((number + by) % found))
+            self._choose(self._place_at((number + by) % count))
 
     def _begin(self, first: int) -> None:
         self._counts = {}
@@ -147,9 +147,9 @@ class TextFinder(QObject):
             self._settle()
             return
         pattern = self.query.pattern
-        found = sum(len(pattern.findall(text)) for text in self._texts.blocks(message))
-        if found:
-            self._counts[message.id] = found
+        count = sum(len(pattern.findall(text)) for text in self._texts.blocks(message))
+        if count:
+            self._counts[message.id] = count
             if self.current is None:
                 self._choose((message, 0))
 
@@ -157,17 +157,17 @@ class TextFinder(QObject):
         """Forget the current place if it no longer exists."""
         if self.current is not None:
             message, place = self.current
-            found = self._counts.get(message.id, 0)
-            if place >= found:
-                self.current = (message, found - 1) if found else None
+            count = self._counts.get(message.id, 0)
+            if place >= count:
+                self.current = (message, count - 1) if count else None
                 self.marked.emit()
 
     def _place_at(self, number: int) -> Place:
         for message in self._listed:
-            found = self._counts.get(message.id, 0)
-            if number < found:
+            count = self._counts.get(message.id, 0)
+            if number < count:
                 return message, number
-            number -= found
+            number -= count
         raise IndexError(number)
 
     def _choose(self, place: Place) -> None:
@@ -270,19 +270,19 @@ class FindBar(QFrame):
 
     def _show_count(self) -> None:
         finder = self._finder
-        found, is_wanted = finder.count, finder.query is not None
+        count, is_wanted = finder.count, finder.query is not None
         if not is_wanted:
             words = ""
-        elif found:
-            words = f"{finder.number:,} of {found:,}{'…' if finder.is_counting else ''}"
+        elif count:
+            words = f"{finder.number:,} of {count:,}{'…' if finder.is_counting else ''}"
         else:
             words = "Searching…" if finder.is_counting else "Not found"
         self.count.setText(words)
         self.field.setAccessibleDescription(words)
-        is_missing = is_wanted and not found and not finder.is_counting
+        is_missing = is_wanted and not count and not finder.is_counting
         restyle(self.field, "invalid", is_missing)
         for button in (self.earlier, self.later):
-            button.setEnabled(bool(found))
+            button.setEnabled(bool(count))
 
     def _fit_field(self) -> None:
         width = self.field.fontMetrics().averageCharWidth() * _FIELD_CHARS

@@ -76,7 +76,7 @@ class ReasonLine(QAbstractButton):
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        words = sum(metrics.horizontalAdvance(one) + _GAP for one in (self._model, self._figures))
+        words = sum(metrics.horizontalAdvance(part) + _GAP for part in (self._model, self._figures))
         return QSize(
             words + self._pill_width(self._word), metrics.height() + current_theme().gap(10)
         )
@@ -230,7 +230,7 @@ class MessageActions(QWidget):
     def stop_at(self, wanted: QAbstractButton | None = None) -> None:
         """Let Tab stop at one button of the row: at the wanted one, or else where it stopped."""
         usable = self._usable()
-        before = (one for one in usable if one.focusPolicy() & Qt.FocusPolicy.TabFocus)
+        before = (button for button in usable if button.focusPolicy() & Qt.FocusPolicy.TabFocus)
         stop = wanted or next(before, None) or next(iter(usable), None)
         for button in self._every():
             policy = Qt.FocusPolicy.StrongFocus if button is stop else Qt.FocusPolicy.NoFocus
@@ -255,7 +255,7 @@ class MessageActions(QWidget):
         return [*self._before, *self._buttons, self.earlier, self.later]
 
     def _usable(self) -> list[QAbstractButton]:
-        return [one for one in self._every() if not one.isHidden() and one.isEnabled()]
+        return [button for button in self._every() if not button.isHidden() and button.isEnabled()]
 
 
 def below(button: QWidget) -> QPoint:

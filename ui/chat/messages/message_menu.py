@@ -275,7 +275,7 @@ class MessageChanges(QObject):
         twin.model, twin.tools = source.model, source.tools
         twin.updated_at = time.time()
         path = source.tree.path_to(message)
-        twin.tree.fill(copied(one for one in path if one.is_settled))
+        twin.tree.fill(copied(message for message in path if message.is_settled))
         self._workspace.traces.copy(runs_of(twin.tree), twin.id)
         self._workspace.take_in(twin)
 
@@ -299,8 +299,8 @@ class MessageChanges(QObject):
         self._workspace.traces.restore(_run_ids(removed))
         self._workspace.store.save_messages(conversation, removed)
         running = [message for message in conversation.tree if not message.is_settled]
-        for one in running:  # a running answer stays visible
-            changed = conversation.tree.show(one)
+        for answer in running:  # a running answer stays visible
+            changed = conversation.tree.show(answer)
             self._workspace.store.save_messages(conversation, changed)
         if not running:
             self._show(opened, _place(conversation, removed[0]))
@@ -451,8 +451,8 @@ def markdown_of(view: MessageView) -> str:
 
 def selection_of(view: MessageView) -> str:
     """Return the selected text of a message; empty for none."""
-    found = (selected_text(text) for text in view.findChildren(FlowText) if text.isVisible())
-    return next((text for text in found if text), "")
+    texts = (selected_text(text) for text in view.findChildren(FlowText) if text.isVisible())
+    return next((text for text in texts if text), "")
 
 
 def link_at(view: MessageView, place: QPoint) -> str:

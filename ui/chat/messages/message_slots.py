@@ -332,7 +332,9 @@ class NearViews(QObject):
 
     def _drop_beyond(self, screens: float, *, now: bool = False) -> None:
         kept = set(self._near(screens))
-        for slot in [one for one in self._stack.filled if one not in kept and one.can_be_emptied]:
+        for slot in [
+            filled for filled in self._stack.filled if filled not in kept and filled.can_be_emptied
+        ]:
             self._stack.empty(slot, now=now)
 
     def _near(self, screens: float) -> list[MessageSlot]:

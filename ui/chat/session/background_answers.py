@@ -91,7 +91,7 @@ async def summary_of(
         SummaryFailed: The model wrote none.
     """
     told = without_tools(turns_of(list(messages)))
-    rest = "\n\n".join(f"{_NAMES[one.role]}: {one.content.strip()}" for one in told)
+    rest = "\n\n".join(f"{_NAMES[message.role]}: {message.content.strip()}" for message in told)
     words = f"Summarizing {counted(len(messages), 'earlier message')}"
     most = summary_tokens(model.context_length)
     summary = before

@@ -358,9 +358,13 @@ def outcome(
     recovered: Recovered, damaged: StoreProblem | None, *, is_cancelled: bool = False
 ) -> StoreProblem:
     """Return the result of a recovery in words; one that ended early can be started again."""
-    found = counted(recovered.conversations, "conversation")
+    conversations = counted(recovered.conversations, "conversation")
     said = counted(recovered.messages, "message")
-    sentence = f"{found} with {said} recovered." if recovered.messages else f"{found} recovered."
+    sentence = (
+        f"{conversations} with {said} recovered."
+        if recovered.messages
+        else f"{conversations} recovered."
+    )
     details = []
     if recovered.cause:
         details.append(f"Then the recovery failed: {recovered.cause}.")

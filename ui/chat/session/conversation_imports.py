@@ -27,7 +27,7 @@ from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import (
     ArchivedTrace,
     ArchivedTraces,
-    FoundConversations,
+    FileContents,
     ListedConversation,
     origin_of,
 )
@@ -232,16 +232,16 @@ async def take_traces(
     try:
         while not transfer.is_cancelled:
             transfer.advance(taken.came + taken.damaged + taken.left_out, total)
-            found: ArchivedTrace | None = await asyncio.to_thread(next, reading, None)
-            if found is None:
+            trace: ArchivedTrace | None = await asyncio.to_thread(next, reading, None)
+            if trace is None:
                 break
-            if found.content is None:
+            if trace.content is None:
                 taken.damaged += 1
                 continue
-            for run_id, conversation_id in wanted[found.run_id]:
-                kept = KeptTrace(run_id, conversation_id, found.written_at)
+            for run_id, conversation_id in wanted[trace.run_id]:
+                kept = KeptTrace(run_id, conversation_id, trace.written_at)
                 try:
-                    is_kept = await traces.take_in(kept, found.content)
+                    is_kept = await traces.take_in(kept, trace.content)
                 except DamagedFile:
                     taken.damaged += 1
                     break
@@ -275,7 +275,7 @@ class ImportPreview:
     """The contents of a file, before any of it is imported."""
 
     name: str
-    found: FoundConversations
+    contents: FileContents
     new: list[ListedConversation] = field(default_factory=list)
     here: list[ListedConversation] = field(default_factory=list)
     path: Path = Path()
@@ -350,8 +350,8 @@ class ConversationImports(QObject):
             await asyncio.sleep(0)
 
     async def _look(self, path: Path, transfer: Transfer) -> None:
-        found = await self._read(path, transfer)
-        if found is None:
+        contents = await self._read(path, transfer)
+        if contents is None:
             return
         known = {
             conversation.origin
@@ -359,21 +359,21 @@ class ConversationImports(QObject):
             if conversation.origin
         }
         known |= {origin_of(OURS, conversation.id) for conversation in self._conversations.every()}
-        preview = ImportPreview(path.name, found, path=path)
-        for one in found.listed:
-            (preview.here if one.origin in known else preview.new).append(one)
-            known.add(one.origin)
+        preview = ImportPreview(path.name, contents, path=path)
+        for listed in contents.listed:
+            (preview.here if listed.origin in known else preview.new).append(listed)
+            known.add(listed.origin)
         self.looked.emit(preview)
 
     async def _take_all_of(self, path: Path, transfer: Transfer) -> None:
-        found = await self._read(path, transfer)
-        if found is not None:
-            preview = ImportPreview(path.name, found, path=path)
-            await self._take(preview, found.listed, "", transfer)
-            if found.damaged:
-                self.refused.emit(f"Not all of {path.name} could be read: {found.damaged[0]}.")
+        contents = await self._read(path, transfer)
+        if contents is not None:
+            preview = ImportPreview(path.name, contents, path=path)
+            await self._take(preview, contents.listed, "", transfer)
+            if contents.damaged:
+                self.refused.emit(f"Not all of {path.name} could be read: {contents.damaged[0]}.")
 
-    async def _read(self, path: Path, transfer: Transfer) -> FoundConversations | None:
+    async def _read(self, path: Path, transfer: Transfer) -> FileContents | None:
         """Return the contents of a file; None if it was cancelled or refused."""
         reader = ExportReader(path, _most_bytes(), self._store.pictures_folder)
         loop = asyncio.get_running_loop()
@@ -384,13 +384,13 @@ class ConversationImports(QObject):
         try:
             with self._told(path):
                 reading = asyncio.ensure_future(asyncio.to_thread(reader.contents, tell))
-                found = await transfer.result_of(reading)
-                if found is None or found.listed or found.presets or found.folders:
-                    return found
-                if found.damaged:
-                    self.refused.emit(f"Nothing in {path.name} can be read: {found.damaged[0]}.")
+                contents = await transfer.result_of(reading)
+                if contents is None or contents.listed or contents.presets or contents.folders:
+                    return contents
+                if contents.damaged:
+                    self.refused.emit(f"Nothing in {path.name} can be read: {contents.damaged[0]}.")
                 else:
-                    words = f"{path.name} contains no conversations. {found.left_out_words}"
+                    words = f"{path.name} contains no conversations. {contents.left_out_words}"
                     self.refused.emit(words.rstrip())
         finally:
             reader.close()
@@ -419,15 +419,15 @@ class ConversationImports(QObject):
         folder: str,
         transfer: Transfer,
     ) -> None:
-        found = preview.found
-        target = self._take_folders(found, listed, folder)
+        contents = preview.contents
+        target = self._take_folders(contents, listed, folder)
         told: list[ReportedConversation] = []
         arrived: list[Conversation] = []
         wanted: defaultdict[str, list[Owner]] = defaultdict(list)
         left_out = Counter[str]()
         reader = ExportReader(preview.path, _most_bytes(), self._store.pictures_folder)
-        reader.is_ours = found.program == OURS
-        reading = reader.conversations([one.number for one in listed], left_out)
+        reader.is_ours = contents.program == OURS
+        reading = reader.conversations([conversation.number for conversation in listed], left_out)
         try:
             with self._told(preview.path):
                 while not transfer.is_cancelled:  # conversations imported so far stay
@@ -440,7 +440,7 @@ class ConversationImports(QObject):
                     if target and self._conversations.folders.of(conversation) is None:
                         place = conversation.placement
                         conversation.placement = replace(place, folder_id=target)
-                    await self._take_one(conversation, found, wanted)
+                    await self._take_one(conversation, contents, wanted)
                     told.append(reported(conversation, left_of_it))
                     arrived.append(conversation)
                     if len(told) == 1:
@@ -451,25 +451,27 @@ class ConversationImports(QObject):
         finally:
             self._list(arrived)
             reader.close()
-        self._presets.take_new(found.presets)
-        traces = await take_traces(found.traces, wanted, self._traces, transfer)
-        chosen = FoundConversations(found.program, left_out=left_out, unread=found.unread)
+        self._presets.take_new(contents.presets)
+        traces = await take_traces(contents.traces, wanted, self._traces, transfer)
+        chosen = FileContents(contents.program, left_out=left_out, unread=contents.unread)
         transfer.outcome = _outcome(chosen, len(told), len(listed), traces, transfer.is_cancelled)
-        if told and found.program != OURS:
+        if told and contents.program != OURS:
             # What was counted for no conversation: of those that are empty or damaged.
             of_all = Counter[str]()
-            for one in told:
-                of_all.update(one.left_out)
-            rest = found.left_out - of_all if len(told) == len(found.listed) else Counter[str]()
+            for report in told:
+                of_all.update(report.left_out)
+            rest = (
+                contents.left_out - of_all if len(told) == len(contents.listed) else Counter[str]()
+            )
             transfer.report = made_report(
-                found.program, preview.name, told, rest, found.damaged, found.unread
+                contents.program, preview.name, told, rest, contents.damaged, contents.unread
             )
             self._store.save_report(transfer.report)
 
     async def _take_one(
         self,
         conversation: Conversation,
-        found: FoundConversations,
+        contents: FileContents,
         wanted: defaultdict[str, list[Owner]],
     ) -> None:
         """Save one conversation, and note which traces belong to it."""
@@ -479,23 +481,23 @@ class ConversationImports(QObject):
             if run.copied_from:
                 wanted[run.copied_from].append(Owner(run.id, conversation.id))
         # For a copy of a conversation of this computer, the traces may exist only here.
-        here = (run for run in answers if run.copied_from not in found.traces.members)
+        here = (run for run in answers if run.copied_from not in contents.traces.members)
         self._traces.copy(here, conversation.id)
 
     def _take_folders(
-        self, found: FoundConversations, listed: Sequence[ListedConversation], name: str
+        self, contents: FileContents, listed: Sequence[ListedConversation], name: str
     ) -> str:
         """Create the folders of the conversations to import, and the empty folders."""
         folders = self._conversations.folders
         inside = {conversation.folder_id for conversation in listed}
-        not_wanted = {conversation.folder_id for conversation in found.listed} - inside
-        for folder in found.folders:
+        not_wanted = {conversation.folder_id for conversation in contents.listed} - inside
+        for folder in contents.folders:
             if folder.id not in not_wanted and folders.get(folder.id) is None:
                 folders.keep(folder)
         if not name:
             return ""
         # A second import puts new conversations into the folders of the first.
-        same = next((one for one in folders.all() if one.name == name), None)
+        same = next((folder for folder in folders.all() if folder.name == name), None)
         target = same or ConversationFolder(name)
         folders.keep(target)
         return target.id
@@ -510,7 +512,7 @@ def _next(messages: Iterator[ConversationMessage]) -> list[ConversationMessage]:
 
 
 def _outcome(
-    found: FoundConversations, taken: int, wanted: int, traces: TakenTraces, is_cancelled: bool
+    contents: FileContents, taken: int, wanted: int, traces: TakenTraces, is_cancelled: bool
 ) -> str:
     """Return the result of an import, in sentences."""
     if not wanted:
@@ -518,10 +520,10 @@ def _outcome(
     whole = counted(wanted, "conversation")
     if taken < wanted:
         how = "Cancelled after" if is_cancelled else "Imported only"
-        said = f"{how} {taken:,} of {whole} from {found.program}; these stay."
+        said = f"{how} {taken:,} of {whole} from {contents.program}; these stay."
     else:
-        said = f"Imported {whole} from {found.program}."
-    return " ".join(filter(None, (said, traces.words, found.left_out_words)))
+        said = f"Imported {whole} from {contents.program}."
+    return " ".join(filter(None, (said, traces.words, contents.left_out_words)))
 
 
 def _most_bytes() -> int:

@@ -115,7 +115,9 @@ class FolderList(QObject):
 
     def all(self) -> list[ConversationFolder]:
         """Return the folders in the order of their names."""
-        return sorted(self._folders.values(), key=lambda one: (one.name.casefold(), one.id))
+        return sorted(
+            self._folders.values(), key=lambda folder: (folder.name.casefold(), folder.id)
+        )
 
     def get(self, folder_id: str) -> ConversationFolder | None:
         return self._folders.get(folder_id)
@@ -280,12 +282,12 @@ class ConversationList(QAbstractListModel):
     ) -> None:
         """Change the folder or tags of conversations, or archive them."""
         before = [(conversation, conversation.placement) for conversation in conversations]
-        changed = [(one, old) for one, old in before if change(old) != old]
+        changed = [(conversation, old) for conversation, old in before if change(old) != old]
         if not changed:
             return
-        self._place_all((one, change(old)) for one, old in changed)
+        self._place_all((conversation, change(old)) for conversation, old in changed)
         self._undos.append(lambda: self._place_all(changed))
-        self.undoable.emit(words(named([one for one, _ in changed])))
+        self.undoable.emit(words(named([conversation for conversation, _ in changed])))
 
     def _place_all(self, places: Iterable[tuple[Conversation, Placement]]) -> None:
         for conversation, place in places:
@@ -353,7 +355,7 @@ class ConversationList(QAbstractListModel):
 
     def delete(self, *conversations: Conversation) -> None:
         """Delete conversations; ``undo_last`` restores all of them."""
-        gone = [one for one in conversations if self.row_of(one) >= 0]
+        gone = [conversation for conversation in conversations if self.row_of(conversation) >= 0]
         for conversation in gone:
             row = self.row_of(conversation)
             self.beginRemoveRows(QModelIndex(), row, row)

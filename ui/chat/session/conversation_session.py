@@ -445,7 +445,7 @@ class ConversationSession(QObject):
             return None
         is_whole = trace.is_whole and not trace.residue and before.model == model.id
         is_past = continued.stopped_by is None or continued.is_past_text(self._structure(continued))
-        system = "".join(one.content for one in before.messages if one.role == "system")
+        system = "".join(message.content for message in before.messages if message.role == "system")
         if not (is_whole and is_past and system == settings.system_prompt):
             return None
         exact = replace(
@@ -514,7 +514,7 @@ class ConversationSession(QObject):
         summaries = [n for n in range(left_out.until) if path[n].summary]
         begin = summaries[-1] if summaries else 0
         named = {message.id for message in fit.messages}
-        gone = [one for one in path[begin : left_out.until] if one.id not in named]
+        gone = [message for message in path[begin : left_out.until] if message.id not in named]
 
         def tell(words: str) -> None:
             if words != run.summarizing:
@@ -523,7 +523,9 @@ class ConversationSession(QObject):
 
         try:
             summary = await summary_of(gone, path[begin].summary, self._engine, model, tell)
-            request = make([replace(one, summary=summary) for one in fit.messages], boundary.id)
+            request = make(
+                [replace(message, summary=summary) for message in fit.messages], boundary.id
+            )
             await self._engine.count_tokens(request)
         except EngineError as error:
             run.left_out = replace(left_out, problem=failure_words(error))

@@ -323,7 +323,7 @@ class OpenConversations(QObject):
     def _note_need(self, conversation: Conversation, run: Run) -> None:
         opened = self._open.get(conversation.id)
         runs = [] if opened is None else opened.running
-        waiting = next((one for one in runs if one.needs_person), None)
+        waiting = next((running for running in runs if running.needs_person), None)
         if conversation.needs_person != (waiting is not None):
             conversation.needs_person = waiting is not None
             self._conversations.repaint(conversation)

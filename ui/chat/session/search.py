@@ -154,10 +154,10 @@ class Search(QAbstractListModel):
 
     def hit_at(self, row: int) -> Hit | None:
         """Return the hit of a row, or of a heading with the words; None for another row."""
-        found = self._rows[row]
-        if isinstance(found, FoundConversation):
-            return found.named
-        return found if isinstance(found, Hit) else None
+        line = self._rows[row]
+        if isinstance(line, FoundConversation):
+            return line.named
+        return line if isinstance(line, Hit) else None
 
     def first_hit(self) -> int:
         """Return the row of the first hit; -1 if there is none."""

@@ -172,5 +172,5 @@ class SideBySide(QObject):
 def _newest_answer(
     conversation: Conversation, question: ConversationMessage
 ) -> ConversationMessage:
-    answers = (one for one in conversation.tree if one.parent is question)
+    answers = (message for message in conversation.tree if message.parent is question)
     return max(answers, key=lambda message: message.shown_rank)

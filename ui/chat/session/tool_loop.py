@@ -220,7 +220,7 @@ class ToolLoop:
             and server.stage is ServerStage.FAILED
         ]
         if lost:
-            return " ".join(one.problem for one in lost)
+            return " ".join(server.problem for server in lost)
         names = ", ".join(known)[:_MOST_NAMES_CHARS] or "none"
         return f"There is no tool called {name[:80]}. The tools are: {names}."
 

@@ -276,18 +276,18 @@ class HeldText:
 
 def held_times(tokens: Sequence[TokenTrace]) -> list[tuple[str, float]]:
     """Return the texts that the matcher held back, with the seconds for each, longest first."""
-    found: list[tuple[str, float]] = []
+    times: list[tuple[str, float]] = []
     held = HeldText()
     for token in tokens:
         before = held.text
         released = held.take(token, token.time_s)
         waited_s = token.time_s - released[0][1] if released else 0.0
         if before and not token.held.startswith(before):
-            found.append((before, waited_s))
+            times.append((before, waited_s))
     if held.text and held.since_s is not None:
-        found.append((held.text, tokens[-1].time_s - held.since_s))
-    found.sort(key=lambda pair: -pair[1])
-    return found
+        times.append((held.text, tokens[-1].time_s - held.since_s))
+    times.sort(key=lambda pair: -pair[1])
+    return times
 
 
 def held_words(tokens: Sequence[TokenTrace]) -> str:

@@ -192,7 +192,9 @@ class Workspace(QObject):
             store,
             self.traces,
             self.conversations,
-            lambda one: one is self.current.conversation or one is self._wanted,
+            lambda conversation: (
+                conversation is self.current.conversation or conversation is self._wanted
+            ),
             toolbox,
             self,
         )
@@ -247,8 +249,16 @@ class Workspace(QObject):
         is_selected = self.selected in conversations
         self.conversations.delete(*conversations)
         if is_selected:
-            left = [one for one in self.conversations.every() if not one.placement.is_archived]
-            below = [one for one in left if self.conversations.row_of(one) >= row]
+            left = [
+                conversation
+                for conversation in self.conversations.every()
+                if not conversation.placement.is_archived
+            ]
+            below = [
+                conversation
+                for conversation in left
+                if self.conversations.row_of(conversation) >= row
+            ]
             following = below or left[-1:]
             self.open(following[0] if following else self.conversations.create())
 
@@ -386,7 +396,7 @@ class Workspace(QObject):
         loaded = [
             conversation for conversation in self.conversations.every() if conversation.is_loaded
         ]
-        latest = max(loaded, key=lambda one: one.used_at, default=None)
+        latest = max(loaded, key=lambda conversation: conversation.used_at, default=None)
         return self.conversations.create() if latest is None else latest
 
     def _follow_current(self) -> None:

@@ -496,7 +496,10 @@ class MarkdownWriter:
         """The decorations to paint beneath the written text."""
         keys = [Decoration("key", start, end) for start, end in self._inline.keys]
         # In the order in which they begin: a part that can be folded is noted at its end.
-        return sorted([*self._blocks.decorations, *keys], key=lambda one: (one.start, -one.end))
+        return sorted(
+            [*self._blocks.decorations, *keys],
+            key=lambda decoration: (decoration.start, -decoration.end),
+        )
 
     def write(self, tokens: list[Token], source: str) -> None:
         """Write whole top-level blocks."""

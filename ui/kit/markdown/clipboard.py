@@ -67,12 +67,12 @@ def _chosen_cells(
 ) -> list[list[tuple[QTextBlock, int, int]]]:
     chosen = cast("tuple[int, int, int, int]", cursor.selectedTableCells())
     first_row, rows, first_column, columns = chosen
-    found = []
+    chosen_rows = []
     for row in range(first_row, first_row + rows):
         cells = [table.cellAt(row, n) for n in range(first_column, first_column + columns)]
         places = [(cell.firstCursorPosition(), cell.lastCursorPosition()) for cell in cells]
-        found.append([(a.block(), a.position(), b.position()) for a, b in places])
-    return found
+        chosen_rows.append([(a.block(), a.position(), b.position()) for a, b in places])
+    return chosen_rows
 
 
 def _blocks(document: QTextDocument, start: int, end: int) -> Iterator[QTextBlock]:

@@ -300,7 +300,7 @@ class GrowingText:
         if grown is None:
             return False
         self.decorations[place] = grown
-        keys = [one for one in self.decorations[place + 1 :] if one.end < self.changed_from]
+        keys = [key for key in self.decorations[place + 1 :] if key.end < self.changed_from]
         keys += [Decoration("key", start, end) for start, end in inline.keys]
         self.decorations[place + 1 :] = keys
         return True
@@ -313,11 +313,11 @@ class GrowingText:
     def fit_drawn(self) -> None:
         """Fit pictures into the view, and center the formulas that are narrower than it."""
         room, style = self._room_px(), self.style
-        for one in self.decorations:
-            if one.kind == "formula" and one.width_px:
-                cursor = QTextCursor(self._document.findBlock(one.start))
+        for decoration in self.decorations:
+            if decoration.kind == "formula" and decoration.width_px:
+                cursor = QTextCursor(self._document.findBlock(decoration.start))
                 form = cursor.blockFormat()
-                fits = one.width_px <= room - one.left_px
+                fits = decoration.width_px <= room - decoration.left_px
                 wanted = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
                 if form.alignment() != wanted:
                     form.setAlignment(wanted)
@@ -345,7 +345,9 @@ class GrowingText:
 
     def _show_folds(self, changed_from: int) -> None:
         """Hide what is folded, and show the rest."""
-        folds = [one for one in self.decorations if one.kind == "fold" and one.end >= changed_from]
+        folds = [
+            fold for fold in self.decorations if fold.kind == "fold" and fold.end >= changed_from
+        ]
         if not folds and not self._has_folded:
             return
         self._has_folded = True

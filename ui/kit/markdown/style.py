@@ -339,8 +339,8 @@ class Grid:
 def table_at(block: QTextBlock) -> QTextTable | None:
     """Return the table that a block is in; None if it is in none."""
     # Qt's type stubs do not say that the result may be None.
-    found: QTextTable | None = QTextCursor(block).currentTable()
-    return found
+    table: QTextTable | None = QTextCursor(block).currentTable()
+    return table
 
 
 class Decorations:
@@ -353,38 +353,40 @@ class Decorations:
         self._grids: dict[Decoration, Grid] = {}
         self._grids_are_of: tuple[int, float] = (-1, 0.0)
 
-    def is_hidden(self, one: Decoration) -> bool:
+    def is_hidden(self, decoration: Decoration) -> bool:
         """Return whether it is in a part that is folded."""
-        return not self._document.findBlock(one.start).isVisible()
+        return not self._document.findBlock(decoration.start).isVisible()
 
-    def area(self, one: Decoration, width: float, all_of_them: Sequence[Decoration]) -> QRectF:
-        if one.kind == "table":
-            return self.grid(one).area
-        if one.kind == "key":
-            return self._line_area(one)
-        if one.kind == "quote":
+    def area(
+        self, decoration: Decoration, width: float, all_of_them: Sequence[Decoration]
+    ) -> QRectF:
+        if decoration.kind == "table":
+            return self.grid(decoration).area
+        if decoration.kind == "key":
+            return self._line_area(decoration)
+        if decoration.kind == "quote":
             inner = [d for d in all_of_them if d.kind in ("code", "table")]
-            top = self._end_of(one.start, width, inner).top()
-            bottom = self._end_of(one.end, width, inner).bottom()
+            top = self._end_of(decoration.start, width, inner).top()
+            bottom = self._end_of(decoration.end, width, inner).bottom()
         else:
-            top = self._block_area(one.start).top()
-            bottom = self._block_area(one.end).bottom()
-        if one.kind == "code":
+            top = self._block_area(decoration.start).top()
+            bottom = self._block_area(decoration.end).bottom()
+        if decoration.kind == "code":
             top, bottom = top - self._style.code_head_px, bottom + self._style.code_foot_px
-        return QRectF(one.left_px, top, width - one.left_px, bottom - top)
+        return QRectF(decoration.left_px, top, width - decoration.left_px, bottom - top)
 
-    def grid(self, one: Decoration) -> Grid:
+    def grid(self, decoration: Decoration) -> Grid:
         """Return the lines of a table."""
         state = self._document.revision(), self._document.textWidth()
         if state != self._grids_are_of:
             self._grids_are_of, self._grids = state, {}
-        grid = self._grids.get(one)
+        grid = self._grids.get(decoration)
         if grid is None:
-            grid = self._grids[one] = self._measured(one)
+            grid = self._grids[decoration] = self._measured(decoration)
         return grid
 
-    def _measured(self, one: Decoration) -> Grid:
-        table = self.table(one)
+    def _measured(self, decoration: Decoration) -> Grid:
+        table = self.table(decoration)
         layout = self._document.documentLayout()
         pad = self._style.cell_pad_px
         tops = []
@@ -400,17 +402,17 @@ class Decorations:
             edges.append(edges[-1] + width)
         return Grid(tuple(edges), (*tops, tops[0] + height))
 
-    def table(self, one: Decoration) -> QTextTable:
+    def table(self, decoration: Decoration) -> QTextTable:
         """Return the table that is decorated."""
-        table = table_at(self._document.findBlock(one.start))
+        table = table_at(self._document.findBlock(decoration.start))
         if table is None:
-            raise LookupError(f"there is no table at {one.start}")
+            raise LookupError(f"there is no table at {decoration.start}")
         return table
 
-    def paint(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
+    def paint(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
         """Paint one decoration beneath the text."""
         style = self._style
-        match one.kind:
+        match decoration.kind:
             case "quote":
                 painter.setPen(Qt.PenStyle.NoPen)
                 painter.setBrush(QColor(style.line))
@@ -421,9 +423,9 @@ class Decorations:
                 middle = round(area.center().y()) + 0.5
                 painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
             case "table":
-                self._paint_table(painter, self.grid(one))
+                self._paint_table(painter, self.grid(decoration))
             case "code":
-                self._paint_card(painter, one, area)
+                self._paint_card(painter, decoration, area)
             case "key":
                 painter.setPen(QPen(QColor(style.line), 1))
                 painter.setBrush(QColor(style.code_background))
@@ -431,7 +433,7 @@ class Decorations:
             case _:
                 pass
 
-    def _paint_card(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
+    def _paint_card(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
         style = self._style
         painter.setPen(QPen(QColor(style.line), 1))
         painter.setBrush(QColor(style.code_background))
@@ -445,24 +447,27 @@ class Decorations:
         height = style.code_head_px - 3
         head = QRectF(area.left() + pad, area.top() + 1, area.width() - style.px(200), height)
         label = painter.fontMetrics().elidedText(
-            one.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
+            decoration.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
         )
         painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
         if style.has_numbers:
-            self._paint_numbers(painter, one, area)
+            self._paint_numbers(painter, decoration, area)
 
-    def _paint_numbers(self, painter: QPainter, one: Decoration, area: QRectF) -> None:
+    def _paint_numbers(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
         """Paint the numbers of a card's lines that may be seen."""
         style = self._style
         painter.setFont(style.fixed)
         painter.setPen(QColor(style.muted))
         layout, seen = self._document.documentLayout(), painter.clipBoundingRect()
         right = area.left() + style.code_pad_px + style.fixed_width(_NUMBER)
-        first, last = self._document.findBlock(one.start), self._document.findBlock(one.end)
+        first, last = (
+            self._document.findBlock(decoration.start),
+            self._document.findBlock(decoration.end),
+        )
         block = first
         if seen.isValid() and seen.top() > area.top():
             at = layout.hitTest(QPointF(right, seen.top()), Qt.HitTestAccuracy.FuzzyHit)
-            block = self._document.findBlock(max(at, one.start))
+            block = self._document.findBlock(max(at, decoration.start))
         while block.isValid() and block.blockNumber() <= last.blockNumber():
             lines = block.layout()
             if lines.lineCount():
@@ -503,14 +508,14 @@ class Decorations:
         block = self._document.findBlock(position)
         return self._document.documentLayout().blockBoundingRect(block)
 
-    def _line_area(self, one: Decoration) -> QRectF:
+    def _line_area(self, decoration: Decoration) -> QRectF:
         """Return the area of a few words in a line; of those that wrap, of their first line."""
-        block = self._document.findBlock(one.start)
-        layout, begin = block.layout(), one.start - block.position()
+        block = self._document.findBlock(decoration.start)
+        layout, begin = block.layout(), decoration.start - block.position()
         line = layout.lineForTextPosition(begin)
         if not line.isValid():
             return QRectF()
-        end = min(one.end - block.position(), line.textStart() + line.textLength())
+        end = min(decoration.end - block.position(), line.textStart() + line.textLength())
         left = float(cast("tuple[float, int]", line.cursorToX(begin))[0])
         right = float(cast("tuple[float, int]", line.cursorToX(end))[0])
         height = self._style.em * 1.3
@@ -523,7 +528,7 @@ class Decorations:
     def _end_of(self, position: int, width: float, inner: Sequence[Decoration]) -> QRectF:
         block = self._document.findBlock(position)
         begin, end = block.position(), block.position() + block.length()
-        for one in inner:
-            if one.start <= position <= one.end or begin <= one.end < end:
-                return self.area(one, width, ())
+        for decoration in inner:
+            if decoration.start <= position <= decoration.end or begin <= decoration.end < end:
+                return self.area(decoration, width, ())
         return self._block_area(position)

@@ -108,7 +108,7 @@ class CodeButtons:
         for card in self._cards:
             for button in card:
                 button.deleteLater()
-        self._cards = [self._made(one) for one in _code(decorations)]
+        self._cards = [self._made(code) for code in _code(decorations)]
 
     def _made(self, card: Decoration) -> tuple[QToolButton, ...]:
         copy = CodeButton(self._parent, card.text, card.label or "code")
@@ -196,16 +196,16 @@ class Sideways:
             wide.bar.deleteLater()
         self._wide = {}
 
-    def show(self, found: Sequence[tuple[Decoration, QRectF, float]]) -> None:
+    def show(self, parts: Sequence[tuple[Decoration, QRectF, float]]) -> None:
         """Give each part that is too wide a scroll bar, and remove the other bars."""
-        wanted = {one.start for one, place, width in found if width > place.width() + 1}
+        wanted = {part.start for part, place, width in parts if width > place.width() + 1}
         for start in set(self._wide) - wanted:
             bar = self._wide.pop(start).bar
             bar.hide()
             bar.deleteLater()
-        for one, place, width in found:
-            if one.start in wanted:
-                self._show_bar(one, place, width)
+        for part, place, width in parts:
+            if part.start in wanted:
+                self._show_bar(part, place, width)
 
     def _under(self, y: float) -> QScrollBar | None:
         """Return the scroll bar of the part at a height."""
@@ -240,28 +240,30 @@ class Sideways:
             if wide.bar.value() and wide.decoration.kind != "table":
                 self._shift(wide)
 
-    def _show_bar(self, one: Decoration, place: QRectF, width: float) -> None:
-        wide = self._wide.get(one.start)
+    def _show_bar(self, decoration: Decoration, place: QRectF, width: float) -> None:
+        wide = self._wide.get(decoration.start)
         if wide is None:
             bar = QScrollBar(Qt.Orientation.Horizontal, self._viewport)
-            bar.setAccessibleName(f"Scroll the {_WORDS[one.kind]} sideways")
+            bar.setAccessibleName(f"Scroll the {_WORDS[decoration.kind]} sideways")
             bar.setCursor(Qt.CursorShape.ArrowCursor)
             bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            wide = self._wide[one.start] = _Wide(one, place, bar, self._line_x(one))
-            start = one.start
+            wide = self._wide[decoration.start] = _Wide(
+                decoration, place, bar, self._line_x(decoration)
+            )
+            start = decoration.start
             bar.valueChanged.connect(lambda: self._scrolled(start))
-        wide.decoration, wide.place = one, place
+        wide.decoration, wide.place = decoration, place
         wide.bar.setPageStep(round(place.width()))
         wide.bar.setSingleStep(24)
         wide.bar.setRange(0, round(width - place.width()))
-        top = place.bottom() if one.kind != "code" else place.bottom() - BAR_PX
+        top = place.bottom() if decoration.kind != "code" else place.bottom() - BAR_PX
         wide.bar.setGeometry(
             QRect(round(place.left()), round(top) + 1, round(place.width()), BAR_PX)
         )
         wide.bar.show()
 
-    def _line_x(self, one: Decoration) -> float:
-        layout = self._document.findBlock(one.start).layout()
+    def _line_x(self, decoration: Decoration) -> float:
+        layout = self._document.findBlock(decoration.start).layout()
         return layout.lineAt(0).x() if layout.lineCount() else 0.0
 
     def _scrolled(self, start: int) -> None:
@@ -302,7 +304,7 @@ def wide_parts(
     is_hidden: Callable[[Decoration], bool],
 ) -> list[tuple[Decoration, QRectF, float]]:
     """Return the parts that are wider than the view: each part, its area, and its width."""
-    found = []
+    parts = []
     for decoration in decorations:
         needed = decoration.width_px
         if decoration.kind == "table":
@@ -316,8 +318,8 @@ def wide_parts(
             place = area(decoration)
             place.setLeft(decoration.left_px + inset + numbers_px)
             place.setWidth(room)
-            found.append((decoration, place, needed))
-    return found
+            parts.append((decoration, place, needed))
+    return parts
 
 
 # Rendering the open text may take this share of the time, so that a huge block stays smooth.
@@ -461,13 +463,13 @@ class MarkdownView(FlowText):
             return
         position = places[wanted.current][0]
         around = [
-            one
-            for one in self._text.decorations
-            if one.kind == "fold" and one.start < position <= one.end
+            decoration
+            for decoration in self._text.decorations
+            if decoration.kind == "fold" and decoration.start < position <= decoration.end
         ]
         block = self.document().findBlock(position)
         if not block.isVisible():
-            self._turn(*(one.number for one in around if not self._text.is_open(one)))
+            self._turn(*(fold.number for fold in around if not self._text.is_open(fold)))
 
     def _turn(self, *numbers: int) -> None:
         """Fold or unfold parts."""

@@ -41,7 +41,7 @@ from ui.records.conversations import (
     Placement,
     title_from_file,
 )
-from ui.records.exchange.contents import FoundConversations, origin_of
+from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, copied
 from ui.records.runs import Run, RunState
 
@@ -83,34 +83,36 @@ def conversations_json(
         folders: The folders that they are in.
         presets: Presets to write with them.
     """
-    parts = [archive_part(one, is_first=not n) for n, one in enumerate(conversations)]
+    parts = [
+        archive_part(conversation, is_first=not n) for n, conversation in enumerate(conversations)
+    ]
     return ARCHIVE_BEGIN + "".join(parts) + archive_end(folders, presets)
 
 
 def conversations_from_json(text: str) -> list[Conversation]:
     """Return the conversations of a file."""
-    found = archive_from(parsed_json(text))
-    if found.damaged:
-        raise DamagedFile(found.damaged[0])
-    return found.conversations
+    contents = archive_from(parsed_json(text))
+    if contents.damaged:
+        raise DamagedFile(contents.damaged[0])
+    return contents.conversations
 
 
-def archive_from(values: Any) -> FoundConversations:
+def archive_from(values: Any) -> FileContents:
     """Return the contents of a file; damaged parts are listed, and the others are read."""
     top = Fields(values)
     check_version(top, "fullstop_conversations", VERSION)
-    found = FoundConversations(OURS)
-    found.read_each(top.items("conversations"), conversation_from, found.conversations)
-    found.read_each(top.items("folders"), folder_from, found.folders)
-    found.read_each(top.items("presets"), preset_from, found.presets)
-    return found
+    contents = FileContents(OURS)
+    contents.read_each(top.items("conversations"), conversation_from, contents.conversations)
+    contents.read_each(top.items("folders"), folder_from, contents.folders)
+    contents.read_each(top.items("presets"), preset_from, contents.presets)
+    return contents
 
 
-def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
+def read_archive_item(item: JsonItem, contents: FileContents) -> None:
     """Read a part of a file that arrives in parts; a damaged one is noted."""
     if item.name == "fullstop_conversations":
         check_version(Fields({item.name: item.value()}), item.name, VERSION)
-        found.program = OURS
+        contents.program = OURS
         return
     if item.name not in LISTS:
         return
@@ -121,25 +123,25 @@ def read_archive_item(item: JsonItem, found: FoundConversations) -> None:
         match item.name:
             case "conversations":
                 conversation = conversation_from(part)
-                _take_pictures(conversation, found)
-                found.conversations.append(conversation)
+                _take_pictures(conversation, contents)
+                contents.conversations.append(conversation)
             case "folders":
-                found.folders.append(folder_from(part))
+                contents.folders.append(folder_from(part))
             case _:
-                found.presets.append(preset_from(part))
+                contents.presets.append(preset_from(part))
     except DamagedFile as error:
         words = str(error)
-        found.note_damage(words if words.startswith(item.place) else f"{item.place}: {words}")
+        contents.note_damage(words if words.startswith(item.place) else f"{item.place}: {words}")
 
 
-def _take_pictures(conversation: Conversation, found: FoundConversations) -> None:
+def _take_pictures(conversation: Conversation, contents: FileContents) -> None:
     """Keep the pictures of messages, and count those that are neither in the file nor here."""
     for message in conversation.tree:
         for picture in message.pictures:
             name = picture.kept_file
-            kept = found.pictures.file_of(name, is_sound=picture.is_sound)
-            if not (kept or found.pictures.is_here(name)):
-                found.left_out["sound recording" if picture.is_sound else "picture"] += 1
+            kept = contents.pictures.file_of(name, is_sound=picture.is_sound)
+            if not (kept or contents.pictures.is_here(name)):
+                contents.left_out["sound recording" if picture.is_sound else "picture"] += 1
 
 
 def conversation_markdown(conversation: Conversation) -> str:

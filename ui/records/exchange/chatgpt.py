@@ -19,7 +19,7 @@ from ui.records.conversations import (
     ConversationFolder,
     Placement,
 )
-from ui.records.exchange.contents import FoundConversations, origin_of, shape_of
+from ui.records.exchange.contents import FileContents, origin_of, shape_of
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -116,7 +116,7 @@ _ENDS = {
 }
 
 
-def read_chatgpt(part: Fields, found: FoundConversations) -> None:
+def read_chatgpt(part: Fields, contents: FileContents) -> None:
     """Read one conversation; damaged nodes are listed, and the others are read."""
     title = text_in(part, "title")
     nodes = part.take("mapping", dict)
@@ -133,12 +133,12 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
         seconds(part.raw("update_time")),
     )
     conversation.placement = Placement(
-        _project(part, found), is_archived=part.raw("is_archived") is True
+        _project(part, contents), is_archived=part.raw("is_archived") is True
     )
     conversation.is_pinned = part.raw("is_starred") is True
-    tree = _Tree(nodes, found, f"“{conversation.title}”: ")
+    tree = _Tree(nodes, contents, f"“{conversation.title}”: ")
     messages = tree.messages()
-    show_documents(messages, found)
+    show_documents(messages, contents)
     note_model(messages, text_in(part, "default_model_slug"))
     told = [*tree.instructions, *([f"{_REMEMBERED}\n\n{tree.memory}"] if tree.memory else [])]
     if told:
@@ -147,23 +147,23 @@ def read_chatgpt(part: Fields, found: FoundConversations) -> None:
     fill(conversation, messages)
     _show_current(conversation, tree.message_of(part.raw("current_node")))
     if messages:
-        found.conversations.append(conversation)
+        contents.conversations.append(conversation)
     else:
-        found.left_out["empty conversation"] += 1
+        contents.left_out["empty conversation"] += 1
 
 
-def _project(part: Fields, found: FoundConversations) -> str:
+def _project(part: Fields, contents: FileContents) -> str:
     """Return the folder for the project that a conversation is in; the export has no names."""
     names = (part.raw("conversation_template_id"), part.raw("gizmo_id"))
     own = next((name for name in names if isinstance(name, str) and name.startswith("g-p-")), "")
     if not own:
         if any(isinstance(name, str) and name for name in names):
-            found.left_out["custom GPT"] += 1
+            contents.left_out["custom GPT"] += 1
         return ""
     identity = origin_of(CHATGPT, own)
-    if all(folder.id != identity for folder in found.folders):
-        number = 1 + len(found.folders)
-        found.folders.append(ConversationFolder(f"ChatGPT project {number}", id=identity))
+    if all(folder.id != identity for folder in contents.folders):
+        number = 1 + len(contents.folders)
+        contents.folders.append(ConversationFolder(f"ChatGPT project {number}", id=identity))
     return identity
 
 
@@ -184,10 +184,10 @@ class _Result:
 class _Tree:
     """The nodes of one conversation."""
 
-    def __init__(self, nodes: Mapping[str, Any], found: FoundConversations, where: str) -> None:
+    def __init__(self, nodes: Mapping[str, Any], contents: FileContents, where: str) -> None:
         self.instructions: dict[str, None] = {}
         self.memory = ""
-        self._found = found
+        self._contents = contents
         self._where = where
         self._nodes = nodes
         self._made: list[ConversationMessage] = []
@@ -235,7 +235,7 @@ class _Tree:
                 message, is_only = self._add(read, message, is_only=is_only)
             self._message_of[key] = message
             is_only = is_only and len(following) == 1
-            waiting += [(one, message, thought, is_only) for one in reversed(following)]
+            waiting += [(child, message, thought, is_only) for child in reversed(following)]
         return self._made
 
     def _add(
@@ -259,7 +259,7 @@ class _Tree:
         if run is None or not run.tool_calls:
             if result.pictures:
                 return Said("assistant", result.text, pictures=result.pictures)
-            self._found.left_out["tool message"] += 1
+            self._contents.left_out["tool message"] += 1
             return None
         run.pictures += result.pictures
         known = run.result_of(run.tool_calls[-1].id)
@@ -272,9 +272,9 @@ class _Tree:
 
     def _circle(self, unseen: Iterator[str]) -> str | None:
         """Return a node that no first node leads to, because its parents form a circle."""
-        key = next((one for one in unseen if one not in self._message_of), None)
+        key = next((node for node in unseen if node not in self._message_of), None)
         if key is not None:
-            self._found.note_damage(
+            self._contents.note_damage(
                 f"{self._where}mapping.{key[:40]}: the messages before it lead back to it, so the "
                 "conversation begins there as well"
             )
@@ -289,7 +289,7 @@ class _Tree:
                 return None
             return self._said(key, Fields(node["message"], f"mapping.{key[:40]}.message"))
         except DamagedFile as error:
-            self._found.note_damage(f"{self._where}{error}")
+            self._contents.note_damage(f"{self._where}{error}")
             return None
 
     def _said(self, key: str, message: Fields) -> Said | _Result | None:
@@ -302,7 +302,7 @@ class _Tree:
         content = message.inner("content")
         kind = text_in(content, "content_type")
         if role == "tool":
-            return _returned(content, kind, details, self._found)
+            return _returned(content, kind, details, self._contents)
         if kind == "user_editable_context" and self._take_instructions(content):
             return None
         if kind == "model_editable_context":
@@ -310,17 +310,17 @@ class _Tree:
             self.memory = text_in(content, "model_set_context").strip() or self.memory
             return None
         files: list[Attachment] = []
-        said = _text(content, files, _names(details), self._found)
+        said = _text(content, files, _names(details), self._contents)
         text = whole(_CITATION.sub("", _with_sources(said, details)))
         is_hidden = details.raw("is_visually_hidden_from_conversation") is True
         if is_hidden or kind in _NOT_SAID or role not in ("user", "assistant"):
             if text.strip() or kind in _NOT_SAID:
                 noun = "hidden message" if is_hidden else "system message"
-                self._found.left_out[_NOT_SAID.get(kind, noun)] += 1
+                self._contents.left_out[_NOT_SAID.get(kind, noun)] += 1
             return None
         when, model = seconds(message.raw("create_time")), text_in(details, "model_slug")
         if role == "user":
-            files += _other_files(details, files, self._found)
+            files += _other_files(details, files, self._contents)
             if replied := text_in(details, "targeted_reply").strip():
                 text = "\n".join([*(f"> {line}" for line in replied.splitlines()), "", text])
             return Said("user", text, when, files=tuple(files)) if text.strip() or files else None
@@ -372,25 +372,25 @@ def _reason(details: Fields) -> Reason | None:
     return Reason(_ENDS[kind]) if isinstance(kind, str) and kind in _ENDS else None
 
 
-def _returned(content: Fields, kind: str, details: Fields, found: FoundConversations) -> _Result:
+def _returned(content: Fields, kind: str, details: Fields, contents: FileContents) -> _Result:
     """Return what a tool returned; a picture that code drew is beside the content."""
     files: list[Attachment] = []
-    text = _text(content, files, _names(details), found)
+    text = _text(content, files, _names(details), contents)
     # A page that was read has more than its text.
     names = ("title", "url", "result", "summary", "snippet", "output_str")
     values = (content.raw(name) for name in names)
     beside = [value for value in values if isinstance(value, str) and value]
     seen = content.raw("assets")
-    for one in [*(seen if isinstance(seen, list) else []), content.raw("screenshot")]:
-        if isinstance(one, dict) and "asset_pointer" in one:
-            files.append(_picture(one["asset_pointer"], {}, found))
+    for asset in [*(seen if isinstance(seen, list) else []), content.raw("screenshot")]:
+        if isinstance(asset, dict) and "asset_pointer" in asset:
+            files.append(_picture(asset["asset_pointer"], {}, contents))
     text = "\n\n".join(filter(None, [*beside, text]))
     outcome = details.raw("aggregate_result")
     status = outcome.get("status") if isinstance(outcome, dict) else None
     drawn = outcome.get("messages") if isinstance(outcome, dict) else None
-    for one in drawn if isinstance(drawn, list) else []:
-        if isinstance(one, dict) and one.get("message_type") == "image":
-            files.append(_picture(one.get("image_url"), {}, found))
+    for item in drawn if isinstance(drawn, list) else []:
+        if isinstance(item, dict) and item.get("message_type") == "image":
+            files.append(_picture(item.get("image_url"), {}, contents))
     is_error = kind == "system_error" or (isinstance(status, str) and "failed" in status)
     text, pictures = with_files(text, files)
     return _Result(text, is_error, pictures)
@@ -400,7 +400,7 @@ def _text(
     content: Fields,
     files: list[Attachment],
     names: Mapping[str, str],
-    found: FoundConversations,
+    contents: FileContents,
 ) -> str:
     """Return the text of a message; pictures are added to the files."""
     parts = content.raw("parts")
@@ -419,32 +419,32 @@ def _text(
             kind = part.get("content_type")
             noun = _MEDIA.get(kind) if isinstance(kind, str) else None
             if noun == "picture":
-                files.append(_picture(part.get("asset_pointer"), names, found))
-            elif noun == "sound recording" and (sound := _sound(part, names, found)) is not None:
+                files.append(_picture(part.get("asset_pointer"), names, contents))
+            elif noun == "sound recording" and (sound := _sound(part, names, contents)) is not None:
                 files.append(sound)
             elif noun is not None:
-                found.left_out[noun] += 1
+                contents.left_out[noun] += 1
             else:
-                found.note_unknown(kind)
+                contents.note_unknown(kind)
         elif part is not None:
-            found.note_unknown(None)
+            contents.note_unknown(None)
     return "\n\n".join(filter(None, texts))
 
 
-def _picture(pointer: Any, names: Mapping[str, str], found: FoundConversations) -> Attachment:
+def _picture(pointer: Any, names: Mapping[str, str], contents: FileContents) -> Attachment:
     """Return the picture that a pointer names: a file of the export."""
     own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
-    return picture(names.get(own) or own or "picture", found, found.pictures.file_of(own))
+    return picture(names.get(own) or own or "picture", contents, contents.pictures.file_of(own))
 
 
 def _sound(
-    part: Mapping[str, Any], names: Mapping[str, str], found: FoundConversations
+    part: Mapping[str, Any], names: Mapping[str, str], contents: FileContents
 ) -> Attachment | None:
     """Return a recording that is a file of the export; what was said is beside it as text."""
     inner = part.get("audio_asset_pointer")
     pointer = (inner if isinstance(inner, dict) else part).get("asset_pointer")
     own = _SCHEME.sub("", pointer) if isinstance(pointer, str) else ""
-    kept = found.pictures.file_of(own, is_sound=True) if own else ""
+    kept = contents.pictures.file_of(own, is_sound=True) if own else ""
     return kept_as(file_name(names.get(own) or f"Recording.{kept[33:]}"), kept) if kept else None
 
 
@@ -459,12 +459,12 @@ def _names(details: Fields) -> dict[str, str]:
 
 
 def _other_files(
-    details: Fields, pictures: list[Attachment], found: FoundConversations
+    details: Fields, pictures: list[Attachment], contents: FileContents
 ) -> list[Attachment]:
     """Return the files of a question, whose content is not in the list of conversations."""
-    shown = {one.name for one in pictures}
+    shown = {picture.name for picture in pictures}
     named = [file_name(name) for name in _names(details).values()]
     others = [name for name in named if name and name not in shown]
     if others:
-        found.left_out["attached file"] += len(others)
+        contents.left_out["attached file"] += len(others)
     return [Attachment(name, "(the file is not kept here)") for name in others]

@@ -17,7 +17,7 @@ from ui.records.conversations import (
     Placement,
     title_from_file,
 )
-from ui.records.exchange.contents import FoundConversations, note_fields, origin_of, shape_of
+from ui.records.exchange.contents import FileContents, note_fields, origin_of, shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -81,13 +81,13 @@ _MEMORY_FIELDS = shape_of(": conversations_memory project_memories! account_uuid
 _MEMORY = "memory.md"
 
 
-def read_claude(part: Fields, found: FoundConversations) -> None:
+def read_claude(part: Fields, contents: FileContents) -> None:
     """Read one conversation; damaged messages are listed, and the others are read."""
     began, ended = seconds(part.raw("created_at")), seconds(part.raw("updated_at"))
     name = part.take("uuid", str)
     conversation = conversation_of(CLAUDE, name, text_in(part, "name"), began, ended)
     conversation.is_pinned = part.raw("is_starred") is True
-    conversation.placement = Placement(_project(part, found))
+    conversation.placement = Placement(_project(part, contents))
     # The message made from each; for an empty one, the message before it.
     by_id: dict[str, ConversationMessage | None] = {}
     ranks: dict[str | None, int] = {}
@@ -96,10 +96,10 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
     for where, value in parts_of(part, "chat_messages"):
         try:
             message = Fields(value, where)
-            said = _said(message, found)
+            said = _said(message, contents)
             above = text_in(message, "parent_message_uuid")
         except DamagedFile as error:
-            found.note_damage(f"“{conversation.title}”: {error}")
+            contents.note_damage(f"“{conversation.title}”: {error}")
             continue
         parent = by_id[above] if above in by_id else None if _is_first(above) else last
         if said is not None:
@@ -110,19 +110,19 @@ def read_claude(part: Fields, found: FoundConversations) -> None:
             parent = last
         if own := text_in(message, "uuid"):
             by_id[own] = parent
-    show_documents(made, found)
+    show_documents(made, contents)
     note_model(made, text_in(part, "model"))
     fill(conversation, made)
     leaf = by_id.get(text_in(part, "current_leaf_message_uuid"), last)
     if leaf is not None:
         conversation.tree.show(leaf)
     if made:
-        found.conversations.append(conversation)
+        contents.conversations.append(conversation)
     else:
-        found.left_out["empty conversation"] += 1
+        contents.left_out["empty conversation"] += 1
 
 
-def read_project(values: Any, where: str, found: FoundConversations) -> None:
+def read_project(values: Any, where: str, contents: FileContents) -> None:
     """Read a project as a folder; its instructions are those of new conversations in it.
 
     Its documents go with a question in that folder, where they can be read, found and asked about.
@@ -132,37 +132,39 @@ def read_project(values: Any, where: str, found: FoundConversations) -> None:
     prompt = whole(text_in(part, "prompt_template"))
     own = part.take("uuid", str)
     identity = origin_of(CLAUDE, own)
-    files = [_document(item, found) for item in part.items("docs")]
+    files = [_document(item, contents) for item in part.items("docs")]
     described = text_in(part, "description")
-    found.folders = [folder for folder in found.folders if folder.id != identity]
-    found.folders.append(ConversationFolder(name, prompt, id=identity))
-    note_fields(values, _PROJECT_FIELDS, found.left_out)
+    contents.folders = [folder for folder in contents.folders if folder.id != identity]
+    contents.folders.append(ConversationFolder(name, prompt, id=identity))
+    note_fields(values, _PROJECT_FIELDS, contents.left_out)
     if files or described:
         when = seconds(part.raw("updated_at")), seconds(part.raw("created_at"))
-        _take_notes(f"Documents of {name}", f"{own}/docs", described, files, own, max(when), found)
+        _take_notes(
+            f"Documents of {name}", f"{own}/docs", described, files, own, max(when), contents
+        )
 
 
-def read_memory(values: Any, where: str, found: FoundConversations) -> None:
+def read_memory(values: Any, where: str, contents: FileContents) -> None:
     """Read what Claude remembered of all conversations, and of those of each project."""
     part = Fields(values, where)
     account = text_in(part, "account_uuid") or "account"
     if text := text_in(part, "conversations_memory"):
         file = Attachment(_MEMORY, text)
-        _take_notes("Memory of Claude", f"{account}/memory", "", [file], "", 0.0, found)
-    names = {folder.id: folder.name for folder in found.folders}
+        _take_notes("Memory of Claude", f"{account}/memory", "", [file], "", 0.0, contents)
+    names = {folder.id: folder.name for folder in contents.folders}
     of_projects = part.inner("project_memories") if part.has("project_memories") else Fields({})
     for own, text in of_projects.each(str).items():
         name = names.get(origin_of(CLAUDE, own), "a project")
         file = Attachment(_MEMORY, whole(text))
-        _take_notes(f"Memory of {name}", f"{own}/memory", "", [file], own, 0.0, found)
-    note_fields(values, _MEMORY_FIELDS, found.left_out)
+        _take_notes(f"Memory of {name}", f"{own}/memory", "", [file], own, 0.0, contents)
+    note_fields(values, _MEMORY_FIELDS, contents.left_out)
 
 
-def _document(item: Fields, found: FoundConversations) -> Attachment:
+def _document(item: Fields, contents: FileContents) -> Attachment:
     name = file_name(text_in(item, "filename") or "document.txt")
     if text := text_in(item, "content"):
         return Attachment(name, text)
-    found.left_out["project document"] += 1
+    contents.left_out["project document"] += 1
     return Attachment(name, "(the file is not in the export)")
 
 
@@ -173,33 +175,33 @@ def _take_notes(
     files: Sequence[Attachment],
     project: str,
     when: float,
-    found: FoundConversations,
+    contents: FileContents,
 ) -> None:
     """Keep files as a question that waits for an answer, in the folder of a project."""
-    found.program = CLAUDE
+    contents.program = CLAUDE
     conversation = Conversation(title_from_file(title))
     conversation.origin = origin_of(CLAUDE, name)
     if when:
         conversation.created_at = conversation.updated_at = when
     if project:
-        conversation.placement = Placement(_folder_of(project, "", found))
+        conversation.placement = Placement(_folder_of(project, "", contents))
     fill(conversation, [Said("user", text, when, files=tuple(files)).message(None)])
-    found.conversations.append(conversation)
+    contents.conversations.append(conversation)
 
 
-def _project(part: Fields, found: FoundConversations) -> str:
+def _project(part: Fields, contents: FileContents) -> str:
     """Return the folder for the project of a conversation."""
     project = part.raw("project")
     named = Fields(project) if isinstance(project, dict) else Fields({})
     own = text_in(part, "project_uuid") or text_in(named, "uuid")
-    return _folder_of(own, text_in(named, "name"), found) if own else ""
+    return _folder_of(own, text_in(named, "name"), contents) if own else ""
 
 
-def _folder_of(own: str, name: str, found: FoundConversations) -> str:
+def _folder_of(own: str, name: str, contents: FileContents) -> str:
     identity = origin_of(CLAUDE, own)
-    if all(folder.id != identity for folder in found.folders):
+    if all(folder.id != identity for folder in contents.folders):
         name = title_from_file(name or "Claude project")
-        found.folders.append(ConversationFolder(name, id=identity))
+        contents.folders.append(ConversationFolder(name, id=identity))
     return identity
 
 
@@ -208,10 +210,10 @@ def _is_first(above: str) -> bool:
     return above.startswith("00000000-0000-")
 
 
-def _said(message: Fields, found: FoundConversations) -> Said | None:
+def _said(message: Fields, contents: FileContents) -> Said | None:
     sender = message.take("sender", str)
     if sender not in ("human", "assistant"):
-        found.left_out["unknown message"] += 1
+        contents.left_out["unknown message"] += 1
         return None
     texts: list[str] = []
     thoughts: list[str] = []
@@ -232,19 +234,19 @@ def _said(message: Fields, found: FoundConversations) -> Said | None:
             own = text_in(block, "tool_use_id")
             call = calls.get(own) or list(calls.values())[-1]
             is_error = block.raw("is_error") is True
-            returned = _result_text(block, pictures, found)
+            returned = _result_text(block, pictures, contents)
             results.append(result_of(call, returned, is_error=is_error))
         elif kind == "voice_note":
             said_aloud = (text_in(block, name) for name in ("title", "text"))
             texts.append("\n\n".join(filter(None, said_aloud)))
         elif kind == "tool_result":
-            found.left_out["tool message"] += 1
+            contents.left_out["tool message"] += 1
         elif kind not in ("token_budget", "flag"):  # marks without content
-            found.note_unknown(kind)
+            contents.note_unknown(kind)
     said = "\n\n".join(text for text in texts if text.strip())
     if not said and isinstance(plain := message.raw("text"), str):
         said = whole(plain)
-    files = tuple(_files(message, found))
+    files = tuple(_files(message, contents))
     when = seconds(message.raw("created_at"))
     if sender == "human":
         made = Said("user", said, when, files=files)
@@ -275,7 +277,7 @@ def _sources(block: Fields) -> str:
     return f"\n\n{' · '.join(listed)}" if links else ""
 
 
-def _result_text(block: Fields, pictures: list[Attachment], found: FoundConversations) -> str:
+def _result_text(block: Fields, pictures: list[Attachment], contents: FileContents) -> str:
     """Return the text that a tool returned; its pictures are added to the others."""
     content = block.raw("content")
     if isinstance(content, str):
@@ -286,38 +288,38 @@ def _result_text(block: Fields, pictures: list[Attachment], found: FoundConversa
         kind = part.raw("type")
         if kind == "image":
             name = file_name(text_in(part, "file_name") or f"picture {len(pictures) + 1}")
-            pictures.append(_picture(part, name, found))
+            pictures.append(_picture(part, name, contents))
         elif isinstance(part.raw("text"), str) or isinstance(part.raw("title"), str):
             said = (part.raw(name) for name in ("title", "url", "text"))
-            texts.append("\n".join(whole(one) for one in said if isinstance(one, str) and one))
+            texts.append("\n".join(whole(line) for line in said if isinstance(line, str) and line))
         elif kind == "local_resource":
             name = file_name(text_in(part, "name") or text_in(part, "file_path") or "file")
             texts.append(f"({name}: the file is not in the export)")
-            found.left_out["created file"] += 1
+            contents.left_out["created file"] += 1
         else:
-            found.note_unknown(kind)
+            contents.note_unknown(kind)
     return "\n\n".join(texts)
 
 
-def _picture(part: Fields, name: str, found: FoundConversations) -> Attachment:
+def _picture(part: Fields, name: str, contents: FileContents) -> Attachment:
     """Return a picture that is in the part itself, or is a file of the export."""
     source = part.inner("source") if part.has("source") else part
     if isinstance(data := source.raw("data"), str):
         address = f"data:{source.raw('media_type')};base64,{data}"
-        return picture(name, found, found.pictures.file_from(address))
+        return picture(name, contents, contents.pictures.file_from(address))
     own = part.raw("file_uuid")
-    file = found.pictures.file_of(own) if isinstance(own, str) else ""
-    return picture(name, found, file)
+    file = contents.pictures.file_of(own) if isinstance(own, str) else ""
+    return picture(name, contents, file)
 
 
-def _files(message: Fields, found: FoundConversations) -> list[Attachment]:
+def _files(message: Fields, contents: FileContents) -> list[Attachment]:
     files = []
     for item in message.items("attachments"):
         name = file_name(text_in(item, "file_name") or "attachment.txt")
         if isinstance(text := item.raw("extracted_content"), str) and text:
             files.append(Attachment(name, whole(text)))
         else:
-            found.left_out["attached file"] += 1
+            contents.left_out["attached file"] += 1
             files.append(Attachment(name, "(the file is not in the export)"))
     read = {file.name for file in files}
     for item in message.items("files"):
@@ -325,10 +327,10 @@ def _files(message: Fields, found: FoundConversations) -> list[Attachment]:
         if name in read:
             continue
         names = (item.raw("file_uuid"), item.raw("file_name"))
-        kept = (found.pictures.file_of(one) for one in names if isinstance(one, str) and one)
+        kept = (contents.pictures.file_of(name) for name in names if isinstance(name, str) and name)
         if file := next(filter(None, kept), ""):
-            files.append(picture(name, found, file))
+            files.append(picture(name, contents, file))
         else:
-            found.left_out["attached file"] += 1
+            contents.left_out["attached file"] += 1
             files.append(Attachment(name, "(the file is not in the export)"))
     return files

@@ -215,7 +215,7 @@ class ZippedTraces:
 
     def read(self, run_ids: Collection[str]) -> Generator[ArchivedTrace, None, None]:
         """Yield the traces of some runs, as ``ArchivedTraces.read`` does."""
-        wanted = [(one, name) for one, name in self.members.items() if one in run_ids]
+        wanted = [(run_id, name) for run_id, name in self.members.items() if run_id in run_ids]
         if not wanted:
             return
         try:
@@ -441,7 +441,7 @@ class ListedConversation:
 
 
 @dataclass(slots=True)
-class FoundConversations:
+class FileContents:
     """The conversations and other data that were found in a file or a folder.
 
     Attributes:
@@ -527,7 +527,7 @@ def left_out_parts(left_out: Mapping[str, int], *, with_fields: bool = False) ->
         counts[kind] += count
         fields[kind] += [name] if name else []
     parts = []
-    for kind in sorted(counts, key=lambda one: (one in _BY_NAME, one)):
+    for kind in sorted(counts, key=lambda name: (name in _BY_NAME, name)):
         is_by_name = kind in _BY_NAME
         words = counted(len(fields[kind]) if is_by_name else counts[kind], _BY_NAME.get(kind, kind))
         if with_fields and fields[kind]:

@@ -52,7 +52,7 @@ from ui.records.exchange.claude import (
 from ui.records.exchange.contents import (
     DAMAGED_ARCHIVE,
     ArchivedPictures,
-    FoundConversations,
+    FileContents,
     Shape,
     member_pieces,
     names_beside,
@@ -89,25 +89,17 @@ _UNKNOWN = (
     "it holds no conversations of Fullstop, ChatGPT, Claude, LM Studio or Jan. Choose the file or "
     "folder that the other program exported"
 )
-_Reader = Callable[[Fields, FoundConversations], None]
+_Reader = Callable[[Fields, FileContents], None]
 # A field that tells the program, its name, and how its conversations are read.
 _SHAPES: tuple[tuple[str, str, _Reader, Shape], ...] = (
     ("mapping", CHATGPT, read_chatgpt, CHATGPT_FIELDS),
     ("chat_messages", CLAUDE, read_claude, CLAUDE_FIELDS),
 )
 # Claude's notes: a list in one file, or a folder with a file for each.
-_NOTES: dict[str, Callable[[Any, str, FoundConversations], None]] = {
+_NOTES: dict[str, Callable[[Any, str, FileContents], None]] = {
     "projects": read_project,
     "memories": read_memory,
 }
-
-
-def find_conversations(path: Path, most_bytes: int) -> FoundConversations:
-    """Return everything in a file, an archive or a folder, with all of its conversations."""
-    with ExportReading(path, most_bytes) as reading:
-        conversations = list(reading.conversations())
-        reading.found.conversations = conversations
-        return reading.found
 
 
 class ExportReading:
@@ -120,14 +112,14 @@ class ExportReading:
         pictures: Path | None = None,
         numbers: frozenset[int] | None = None,
     ) -> None:
-        self.found = FoundConversations("")
+        self.contents = FileContents("")
         self._path = path
         self._numbers = numbers
         self._is_archive = False
         self._open = contextlib.ExitStack()
         self._source = self._source_of(path, most_bytes)
         beside = {} if pictures is None or self._is_archive else _files_beside(path)
-        self.found.pictures = ArchivedPictures(
+        self.contents.pictures = ArchivedPictures(
             [*self._source.names, *beside],
             lambda name: (
                 _file_pieces(beside[name]) if name in beside else self._source.raw_pieces(name)
@@ -157,43 +149,43 @@ class ExportReading:
 
     def conversations(self) -> Iterator[Conversation]:
         """Yield the conversations; damaged and too large ones are noted instead."""
-        found = self.found
+        contents = self.contents
         count = 0
         self._want_pictures_of(count)
         for _ in self._steps():
-            read, found.conversations = found.conversations, []
+            read, contents.conversations = contents.conversations, []
             for conversation in read:
                 count += 1
                 if count > MOST_CONVERSATIONS:
-                    found.left_out["more conversation"] += 1
+                    contents.left_out["more conversation"] += 1
                 else:
                     yield conversation
             self._want_pictures_of(count)
-        if not found.program:
+        if not contents.program:
             raise DamagedFile(_UNKNOWN)
-        if found.program == OURS:
+        if contents.program == OURS:
             self._take_traces()
-        found.unread += [name for name in self._source.names if self._is_unread(name)]
+        contents.unread += [name for name in self._source.names if self._is_unread(name)]
 
     def _want_pictures_of(self, number: int) -> None:
         """Keep the pictures of the conversation that is read next only if it was chosen."""
-        self.found.pictures.is_wanted = self._numbers is None or number in self._numbers
+        self.contents.pictures.is_wanted = self._numbers is None or number in self._numbers
 
     def _take_traces(self) -> None:
         path = self._path
         if isinstance(self._source, _Archive):
-            self.found.traces = traces_in(self._source.archive, path)
+            self.contents.traces = traces_in(self._source.archive, path)
         elif isinstance(self._source, _Folder):
-            self.found.traces = traces_beside(path, self._source.names)
+            self.contents.traces = traces_beside(path, self._source.names)
         else:
             # Some file managers unpack archives on their own; the traces are then beside the file.
-            self.found.traces = traces_beside(path.parent, names_beside(path))
+            self.contents.traces = traces_beside(path.parent, names_beside(path))
 
     def _is_unread(self, name: str) -> bool:
         parts = PurePosixPath(name).parts
         return not (
             name in self._source.read
-            or name in self.found.pictures.read
+            or name in self.contents.pictures.read
             or name.endswith("/")
             or trace_members([name])
             or parts[-1] in _OF_THE_SYSTEM
@@ -204,19 +196,19 @@ class ExportReading:
         """Read into ``found``; yield after each part."""
         source, names = self._source, self._source.names
         if threads := [name for name in names if PurePosixPath(name).name == THREAD]:
-            yield from _threads(source, threads, self.found)
+            yield from _threads(source, threads, self.contents)
         elif kept := [name for name in names if name.endswith((SUFFIX, PRESET_SUFFIX))]:
-            yield from _kept_by_lm_studio(source, kept, self.found)
+            yield from _kept_by_lm_studio(source, kept, self.contents)
         elif len(names) == 1 and (isinstance(source, _Alone) or names[0].endswith(".json")):
-            yield from _one_file(source, names[0], self.found)
+            yield from _one_file(source, names[0], self.contents)
         else:
-            lists = sorted(one for one in names if _is_list(PurePosixPath(one).name))
+            lists = sorted(name for name in names if _is_list(PurePosixPath(name).name))
             for kind, read in _NOTES.items():
                 for name in names if lists else ():
                     if _is_note(PurePosixPath(name), kind):
-                        yield from _notes(source, name, read, self.found)
+                        yield from _notes(source, name, read, self.contents)
             for name in lists:
-                yield from _one_file(source, name, self.found)
+                yield from _one_file(source, name, self.contents)
 
 
 class _Source:
@@ -307,11 +299,11 @@ def _files_beside(path: Path) -> dict[str, Path]:
     if _is_list(path.name) and path.is_file():
         folders = [path.parent, *(entry for entry in _entries(path.parent) if entry.is_dir())]
     if path.is_dir() or path.name.endswith(SUFFIX):
-        above = [one for one in (path, *path.parents)[:_MOST_DEPTH] if one.name == _CHATS]
-        sent = [one.with_name(_SENT) for one in above[:1]]
-        folders += [one for one in sent if not one.is_symlink()]
+        above = [folder for folder in (path, *path.parents)[:_MOST_DEPTH] if folder.name == _CHATS]
+        sent = [folder.with_name(_SENT) for folder in above[:1]]
+        folders += [folder for folder in sent if not folder.is_symlink()]
     files = (entry for folder in folders for entry in _entries(folder) if entry.is_file())
-    return {str(one): one for one in islice(files, _MOST_BESIDE)}
+    return {str(file): file for file in islice(files, _MOST_BESIDE)}
 
 
 def _entries(folder: Path) -> Iterator[Path]:
@@ -332,7 +324,7 @@ def _is_list(name: str) -> bool:
     return name.startswith(_LISTS) and name.endswith(".json")
 
 
-def _one_file(source: _Source, name: str, found: FoundConversations) -> Iterator[None]:
+def _one_file(source: _Source, name: str, contents: FileContents) -> Iterator[None]:
     """Read a file that is a list of conversations, our archive, or one conversation."""
     fields: dict[str, Any] = {}
     is_ours, count, unknown = False, 0, 0
@@ -340,22 +332,22 @@ def _one_file(source: _Source, name: str, found: FoundConversations) -> Iterator
         for item in json_items(source.pieces(name), LISTS):
             count += 1
             if item.number is not None and not item.name:
-                unknown += not _take_listed(item, found)
+                unknown += not _take_listed(item, contents)
             elif item.name == "fullstop_conversations" or is_ours:
                 is_ours = True
-                read_archive_item(item, found)
+                read_archive_item(item, contents)
             else:
                 fields[item.place] = item.value()
             yield
     except DamagedFile as error:
-        if not found.program:
+        if not contents.program:
             raise
-        found.note_damage(f"{name}: {error}; nothing behind that was read")
+        contents.note_damage(f"{name}: {error}; nothing behind that was read")
     if fields:
-        _take_fields(fields, name, found)
+        _take_fields(fields, name, contents)
         yield
-    if unknown and found.program:
-        found.left_out["unknown part"] += unknown
+    if unknown and contents.program:
+        contents.left_out["unknown part"] += unknown
 
 
 def _is_note(place: PurePosixPath, kind: str) -> bool:
@@ -365,8 +357,8 @@ def _is_note(place: PurePosixPath, kind: str) -> bool:
 def _notes(
     source: _Source,
     name: str,
-    read: Callable[[Any, str, FoundConversations], None],
-    found: FoundConversations,
+    read: Callable[[Any, str, FileContents], None],
+    contents: FileContents,
 ) -> Iterator[None]:
     """Read Claude's projects or memories: a list of them, or one."""
     fields: dict[str, Any] = {}
@@ -375,53 +367,53 @@ def _notes(
             if item.number is None:
                 fields[item.place] = item.value()
             elif not item.name:
-                _attempt_note(item.value(), f"{name}{item.place}", read, found)
+                _attempt_note(item.value(), f"{name}{item.place}", read, contents)
                 yield
         if fields:
-            _attempt_note(fields, name, read, found)
+            _attempt_note(fields, name, read, contents)
             yield
     except DamagedFile as error:
-        found.note_damage(f"{name}: {error}")
+        contents.note_damage(f"{name}: {error}")
 
 
 def _attempt_note(
     value: Any,
     where: str,
-    read: Callable[[Any, str, FoundConversations], None],
-    found: FoundConversations,
+    read: Callable[[Any, str, FileContents], None],
+    contents: FileContents,
 ) -> None:
     try:
-        read(value, where, found)
+        read(value, where, contents)
     except DamagedFile as error:
-        found.note_damage(str(error))
+        contents.note_damage(str(error))
 
 
-def _take_listed(item: JsonItem, found: FoundConversations) -> bool:
+def _take_listed(item: JsonItem, contents: FileContents) -> bool:
     """Read an item of a list of conversations; return whether it could be one."""
     where = f"conversations{item.place}"
     try:
         value = item.value()
     except DamagedFile as error:
-        found.note_damage(f"{where}: {error}")
+        contents.note_damage(f"{where}: {error}")
         return True
     for field, program, read, shape in _SHAPES:
         if isinstance(value, dict) and field in value:
-            found.program = found.program or program
-            _attempt(found, where, value, read, shape)
+            contents.program = contents.program or program
+            _attempt(contents, where, value, read, shape)
             return True
     return False
 
 
-def _take_fields(values: dict[str, Any], name: str, found: FoundConversations) -> None:
+def _take_fields(values: dict[str, Any], name: str, contents: FileContents) -> None:
     """Read a file that is an object: one conversation."""
     for field, program, read, shape in _SHAPES:
         if field in values:
-            found.program = program
-            _attempt(found, "conversations[0]", values, read, shape)
+            contents.program = program
+            _attempt(contents, "conversations[0]", values, read, shape)
             return
     if _is_lm_studio(values):
-        found.program = LM_STUDIO
-        read_lm_studio(values, name, found)
+        contents.program = LM_STUDIO
+        read_lm_studio(values, name, contents)
     elif not name.startswith(_LISTS):
         raise DamagedFile("fullstop_conversations: is missing; " + _UNKNOWN)
 
@@ -433,61 +425,57 @@ def _is_lm_studio(values: dict[str, Any]) -> bool:
     )
 
 
-def _attempt(
-    found: FoundConversations, where: str, values: Any, read: _Reader, shape: Shape
-) -> None:
+def _attempt(contents: FileContents, where: str, values: Any, read: _Reader, shape: Shape) -> None:
     try:
-        read(Fields(values, where), found)
-        note_fields(values, shape, found.left_out)
+        read(Fields(values, where), contents)
+        note_fields(values, shape, contents.left_out)
     except DamagedFile as error:
-        found.note_damage(str(error))
+        contents.note_damage(str(error))
 
 
-def _kept_by_lm_studio(
-    source: _Source, names: list[str], found: FoundConversations
-) -> Iterator[None]:
-    found.program = LM_STUDIO
+def _kept_by_lm_studio(source: _Source, names: list[str], contents: FileContents) -> Iterator[None]:
+    contents.program = LM_STUDIO
     folders: dict[str, ConversationFolder] = {}
     names = sorted(names, key=lambda name: name.endswith(PRESET_SUFFIX))
     places = [PurePosixPath(name).parts for name in names if name.endswith(SUFFIX)]
     tops = {parts[0] for parts in places}
     # In an archive of the folder, everything is inside the folder itself.
     skipped = 1 if len(tops) == 1 and all(len(place) > 1 for place in places) else 0
-    for name, values in _each(source, names, found):
+    for name, values in _each(source, names, contents):
         try:
             if name.endswith(PRESET_SUFFIX):
-                read_preset(Fields(values), name, found)
+                read_preset(Fields(values), name, contents)
             else:
-                read_lm_studio(values, name, found)
+                read_lm_studio(values, name, contents)
         except DamagedFile as error:
-            found.note_damage(f"{name}: {error}")
+            contents.note_damage(f"{name}: {error}")
         inside = "/".join(PurePosixPath(name).parts[skipped:-1])
-        if inside and found.conversations:
+        if inside and contents.conversations:
             folder = folders.get(inside)
             if folder is None:
                 # The id is the same each time: a second import finds the folder of the first.
                 identity = origin_of(LM_STUDIO, inside)
                 folder = folders[inside] = ConversationFolder(inside, id=identity)
-                found.folders.append(folder)
-            found.conversations[-1].placement = Placement(folder.id)
+                contents.folders.append(folder)
+            contents.conversations[-1].placement = Placement(folder.id)
         yield
 
 
-def _threads(source: _Source, names: list[str], found: FoundConversations) -> Iterator[None]:
-    found.program = JAN
+def _threads(source: _Source, names: list[str], contents: FileContents) -> Iterator[None]:
+    contents.program = JAN
     every = set(source.names)
-    for name, values in _each(source, names, found):
+    for name, values in _each(source, names, contents):
         place = PurePosixPath(name).parent
         beside = (place / MESSAGES).as_posix()
         if beside not in every:
-            found.left_out["empty conversation"] += 1
+            contents.left_out["empty conversation"] += 1
             continue
         try:
-            read_jan(values, _lines(source.pieces(beside)), place.name, found)
+            read_jan(values, _lines(source.pieces(beside)), place.name, contents)
         except DamagedFile as error:
-            found.note_damage(f"{beside}: {error}")
+            contents.note_damage(f"{beside}: {error}")
         except OSError as error:
-            found.note_damage(f"{beside}: {os_cause(error)}")
+            contents.note_damage(f"{beside}: {os_cause(error)}")
         yield
 
 
@@ -510,17 +498,15 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes | None]:
     yield b"".join(kept) if size <= MAX_ITEM_BYTES else None
 
 
-def _each(
-    source: _Source, names: list[str], found: FoundConversations
-) -> Iterator[tuple[str, Any]]:
+def _each(source: _Source, names: list[str], contents: FileContents) -> Iterator[tuple[str, Any]]:
     """Yield the values of the files that can be read; the others are listed as damaged."""
     for name in names:
         try:
             value = source.json(name)
         except DamagedFile as error:
-            found.note_damage(f"{name}: {error}")
+            contents.note_damage(f"{name}: {error}")
         except OSError as error:
-            found.note_damage(f"{name}: {os_cause(error)}")
+            contents.note_damage(f"{name}: {os_cause(error)}")
         else:
             yield name, value
 
@@ -592,28 +578,28 @@ def _contents(reading: ExportReading) -> Iterator[dict[str, Any]]:
         )
         if len(listed) % _COUNTED_EACH == 0:
             yield {"count": len(listed)}
-    found = reading.found
+    contents = reading.contents
     yield {
-        "program": found.program,
+        "program": contents.program,
         "listed": listed,
-        "folders": [folder_values(folder) for folder in found.folders],
-        "presets": [preset_values(preset) for preset in found.presets],
-        "damaged": found.damaged,
-        "left_out": found.left_out,
-        "unread": found.unread,
-        "traces": dict(found.traces.members),
+        "folders": [folder_values(folder) for folder in contents.folders],
+        "presets": [preset_values(preset) for preset in contents.presets],
+        "damaged": contents.damaged,
+        "left_out": contents.left_out,
+        "unread": contents.unread,
+        "traces": dict(contents.traces.members),
     }
 
 
 def _chosen(reading: ExportReading, numbers: frozenset[int]) -> Iterator[dict[str, Any]]:
     """Yield the chosen conversations, then what is left out of them."""
     left_out: Counter[str] = Counter()
-    found: FoundConversations = reading.found
+    contents: FileContents = reading.contents
     batch: list[dict[str, Any]] = []
     size = 0
     for number, conversation in enumerate(reading.conversations()):
         # What was counted since the last one belongs to this one.
-        counted, found.left_out = found.left_out, Counter()
+        counted, contents.left_out = contents.left_out, Counter()
         if number not in numbers:
             continue
         left_out += counted

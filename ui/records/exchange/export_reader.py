@@ -17,7 +17,7 @@ from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from
 from ui.records.exchange.contents import (
     ArchivedTraces,
-    FoundConversations,
+    FileContents,
     ListedConversation,
     UnpackedTraces,
     ZippedTraces,
@@ -52,7 +52,7 @@ class ExportReader:
         self._process = HelperProcess(_MODULE)
         self.is_ours = False
 
-    def contents(self, tell: Callable[[int], object] = lambda count: None) -> FoundConversations:
+    def contents(self, tell: Callable[[int], object] = lambda count: None) -> FileContents:
         """Return what is in it, with a list of its conversations.
 
         Args:
@@ -71,20 +71,20 @@ class ExportReader:
         finally:
             self._process.rest()
         answer = Fields(raw)
-        found = FoundConversations(answer.take("program", str))
-        found.listed = [
+        contents = FileContents(answer.take("program", str))
+        contents.listed = [
             ListedConversation(number, *values)
             for number, values in enumerate(answer.take("listed", list))
         ]
-        found.folders = [folder_from(item) for item in answer.items("folders")]
-        found.presets = [preset_from(item) for item in answer.items("presets")]
-        found.damaged = answer.take("damaged", list)
-        found.left_out = Counter(answer.take("left_out", dict))
-        found.unread = answer.take("unread", list)
-        self.is_ours = found.program == OURS
+        contents.folders = [folder_from(item) for item in answer.items("folders")]
+        contents.presets = [preset_from(item) for item in answer.items("presets")]
+        contents.damaged = answer.take("damaged", list)
+        contents.left_out = Counter(answer.take("left_out", dict))
+        contents.unread = answer.take("unread", list)
+        self.is_ours = contents.program == OURS
         if self.is_ours:
-            found.traces = self._traces(answer.inner("traces").each(str))
-        return found
+            contents.traces = self._traces(answer.inner("traces").each(str))
+        return contents
 
     def conversations(
         self, numbers: Iterable[int], left_out: Counter[str]

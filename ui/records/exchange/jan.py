@@ -22,7 +22,7 @@ from ui.records.conversations import (
     Placement,
     title_from_file,
 )
-from ui.records.exchange.contents import FoundConversations, note_fields, origin_of, shape_of
+from ui.records.exchange.contents import FileContents, note_fields, origin_of, shape_of
 from ui.records.exchange.other_programs import (
     MOST_MESSAGES,
     TOO_LARGE,
@@ -81,9 +81,7 @@ _FILE_NAME = re.compile(r"\bname: ([^,\n]+)")
 _ENDS = {"stopped": StopKind.CANCELLED, "error": StopKind.ERROR}
 
 
-def read_jan(
-    values: Any, lines: Iterable[bytes | None], name: str, found: FoundConversations
-) -> None:
+def read_jan(values: Any, lines: Iterable[bytes | None], name: str, contents: FileContents) -> None:
     """Read a thread; damaged messages are listed, and the others are read."""
     part = Fields(values, name)
     own = text_in(part, "id") or name
@@ -92,13 +90,13 @@ def read_jan(
     details = part.inner("metadata") if part.has("metadata") else Fields({})
     favorites = (part.raw("isFavorite"), details.raw("is_favorite"), details.raw("isFavorite"))
     conversation.is_pinned = True in favorites
-    conversation.placement = Placement(_project(details, found))
+    conversation.placement = Placement(_project(details, contents))
     model = part.inner("model") if part.has("model") else Fields({})
     if own_model := text_in(model, "id"):
         conversation.model = ChosenModel(title_from_file(own_model))
-    note_fields(values, _THREAD_FIELDS, found.left_out)
+    note_fields(values, _THREAD_FIELDS, contents.left_out)
     for assistant in part.items("assistants")[:1]:
-        _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", found)
+        _settings(conversation, assistant, f"{name}/{THREAD}: assistants[0]", contents)
     said: list[Said] = []
     links: list[_Link] = []
     size = 0
@@ -109,16 +107,16 @@ def read_jan(
             if not line.strip():
                 continue
             message = json_value(line)
-            one = _said(Fields(message), said, found)
-            note_fields(message, _MESSAGE_FIELDS, found.left_out)
+            turn = _said(Fields(message), said, contents)
+            note_fields(message, _MESSAGE_FIELDS, contents.left_out)
         except DamagedFile as error:
-            found.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
+            contents.note_damage(f"{name}/{MESSAGES}, line {number}: {_plain(error)}")
             continue
-        if one is not None:
-            size += len(one.text) + len(one.thinking)
+        if turn is not None:
+            size += len(turn.text) + len(turn.thinking)
             if size > MAX_ITEM_BYTES or len(said) == MOST_MESSAGES:
                 raise DamagedFile(TOO_LARGE)
-            said.append(one)
+            said.append(turn)
             links.append(_link(Fields(message)))
     order = list(range(len(said)))
     # Some versions write the newest message first.
@@ -126,9 +124,9 @@ def read_jan(
         order.sort(key=lambda n: said[n].when)
     _fill(conversation, [said[n] for n in order], [links[n] for n in order])
     if said:
-        found.conversations.append(conversation)
+        contents.conversations.append(conversation)
     else:
-        found.left_out["empty conversation"] += 1
+        contents.left_out["empty conversation"] += 1
 
 
 class _Link(NamedTuple):
@@ -146,10 +144,10 @@ class _Link(NamedTuple):
 
 
 def _link(message: Fields) -> _Link:
-    found = message.raw("metadata")
-    details = found if isinstance(found, dict) else {}
+    metadata = message.raw("metadata")
+    details = metadata if isinstance(metadata, dict) else {}
     own, above, below = message.raw("id"), details.get("parentId"), details.get("activeChildId")
-    known = [one if isinstance(one, str) else "" for one in (own, above, below)]
+    known = [name if isinstance(name, str) else "" for name in (own, above, below)]
     return _Link(known[0], known[1] if "parentId" in details else None, known[2])
 
 
@@ -162,7 +160,7 @@ def _fill(conversation: Conversation, said: Sequence[Said], links: Sequence[_Lin
         links: The place of each.
     """
     if all(link.above is None for link in links):
-        fill(conversation, chained(one.message(None) for one in said))
+        fill(conversation, chained(turn.message(None) for turn in said))
         return
     following: defaultdict[int | None, list[int]] = defaultdict(list)
     for number, above in enumerate(_parents(said, links)):
@@ -196,11 +194,11 @@ def _parents(said: Sequence[Said], links: Sequence[_Link]) -> list[int | None]:
     parents: list[int | None] = []
     answered: dict[int | None, int] = {}  # the answers that were put back, by their questions
     asked: int | None = None
-    for number, (one, link) in enumerate(zip(said, links, strict=True)):
+    for number, (turn, link) in enumerate(zip(said, links, strict=True)):
         before = number - 1 if number else None
         parent = number_of.get(link.above) if link.above else None
         parent = None if parent == number else parent
-        if one.role == "assistant":
+        if turn.role == "assistant":
             if parent is None:
                 parent = before if asked is None else asked
                 answered[parent] = number
@@ -208,38 +206,40 @@ def _parents(said: Sequence[Said], links: Sequence[_Link]) -> list[int | None]:
             parent = answered.pop(parent, parent)
         elif link.above != "":
             parent = before
-        asked = number if one.role == "user" else asked
+        asked = number if turn.role == "user" else asked
         parents.append(parent)
     return parents
 
 
 def _settings(
-    conversation: Conversation, assistant: Fields, where: str, found: FoundConversations
+    conversation: Conversation, assistant: Fields, where: str, contents: FileContents
 ) -> None:
     """Take the instructions, the sampling and the stops of a thread's assistant."""
     prompt = whole(text_in(assistant, "instructions"))
     inner = assistant.inner("model") if assistant.has("model") else Fields({})
     if conversation.model is None and (model := text_in(inner, "id")):
         conversation.model = ChosenModel(title_from_file(model))
-    holders = [one.inner("parameters") for one in (inner, assistant) if one.has("parameters")]
+    holders = [
+        holder.inner("parameters") for holder in (inner, assistant) if holder.has("parameters")
+    ]
     options: dict[str, Any] = {}
     for holder in holders:
         options |= {name: holder.maybe(name, float) for name in _SAMPLING if holder.has(name)}
         if holder.has("stop"):
             stops = [text for text in holder.maybe("stop", list) or [] if text]
-            conversation.stops = stop_entries(stops, f"{where}.stop", found)
+            conversation.stops = stop_entries(stops, f"{where}.stop", contents)
     conversation.settings = replace(conversation.settings, system_prompt=prompt, **options)
 
 
-def _project(details: Fields, found: FoundConversations) -> str:
+def _project(details: Fields, contents: FileContents) -> str:
     """Return the folder for the project that a thread is in."""
     if not isinstance(details.raw("project"), dict):
         return ""
     project = details.inner("project")
     own, name = text_in(project, "id"), title_from_file(text_in(project, "name"))
     identity = origin_of(JAN, f"project:{own or name}")
-    if all(folder.id != identity for folder in found.folders):
-        found.folders.append(ConversationFolder(name, id=identity))
+    if all(folder.id != identity for folder in contents.folders):
+        contents.folders.append(ConversationFolder(name, id=identity))
     return identity
 
 
@@ -247,12 +247,12 @@ def _plain(error: DamagedFile) -> str:
     return str(error).replace("line 1 is not valid JSON", "this is not valid JSON")
 
 
-def _said(message: Fields, before: list[Said], found: FoundConversations) -> Said | None:
+def _said(message: Fields, before: list[Said], contents: FileContents) -> Said | None:
     role = message.take("role", str)
     if role == "tool" and _give_result(message, before):
         return None
     if role not in ("user", "assistant"):
-        found.left_out["tool message" if role == "tool" else "system message"] += 1
+        contents.left_out["tool message" if role == "tool" else "system message"] += 1
         return None
     texts: list[str] = []
     thoughts: list[str] = []
@@ -262,20 +262,20 @@ def _said(message: Fields, before: list[Said], found: FoundConversations) -> Sai
     for item in message.items("content"):
         kind = text_in(item, "type")
         if kind.startswith("image"):
-            files.append(picture(f"picture {len(files) + 1}", found, _kept(item, found)))
+            files.append(picture(f"picture {len(files) + 1}", contents, _kept(item, contents)))
         elif kind == "input_audio":
-            files.append(_sound(item.inner(kind), found))
+            files.append(_sound(item.inner(kind), contents))
         elif kind == "tool_call":
             own = text_in(item, "tool_call_id") or f"call_{len(calls)}"
             call = call_of(own, text_in(item, "tool_name"), item.raw("input") or {})
             calls.append(call)
             if (output := item.raw("output")) is not None:
-                results.append(result_of(call, _output_text(output, files, found)))
+                results.append(result_of(call, _output_text(output, files, contents)))
         elif item.has("text"):
             value = whole(text_in(item.inner("text"), "value"))
             (thoughts if kind == "reasoning" else texts).append(value)
         else:
-            found.note_unknown(kind)
+            contents.note_unknown(kind)
     text = "\n\n".join(filter(None, texts))
     when = seconds(message.raw("created_at") or message.raw("created"))
     details = message.inner("metadata") if message.has("metadata") else Fields({})
@@ -292,13 +292,13 @@ def _said(message: Fields, before: list[Said], found: FoundConversations) -> Sai
     known = {file.name for file in files}
     for called in dict.fromkeys(map(file_name, named)):
         if called not in known:
-            found.left_out["attached file"] += 1
+            contents.left_out["attached file"] += 1
             files.append(Attachment(called, "(the file is not kept here)"))
     if role == "user":
         made = Said("user", text, when, files=tuple(files))
         return None if made.is_empty else made
     text, thought = thought_apart(text)
-    more_calls, more_results = _calls(details, files, found)
+    more_calls, more_results = _calls(details, files, contents)
     calls += more_calls
     results += more_results
     text, pictures = with_files(text, files)
@@ -331,48 +331,48 @@ def _give_result(message: Fields, before: list[Said]) -> bool:
     return False
 
 
-def _output_text(output: Any, files: list[Attachment], found: FoundConversations) -> str:
+def _output_text(output: Any, files: list[Attachment], contents: FileContents) -> str:
     """Return what a call returned: text, parts, or any other value as JSON."""
     if isinstance(output, str):
         return output
     parts = output.get("content") if isinstance(output, dict) else output
     if isinstance(parts, list) and all(isinstance(part, dict) for part in parts):
-        return _parts_text(map(Fields, parts), files, found)
+        return _parts_text(map(Fields, parts), files, contents)
     return whole(json.dumps(output, ensure_ascii=False))
 
 
-def _kept(item: Fields, found: FoundConversations) -> str:
+def _kept(item: Fields, contents: FileContents) -> str:
     """Return the name of the copy of a picture; empty if it cannot be kept."""
     holder = item.raw("image_url")
     address = holder.get("url") if isinstance(holder, dict) else holder
-    return found.pictures.file_from(address) if isinstance(address, str) else ""
+    return contents.pictures.file_from(address) if isinstance(address, str) else ""
 
 
-def _sound(item: Fields, found: FoundConversations) -> Attachment:
+def _sound(item: Fields, contents: FileContents) -> Attachment:
     """Return a recording that is in the message itself."""
     name = f"Recording.{text_in(item, 'format') or 'mp3'}"
-    kept = found.pictures.sound_from(text_in(item, "data"))
+    kept = contents.pictures.sound_from(text_in(item, "data"))
     if kept:
         return kept_as(file_name(name), kept)
-    found.left_out["sound recording"] += 1
+    contents.left_out["sound recording"] += 1
     return Attachment(file_name(name), "(the file is not kept here)")
 
 
 def _calls(
-    details: Fields, files: list[Attachment], found: FoundConversations
+    details: Fields, files: list[Attachment], contents: FileContents
 ) -> tuple[tuple[ToolCall, ...], tuple[CallResult, ...]]:
     """Return the calls of an answer, and what the tools returned; add their pictures to files."""
     calls: list[ToolCall] = []
     results: list[CallResult] = []
-    for number, one in enumerate(details.items("tool_calls")):
-        tool = one.inner("tool")
+    for number, item in enumerate(details.items("tool_calls")):
+        tool = item.inner("tool")
         function = tool.inner("function")
         own = text_in(tool, "id") or f"call_{number}"
         calls.append(call_of(own, text_in(function, "name"), function.raw("arguments") or {}))
-        response = one.raw("response")
+        response = item.raw("response")
         if not isinstance(response, dict):
             continue
-        text = _parts_text(Fields(response).items("content"), files, found)
+        text = _parts_text(Fields(response).items("content"), files, contents)
         error = response.get("error")
         if isinstance(error, str) and error:
             text = "\n\n".join(filter(None, (text, error)))
@@ -380,14 +380,14 @@ def _calls(
     return tuple(calls), tuple(results)
 
 
-def _parts_text(parts: Iterable[Fields], files: list[Attachment], found: FoundConversations) -> str:
+def _parts_text(parts: Iterable[Fields], files: list[Attachment], contents: FileContents) -> str:
     """Return the text of what a tool returned; its pictures are added to the files."""
     texts = []
     for part in parts:
         if isinstance(text := part.raw("text"), str):
             texts.append(text)
         elif part.raw("type") == "image":
-            files.append(picture_of_tool(part, f"picture {len(files) + 1}", found))
+            files.append(picture_of_tool(part, f"picture {len(files) + 1}", contents))
         else:
-            found.note_unknown(part.raw("type"))
+            contents.note_unknown(part.raw("type"))
     return "\n\n".join(texts)

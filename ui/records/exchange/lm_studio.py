@@ -21,7 +21,7 @@ from ui.records.conversations import (
     StopEntry,
     title_from_file,
 )
-from ui.records.exchange.contents import SETTING, FoundConversations, note_fields, shape_of
+from ui.records.exchange.contents import SETTING, FileContents, note_fields, shape_of
 from ui.records.exchange.other_programs import (
     Reason,
     Said,
@@ -105,7 +105,7 @@ _CAUSES = {"modelUnloaded": "The model was unloaded."}
 _REMARKS = ("debugInfoBlock", "toolStatus", "status")
 
 
-def read_lm_studio(values_of_file: Any, name: str, found: FoundConversations) -> None:
+def read_lm_studio(values_of_file: Any, name: str, contents: FileContents) -> None:
     """Read a conversation; damaged messages are listed, and the others are read."""
     part = Fields(values_of_file)
     began = seconds(part.raw("createdAt"))
@@ -118,18 +118,20 @@ def read_lm_studio(values_of_file: Any, name: str, found: FoundConversations) ->
         if model := text_in(last, "indexedModelIdentifier") or text_in(last, "identifier"):
             conversation.model = ChosenModel(title_from_file(model))
     values = _values(part, "perChatPredictionConfig")
-    conversation.settings, conversation.stops = _settings(values, name, found)
+    conversation.settings, conversation.stops = _settings(values, name, contents)
     if prompt := whole(text_in(part, "systemPrompt")):
         conversation.settings = replace(conversation.settings, system_prompt=prompt)
     made: list[ConversationMessage] = []
     parent: ConversationMessage | None = None
     for where, value in parts_of(part, "messages"):
         try:
-            said, selected = _versions(Fields(value, where), found)
+            said, selected = _versions(Fields(value, where), contents)
         except DamagedFile as error:
-            found.note_damage(f"{name}: {error}")
+            contents.note_damage(f"{name}: {error}")
             continue
-        versions = [one.message(parent, 2 if number == selected else 1) for number, one in said]
+        versions = [
+            version.message(parent, 2 if number == selected else 1) for number, version in said
+        ]
         made += versions
         shown = next((m for m in versions if m.shown_rank == 2), None)
         parent = shown or (versions[-1] if versions else parent)
@@ -141,21 +143,21 @@ def read_lm_studio(values_of_file: Any, name: str, found: FoundConversations) ->
     conversation.updated_at = max(map(seconds, last_said))
     fill(conversation, made)
     if notes := part.raw("notes"):
-        found.left_out["note"] += len(notes) if isinstance(notes, list) else 1
-    note_fields(values_of_file, LM_STUDIO_FIELDS, found.left_out)
-    _note_settings(values, found)
+        contents.left_out["note"] += len(notes) if isinstance(notes, list) else 1
+    note_fields(values_of_file, LM_STUDIO_FIELDS, contents.left_out)
+    _note_settings(values, contents)
     if made:
-        found.conversations.append(conversation)
+        contents.conversations.append(conversation)
     else:
-        found.left_out["empty conversation"] += 1
+        contents.left_out["empty conversation"] += 1
 
 
-def read_preset(part: Fields, name: str, found: FoundConversations) -> None:
+def read_preset(part: Fields, name: str, contents: FileContents) -> None:
     """Read a preset: its prompt, sampling, limit and stops."""
     own = PurePosixPath(name).name.removesuffix(PRESET_SUFFIX)
-    settings, stops = _settings(_values(part, "operation"), name, found)
+    settings, stops = _settings(_values(part, "operation"), name, contents)
     called = whole(text_in(part, "name")).strip() or own
-    found.presets.append(Preset(called, settings, tuple(stops)))
+    contents.presets.append(Preset(called, settings, tuple(stops)))
 
 
 def _values(part: Fields, name: str) -> dict[str, Any]:
@@ -163,8 +165,10 @@ def _values(part: Fields, name: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     holder = part.raw(name)
     listed = holder.get("fields") if isinstance(holder, dict) else None
-    for one in listed if isinstance(listed, list) else []:
-        key, value = (one.get("key"), one.get("value")) if isinstance(one, dict) else (None, None)
+    for field in listed if isinstance(listed, list) else []:
+        key, value = (
+            (field.get("key"), field.get("value")) if isinstance(field, dict) else (None, None)
+        )
         if not isinstance(key, str) or not key.startswith(_KEY):
             continue
         if isinstance(value, dict) and "checked" in value:
@@ -175,7 +179,7 @@ def _values(part: Fields, name: str) -> dict[str, Any]:
 
 
 def _settings(
-    values: Mapping[str, Any], where: str, found: FoundConversations
+    values: Mapping[str, Any], where: str, contents: FileContents
 ) -> tuple[ConversationSettings, list[StopEntry]]:
     options: dict[str, Any] = {}
     for key, (name, kind) in _SAMPLING.items():
@@ -183,39 +187,39 @@ def _settings(
             if (value := Fields(values).maybe(key, kind)) is not None:
                 options[name] = value
         except DamagedFile as error:
-            found.note_damage(f"{where}: {_KEY}{error}")
+            contents.note_damage(f"{where}: {_KEY}{error}")
     if options.get("max_tokens", 1) < 1:  # it writes -1 for no limit
         del options["max_tokens"]
     prompt = values.get("systemPrompt")
     options["system_prompt"] = whole(prompt) if isinstance(prompt, str) else ""
-    stops = stop_entries(_texts(values.get(_STOPS)), f"{where}: {_KEY}{_STOPS}", found)
+    stops = stop_entries(_texts(values.get(_STOPS)), f"{where}: {_KEY}{_STOPS}", contents)
     return ConversationSettings(**options), stops
 
 
-def _note_settings(values: Mapping[str, Any], found: FoundConversations) -> None:
+def _note_settings(values: Mapping[str, Any], contents: FileContents) -> None:
     """Name the settings that there are none for here."""
     for name in values:
         if name not in (*_SAMPLING, _STOPS, "systemPrompt"):
-            found.left_out[f"{SETTING}: {name[:_MOST_NAME_CHARS]}"] += 1
+            contents.left_out[f"{SETTING}: {name[:_MOST_NAME_CHARS]}"] += 1
 
 
 def _texts(value: Any) -> list[Any]:
-    return [one for one in value if one != ""] if isinstance(value, list) else []
+    return [item for item in value if item != ""] if isinstance(value, list) else []
 
 
-def _versions(message: Fields, found: FoundConversations) -> tuple[list[tuple[int, Said]], int]:
+def _versions(message: Fields, contents: FileContents) -> tuple[list[tuple[int, Said]], int]:
     """Return the versions of a message with their numbers, and the number of the selected one."""
-    read = [(n, _said(version, found)) for n, version in enumerate(message.items("versions"))]
+    read = [(n, _said(version, contents)) for n, version in enumerate(message.items("versions"))]
     selected = message.maybe("currentlySelected", int) or 0
     return [(n, said) for n, said in read if said is not None and not said.is_empty], selected
 
 
-def _said(version: Fields, found: FoundConversations) -> Said | None:
+def _said(version: Fields, contents: FileContents) -> Said | None:
     role = version.take("role", str)
     if role not in ("user", "assistant"):
-        found.left_out["system message"] += 1
+        contents.left_out["system message"] += 1
         return None
-    answer = _Answer(found)
+    answer = _Answer(contents)
     if version.has("steps"):
         for step in version.items("steps"):
             answer.take_step(step)
@@ -239,7 +243,7 @@ def _said(version: Fields, found: FoundConversations) -> Said | None:
 class _Answer:
     """The parts of a message, collected from its steps."""
 
-    def __init__(self, found: FoundConversations) -> None:
+    def __init__(self, contents: FileContents) -> None:
         self.texts: list[str] = []
         self.thoughts: list[str] = []
         self.files: list[Attachment] = []
@@ -250,7 +254,7 @@ class _Answer:
         self.max_tokens: int | None = None
         self.reason: Reason | None = None
         self.when = 0.0
-        self._found = found
+        self._contents = contents
 
     def take_step(self, step: Fields) -> None:
         """Add one step of an answer."""
@@ -261,7 +265,7 @@ class _Answer:
             if kind == "citationBlock":
                 self.texts.append(_citation(step))
             elif kind not in _REMARKS:
-                self._found.note_unknown(kind)
+                self._contents.note_unknown(kind)
             return
         style = step.inner("style") if step.has("style") else None
         self.take_content(step, is_thinking=style is not None and _is_thinking(style))
@@ -287,7 +291,7 @@ class _Answer:
                 text = self._returned(piece.raw("content"))
                 self.results.append(result_of(self.calls[self._call_id(piece)], text))
             else:
-                self._found.note_unknown(kind)
+                self._contents.note_unknown(kind)
 
     def _call_id(self, piece: Fields) -> str:
         """Return the id that a call and its result have in common."""
@@ -302,26 +306,26 @@ class _Answer:
         if isinstance(content, str) and '"image"' in content:
             with contextlib.suppress(DamagedFile):
                 parts = parsed_json(content)
-        if not isinstance(parts, list) or not all(isinstance(one, dict) for one in parts):
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
             return content if isinstance(content, str) else ""
         texts: list[str] = []
         for part in map(Fields, parts):
             if part.raw("type") == "image":
                 name = f"picture {len(self.files) + 1}"
-                self.files.append(picture_of_tool(part, name, self._found))
+                self.files.append(picture_of_tool(part, name, self._contents))
             elif isinstance(text := part.raw("text"), str):
                 texts.append(whole(text))
             else:
-                self._found.note_unknown(part.raw("type"))
+                self._contents.note_unknown(part.raw("type"))
         return "\n\n".join(texts)
 
     def _take_file(self, piece: Fields) -> None:
         own = text_in(piece, "fileIdentifier") or text_in(piece, "identifier") or "file"
         name = text_in(piece, "name") or own
         if text_in(piece, "fileType") == "image":
-            self.files.append(picture(name, self._found, self._found.pictures.file_of(own)))
+            self.files.append(picture(name, self._contents, self._contents.pictures.file_of(own)))
         else:
-            self._found.left_out["attached file"] += 1
+            self._contents.left_out["attached file"] += 1
             self.files.append(Attachment(file_name(name), "(the file is not kept here)"))
 
     def _take_info(self, info: Fields) -> None:
@@ -329,7 +333,7 @@ class _Answer:
         named = text_in(info, "indexedModelIdentifier") or text_in(info, "identifier")
         self.model = self.model or named
         values = _values(info, "predictionConfig")
-        _note_settings(values, self._found)
+        _note_settings(values, self._contents)
         known = tuple(whole(text) for text in _texts(values.get(_STOPS)) if isinstance(text, str))
         self.stops = known or self.stops
         limit = values.get("maxPredictedTokens")

@@ -27,7 +27,7 @@ from engine.files.json_fields import Fields
 from ui.records.attachments import Attachment, kept_as
 from ui.records.codec import moment
 from ui.records.conversations import UNTITLED, Conversation, StopEntry, title_from_file, title_of
-from ui.records.exchange.contents import FoundConversations, origin_of
+from ui.records.exchange.contents import FileContents, origin_of
 from ui.records.messages import ConversationMessage, Role, question
 from ui.records.runs import Run, RunState
 from ui.records.tools import CallResult, CallState
@@ -192,11 +192,11 @@ def file_name(name: str) -> str:
     return " ".join(whole(name).split())[:_MOST_NAME_CHARS] or "file"
 
 
-def picture(name: str, found: FoundConversations, file: str = "") -> Attachment:
+def picture(name: str, contents: FileContents, file: str = "") -> Attachment:
     """Return a picture of a message; one that is not kept is counted, and only named."""
     if file:
         return kept_as(file_name(name), file)
-    found.left_out["picture"] += 1
+    contents.left_out["picture"] += 1
     return Attachment(file_name(name), "(a picture, which is not kept here)")
 
 
@@ -210,12 +210,12 @@ def with_files(text: str, files: Sequence[Attachment]) -> tuple[str, tuple[Attac
     return "\n\n".join([text, *named]).strip() if named else text, pictures
 
 
-def picture_of_tool(part: Fields, name: str, found: FoundConversations) -> Attachment:
+def picture_of_tool(part: Fields, name: str, contents: FileContents) -> Attachment:
     """Return a picture in a tool's result, in the form of the Model Context Protocol."""
     kind, data = part.raw("mimeType"), part.raw("data")
     is_whole = isinstance(kind, str) and isinstance(data, str)
-    kept = found.pictures.file_from(f"data:{kind};base64,{data}") if is_whole else ""
-    return picture(name, found, kept)
+    kept = contents.pictures.file_from(f"data:{kind};base64,{data}") if is_whole else ""
+    return picture(name, contents, kept)
 
 
 def call_of(call_id: str, name: str, arguments: Any, *, field: str = "input") -> ToolCall:
@@ -234,14 +234,14 @@ def result_of(call: ToolCall, text: str, *, is_error: bool = False) -> CallResul
     return CallResult(call.id, state, whole(text), tool=call.name)
 
 
-def stop_entries(values: Iterable[Any], where: str, found: FoundConversations) -> list[StopEntry]:
+def stop_entries(values: Iterable[Any], where: str, contents: FileContents) -> list[StopEntry]:
     """Return the stop list of a conversation; sequences that cannot be used are listed."""
     entries: dict[str, StopEntry] = {}
     for number, value in enumerate(values):
         try:
             checked_strings([*entries, value], where)
         except InvalidRequest as error:
-            found.note_damage(f"{where}[{number}]: {error.reason}")
+            contents.note_damage(f"{where}[{number}]: {error.reason}")
         else:
             entries[value] = StopEntry.of(value)
     return list(entries.values())
@@ -285,12 +285,12 @@ _PLAIN = re.compile(r"[^\\.*+?\[\](){}^$|]*")
 Documents = dict[str, str]
 
 
-def show_documents(messages: Iterable[ConversationMessage], found: FoundConversations) -> None:
+def show_documents(messages: Iterable[ConversationMessage], contents: FileContents) -> None:
     """Give each call that wrote a document its text.
 
     Args:
         messages: The messages of a conversation, parents first.
-        found: Gets what is left out.
+        contents: Gets what is left out.
     """
     after: dict[str, Documents] = {}
     for message in messages:
@@ -310,7 +310,7 @@ def show_documents(messages: Iterable[ConversationMessage], found: FoundConversa
             if answered is not None:
                 run.results.remove(answered)
                 if answered.text.strip():
-                    found.left_out["canvas confirmation"] += 1
+                    contents.left_out["canvas confirmation"] += 1
             run.results.append(result_of(made, text))
         if documents:
             after[message.id] = documents

@@ -126,7 +126,7 @@ async def test_pictures_come_in_with_their_questions_and_leave_with_the_last_of_
 
     async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, _store):
         preview = await looked_into(workspace, path)
-        assert preview.found.left_out["picture"] == 2
+        assert preview.contents.left_out["picture"] == 2
         assert kept(folder) == {}, "a preview keeps nothing"
         said = await take(workspace, preview, "cat", "cat again", "none")
         assert " 2 pictures, " in said
@@ -246,7 +246,7 @@ async def test_pictures_of_answers_come_in_are_shown_go_out_and_reach_no_model(
 
     async with workspace_on(scripted, tmp_path / "conversations.db") as (workspace, store):
         preview = await looked_into(workspace, path)
-        assert preview.found.left_out_words == ""
+        assert preview.contents.left_out_words == ""
         await take(workspace, preview)
         one = await titled(workspace, "One")
         pictures = [picture for message in one.messages for picture in message.pictures]
@@ -291,8 +291,8 @@ async def test_pictures_of_other_programs_come_in_as_well(
 ) -> None:
     path = export(tmp_path / "export")
     preview = await looked_into(workspace, path)
-    assert preview.found.left_out == {"picture": 1}
-    assert preview.found.unread == []
+    assert preview.contents.left_out == {"picture": 1}
+    assert preview.contents.unread == []
     await take(workspace, preview)
     (message,) = (await titled(workspace, "One")).messages
     picture, other = message.files
@@ -325,8 +325,8 @@ def test_pictures_beside_what_was_chosen_come_in_unless_they_are_links(
     def left_out() -> int:
         with ExportReading(path, 1 << 20, store) as reading:
             assert len(list(reading.conversations())) == 1
-            assert reading.found.unread == []
-            return reading.found.left_out["picture"]
+            assert reading.contents.unread == []
+            return reading.contents.left_out["picture"]
 
     assert left_out() == 0
     outside = tmp_path / "outside"

@@ -26,7 +26,7 @@ from ui.records.exchange.archive import (
     conversations_from_json,
     conversations_json,
 )
-from ui.records.exchange.contents import FoundConversations
+from ui.records.exchange.contents import FileContents
 from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, markdown_report
@@ -230,7 +230,7 @@ async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
 
     real = ExportReader.contents
 
-    def slow(reader: ExportReader) -> FoundConversations:
+    def slow(reader: ExportReader) -> FileContents:
         begun.set()
         go_on.wait(60)
         return real(reader)

@@ -17,8 +17,7 @@ from tests.support.outside import exports
 from tests.support.random_cases import cases
 from ui.records.codec import folder_values
 from ui.records.exchange.archive import conversation_values
-from ui.records.exchange.contents import FoundConversations, left_out_parts
-from ui.records.exchange.export_process import ExportReading
+from ui.records.exchange.contents import FileContents, left_out_parts
 from ui.records.import_report import (
     made_report,
     report_from,
@@ -86,11 +85,8 @@ PROGRAMS: dict[str, tuple[Callable[[], Any], Callable[[Path, Any], Path]]] = {
 EVERY = pytest.mark.parametrize("program", PROGRAMS)
 
 
-def read(program: str, folder: Path, values: Any) -> FoundConversations:
-    path = PROGRAMS[program][1](folder, values)
-    with ExportReading(path, MOST, folder / "pictures") as reading:
-        reading.found.conversations = list(reading.conversations())
-        return reading.found
+def read(program: str, folder: Path, values: Any) -> FileContents:
+    return exports.read_whole(PROGRAMS[program][1](folder, values), MOST, folder / "pictures")
 
 
 def leaves(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -104,7 +100,7 @@ def leaves(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, values
 
 
-def kept_text(found: FoundConversations) -> str:
+def kept_text(found: FileContents) -> str:
     values = [conversation_values(one) for one in found.conversations]
     return json.dumps([values, [folder_values(folder) for folder in found.folders]])
 
@@ -251,9 +247,8 @@ def test_claudes_projects_are_folders_with_their_instructions_documents_and_memo
 ) -> None:
     every = {**files, "conversations.json": [exports.claude()]}
     path = zipped(tmp_path / "c.zip", {name: json.dumps(value) for name, value in every.items()})
-    with ExportReading(path, MOST) as reading:
-        made = {one.title: one for one in reading.conversations()}
-        found = reading.found
+    found = exports.read_whole(path, MOST)
+    made = {conversation.title: conversation for conversation in found.conversations}
     (folder,) = found.folders
     assert (folder.name, folder.system_prompt) == ("Garden", "Be green.")
     kept = {

@@ -9,10 +9,10 @@ import pytest
 
 from engine import end_facts, figures
 from engine.files.json_fields import DamagedFile
+from tests.support.outside.exports import read_whole
 from ui.inspector.inspector_window import why
 from ui.records.conversations import Conversation
-from ui.records.exchange.contents import FoundConversations, left_out_parts
-from ui.records.exchange.export_process import find_conversations
+from ui.records.exchange.contents import FileContents, left_out_parts
 from ui.records.runs import Run
 
 MOST = 8_000_000
@@ -103,7 +103,7 @@ def test_chatgpt_conversations_come_with_their_branches(tmp_path: Path, is_archi
     if is_archive:
         text = path.read_text()
         path = zipped(tmp_path / "export.zip", {"chat.html": "x", "conversations.json": text})
-    found = find_conversations(path, MOST)
+    found = read_whole(path, MOST)
     assert found.program == "ChatGPT"
     one, half = found.conversations
     assert one.title == "Counting \ufffd"
@@ -178,7 +178,7 @@ def test_claude_conversations_come_with_attachments_and_retries(tmp_path: Path) 
         },
         {"uuid": "u-2", "name": "", "chat_messages": []},
     ]
-    found = find_conversations(written(tmp_path / "conversations.json", values), MOST)
+    found = read_whole(written(tmp_path / "conversations.json", values), MOST)
     assert found.program == "Claude"
     (one,) = found.conversations
     assert (one.title, one.updated_at - one.created_at) == ("Shopping", 3600)
@@ -240,7 +240,7 @@ def test_lm_studio_conversations_come_with_their_folders(tmp_path: Path, is_arch
     if is_archive:
         inside = {f"conversations/{name}": text for name, text in files.items()}
         path = zipped(tmp_path / "c.zip", inside)
-    found = find_conversations(path, MOST)
+    found = read_whole(path, MOST)
     assert found.program == "LM Studio"
     one, two = found.conversations
     assert (one.title, two.title) == ("Greeting", "Hello?")
@@ -277,7 +277,7 @@ def test_jan_threads_come_with_what_can_be_read_of_them(tmp_path: Path) -> None:
     ]
     (threads / "jan_1" / "messages.jsonl").write_text("\n".join(lines), encoding="utf-8")
     written(threads / "empty" / "thread.json", {"id": "t-2"})
-    found = find_conversations(tmp_path / "jan", MOST)
+    found = read_whole(tmp_path / "jan", MOST)
     assert found.program == "Jan"
     (one,) = found.conversations
     assert (one.title, one.origin, one.settings.system_prompt) == ("Jokes", "jan:t-1", "Be funny.")
@@ -322,7 +322,7 @@ def test_what_chatgpt_ran_and_why_it_stopped_come_in_and_the_rest_is_counted(
         tmp_path / "export.zip",
         {"conversations.json": json.dumps([values]), "user.json": "{}", "file-1-cat.png": "P"},
     )
-    found = find_conversations(path, MOST)
+    found = read_whole(path, MOST)
     (one,) = found.conversations
     assert one.settings.system_prompt == "Be brief."
     assert [file.name for file in one.messages[0].files] == ["cat.png", "a.pdf"]
@@ -374,7 +374,7 @@ def test_lm_studio_brings_its_stops_prompts_presets_and_reasons(tmp_path: Path) 
     preset = {"name": "Terse", "operation": fields(systemPrompt="Be terse.", stopStrings=["END"])}
     written(tmp_path / "conversations" / "1.conversation.json", values)
     written(tmp_path / "config-presets" / "terse.preset.json", preset)
-    found = find_conversations(tmp_path, MOST)
+    found = read_whole(tmp_path, MOST)
     (one,) = found.conversations
     settings = one.settings
     assert (settings.system_prompt, settings.temperature, settings.top_p) == ("Be kind.", 0.5, None)
@@ -396,7 +396,7 @@ def test_a_stop_that_the_file_does_not_name_is_not_invented(tmp_path: Path) -> N
     values = lm_studio("Greeting")
     step = values["messages"][1]["versions"][0]["steps"][0]
     step["genInfo"] = {"stats": {"stopReason": "stopStringFound"}}
-    found = find_conversations(written(tmp_path / "1.conversation.json", values), MOST)
+    found = read_whole(written(tmp_path / "1.conversation.json", values), MOST)
     run = found.conversations[0].messages[1].run
     assert run is not None
     assert run.verdict is not None
@@ -422,7 +422,7 @@ def test_jan_brings_reasoning_calls_and_stops(tmp_path: Path) -> None:
         },
     ]
     (tmp_path / "t" / "messages.jsonl").write_text("\n".join(map(json.dumps, messages)))
-    found = find_conversations(tmp_path, MOST)
+    found = read_whole(tmp_path, MOST)
     (one,) = found.conversations
     assert ([stop.stop.text for stop in one.stops], one.settings.temperature) == (["</s>"], 0.1)
     run = one.messages[1].run
@@ -441,16 +441,16 @@ def test_unknown_and_too_large_files_are_refused_with_a_reason(tmp_path: Path) -
     }
     for path in cases.values():
         with pytest.raises(DamagedFile, match="no conversations of Fullstop, ChatGPT, Claude"):
-            find_conversations(path, MOST)
+            read_whole(path, MOST)
     # A small archive that unpacks to far more is read no further than the limit.
     bomb = zipped(tmp_path / "bomb.zip", {"conversations.json": " " * 50_000_000})
     assert bomb.stat().st_size < 100_000
     with pytest.raises(DamagedFile, match="unpacks to more than 1 MB"):
-        find_conversations(bomb, 1_000_000)
+        read_whole(bomb, 1_000_000)
     cut = tmp_path / "cut.zip"
     cut.write_bytes(bomb.read_bytes()[:20_000])
     with pytest.raises(DamagedFile, match="the archive is damaged"):
-        find_conversations(cut, MOST)
+        read_whole(cut, MOST)
 
 
 def test_a_chain_of_many_thousand_nodes_is_read(tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_a_chain_of_many_thousand_nodes_is_read(tmp_path: Path) -> None:
         "current_node": "n4999",
         "mapping": {one["id"]: one for one in nodes},
     }
-    found = find_conversations(written(tmp_path / "conversations.json", [values]), MOST)
+    found = read_whole(written(tmp_path / "conversations.json", [values]), MOST)
     (one,) = found.conversations
     assert len(one.messages) == 4_999
     # What no beginning leads to begins there.
@@ -483,14 +483,14 @@ def test_archives_that_may_unpack_without_a_limit_are_refused(tmp_path: Path, me
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("conversations.json", json.dumps(chatgpt()))
     with pytest.raises(DamagedFile, match="unpack it, and choose its folder"):
-        find_conversations(path, MOST)
+        read_whole(path, MOST)
 
 
 def test_an_archive_with_undecodable_names_is_damaged(tmp_path: Path) -> None:
     path = zipped(tmp_path / "export.zip", {"conversations-é.json": "[]"})
     path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
     with pytest.raises(DamagedFile, match="the archive is damaged"):
-        find_conversations(path, MOST)
+        read_whole(path, MOST)
 
 
 def jan_message(own: str, role: str, at: int, words: str, **metadata: Any) -> dict[str, Any]:
@@ -503,7 +503,7 @@ def jan_thread(folder: Path, *messages: dict[str, Any]) -> Conversation:
     written(folder / "t" / "thread.json", {"id": "t-1", "title": "Versions"})
     lines = "\n".join(map(json.dumps, messages))
     (folder / "t" / "messages.jsonl").write_text(lines, encoding="utf-8")
-    (one,) = find_conversations(folder, MOST).conversations
+    (one,) = read_whole(folder, MOST).conversations
     return one
 
 
@@ -560,7 +560,7 @@ def test_lm_studio_says_which_stop_ended_an_answer(tmp_path: Path) -> None:
     versions = [{"type": "multiStep", "role": "assistant", "steps": [block]}]
     values = {"name": "Stops", "messages": [{"versions": versions, "currentlySelected": 0}]}
     written(tmp_path / "1.conversation.json", values)
-    (one,) = find_conversations(tmp_path, MOST).conversations
+    (one,) = read_whole(tmp_path, MOST).conversations
     (answer,) = one.messages
     assert answer.run is not None
     assert answer.run.finished is not None
@@ -571,14 +571,14 @@ def test_a_part_of_an_unknown_kind_is_named_by_its_kind(tmp_path: Path) -> None:
     blocks = [{"type": "text", "text": "Hi"}, {"type": "hologram"}, {"type": "hologram"}]
     message = {"uuid": "m", "sender": "assistant", "content": blocks}
     written(tmp_path / "c.json", [{"uuid": "1", "name": "One", "chat_messages": [message]}])
-    found = find_conversations(tmp_path / "c.json", MOST)
+    found = read_whole(tmp_path / "c.json", MOST)
     assert found.left_out["unknown part: hologram"] == 2
     assert left_out_parts(found.left_out) == ["2 unknown parts"]
     assert left_out_parts(found.left_out, with_fields=True) == ["2 unknown parts (hologram)"]
 
 
 def test_a_million_unknown_kinds_are_counted_and_not_named() -> None:
-    found = FoundConversations("Claude")
+    found = FileContents("Claude")
     for number in range(2_000):
         found.note_unknown(f"kind {number}" * 50)
     assert len(found.left_out) <= 501
