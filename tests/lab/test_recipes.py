@@ -438,15 +438,12 @@ from tests.ui.inspector.inspecting import COUNT, ask
 from ui.inspector.words_tab import WordsTab
 
 
-def test_words(use):
-    async def steps(window, inspector):
-        await ask(window, COUNT, "6")
-        tab = inspector.tab(WordsTab)
-        inspector.tabs.setCurrentWidget(tab)
-        assert "Words" in [inspector.tabs.tabText(n) for n in range(inspector.tabs.count())]
-        assert (tab.words.isVisible(), tab.words.text()) == (True, "5 words")
-
-    use(steps)
+async def test_words(window, inspector):
+    await ask(window, COUNT, "6")
+    tab = inspector.tab(WordsTab)
+    inspector.tabs.setCurrentWidget(tab)
+    assert "Words" in [inspector.tabs.tabText(n) for n in range(inspector.tabs.count())]
+    assert (tab.words.isVisible(), tab.words.text()) == (True, "5 words")
 """
     passed(tree, "tests/ui/inspector/test_words_tab.py", test)
 
