@@ -91,9 +91,9 @@ class Step:
     budget_ends: list[tuple[int, BudgetEnd]] = field(default_factory=list)
     scored: list[tuple[int, PromptScores]] = field(default_factory=list)
 
-    def unused(self, row: int, taken: int) -> int:
+    def unused(self, number: int, taken: int) -> int:
         """Return how many of a row's tokens follow the first ``taken`` ones."""
-        checked = self.checked.get(row)
+        checked = self.checked.get(number)
         return 0 if checked is None else len(checked.origins) - taken
 
 

@@ -127,7 +127,7 @@ class Drafting:
         checked = check(rows, self._rollback, guesses, longest + 1, self._noise, single)
         self._ended_at_s = time.perf_counter()
         took_s = self._ended_at_s - began_s - proposing_s - comparing_s
-        tokens = sum(len(row.tokens) for row in checked) / len(checked)
+        tokens = sum(len(verified.tokens) for verified in checked) / len(checked)
         beside = self._extra(sources) * longest + (0.0 if single is None else COMPARING)
         curve.note(width, took_s, tokens, beside)
         self._checks += 1
@@ -136,14 +136,14 @@ class Drafting:
         self._was_checked = True
         if self._checks % _CHECKS_IN_A_ROW == 0:
             self._plain_due = _PLAIN_IN_A_ROW
-        elif not all(row.tokens for row in checked):
+        elif not all(verified.tokens for verified in checked):
             self._plain_due = 1  # a row that got no token needs a pass over one token
         step = self._step(numbers, checked, guesses, origins)
         if not step.sampled:
             return None
         self._checked = {
-            number: (place, len(row.tokens))
-            for place, (number, row) in enumerate(zip(numbers, checked, strict=True))
+            number: (place, len(verified.tokens))
+            for place, (number, verified) in enumerate(zip(numbers, checked, strict=True))
         }
         return step
 
@@ -267,24 +267,26 @@ class Drafting:
     ) -> Step:
         """Tell the sources the rows' new tokens; return these as a step of the batch."""
         step = Step()
-        for number, one, guessed, origin in zip(numbers, checked, guesses, origins, strict=True):
+        for number, verified, guessed, origin in zip(
+            numbers, checked, guesses, origins, strict=True
+        ):
             step.sampled += [
                 (number, token, logprobs)
-                for token, logprobs in zip(one.tokens, one.logprobs, strict=True)
+                for token, logprobs in zip(verified.tokens, verified.logprobs, strict=True)
             ]
             sequence = self._sequences[number]
             if sequence.sources:
-                sequence.tell([*one.tokens, one.pending][1:])
+                sequence.tell([*verified.tokens, verified.pending][1:])
                 sequence.is_ahead = True
-            if guessed and one.tokens:
-                accepted = len(one.tokens) - 1
+            if guessed and verified.tokens:
+                accepted = len(verified.tokens) - 1
                 # Where a grammar leaves a choice, its guess repeats the answer, as a lookup does.
                 free = TokenOrigin.LOOKUP if origin is TokenOrigin.FORCED else origin
                 right: list[TokenOrigin] = [free] * accepted
-                for place, is_forced in enumerate(one.forced):
+                for place, is_forced in enumerate(verified.forced):
                     if is_forced:
                         right[place] = TokenOrigin.FORCED
-                wrong = 0 if one.is_cut else len(guessed) - accepted
+                wrong = 0 if verified.is_cut else len(guessed) - accepted
                 step.checked[number] = VerifiedDrafts(
                     (*right, *[free] * wrong), (TokenOrigin.SAMPLED, *right)
                 )
@@ -324,4 +326,4 @@ def _within(guesses: abc.Sequence[int], size: int) -> abc.Sequence[int]:
     """
     if not guesses or (max(guesses) < size and min(guesses) >= 0):
         return guesses
-    return guesses[: next(n for n, one in enumerate(guesses) if not 0 <= one < size)]
+    return guesses[: next(n for n, token in enumerate(guesses) if not 0 <= token < size)]

@@ -193,7 +193,8 @@ class TextReader:
         lengths = mx.maximum(mx.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         rows: Any = (vectors / lengths).tolist()
         self._found += [
-            (place, array("f", row)) for place, row in zip(self._groups.pop(0), rows, strict=True)
+            (place, array("f", vector))
+            for place, vector in zip(self._groups.pop(0), rows, strict=True)
         ]
         self._cache = []
         self._begin()

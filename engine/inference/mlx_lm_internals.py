@@ -102,8 +102,8 @@ def classes_of(config: dict[str, Any]) -> tuple[type[Any], type[Any]]:
     """
     from mlx_lm.utils import _get_classes
 
-    found: tuple[type[Any], type[Any]] = _get_classes(config)
-    return found
+    classes: tuple[type[Any], type[Any]] = _get_classes(config)
+    return classes
 
 
 def decoding_rows(batch: Any) -> int:

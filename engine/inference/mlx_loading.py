@@ -40,15 +40,14 @@ from engine.inference.mlx_lm_internals import (
 from engine.inference.sampling import sampling_defaults
 from engine.inference.speculation.assistants import (
     Assistant,
-    AssistantUnusable,
     read_assistant,
 )
 from engine.inference.speculation.cost import WIDTHS, PassCosts
 from engine.inference.speculation.draft_model import DraftModel, LoadedDraft, check_draft
 from engine.inference.speculation.head_drafts import attach, memory_of
 from engine.inference.speculation.heads import (
+    DrafterUnusable,
     HeadKeeper,
-    HeadUnusable,
     HeadWeights,
     build_head,
 )
@@ -189,7 +188,7 @@ def _read(
     on_progress: OnLoadProgress,
     shard: Shard | None = None,
     check_loaded: Callable[[Any, Any, dict[str, Any]], None] | None = None,
-) -> tuple[Any, Any, dict[str, Any], HeadWeights | HeadUnusable | None]:
+) -> tuple[Any, Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
     """Return a folder's model, tokenizer and configuration, and its draft head.
 
     Never runs code from the folder.
@@ -220,7 +219,7 @@ def _failures_told(folder: Path, in_words: Callable[[BaseException], str]) -> It
     """Let what fails while a folder is read be told in plain words."""
     try:
         yield
-    except AssistantUnusable as error:
+    except DrafterUnusable as error:
         raise ModelLoadFailed(f"{model_name(folder)} is not as published: {error}") from error
     except DamagedFile as error:
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
@@ -230,7 +229,7 @@ def _failures_told(folder: Path, in_words: Callable[[BaseException], str]) -> It
         raise ModelLoadFailed(in_words(error)) from error
 
 
-def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | HeadUnusable | None]:
+def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | DrafterUnusable | None]:
     """Return a folder's model and its configuration, and its draft head."""
     keepers: list[HeadKeeper] = []
 
@@ -251,7 +250,7 @@ def _load_lazily(folder: Path) -> tuple[Any, dict[str, Any], HeadWeights | HeadU
 
 
 def _attached_head(
-    weights: HeadWeights | HeadUnusable,
+    weights: HeadWeights | DrafterUnusable,
     model: Any,
     config: dict[str, Any],
     name: str,
@@ -263,11 +262,11 @@ def _attached_head(
         What is to be said of it, the memory of its caches, and that of its weights.
     """
     try:
-        if isinstance(weights, HeadUnusable):
+        if isinstance(weights, DrafterUnusable):
             raise weights
         head = build_head(weights, model, config)
         read_weights(head, _size_of(head), tell)
-    except (HeadUnusable, DamagedFile) as error:
+    except (DrafterUnusable, DamagedFile) as error:
         _log.warning("the own draft head of %s is not used: %s", name, error)
         return HeadInfo(problem=_shown(error)), CacheSize(), 0
     attach(model, head)
@@ -465,7 +464,7 @@ class _LoadedAssistant:
         """Let it draft for a model; raises ``DraftLoadFailed`` where it was made for another."""
         try:
             self.assistant.follow(model)
-        except AssistantUnusable as error:
+        except DrafterUnusable as error:
             lead = f"{self.info.id} cannot be the draft model of {name}"
             raise DraftLoadFailed(f"{lead}: {error}") from error
         self.info = replace(self.info, cache=memory_of(self.assistant))

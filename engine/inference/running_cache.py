@@ -122,7 +122,7 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
     paddings, removed = parts[0].left_padding.tolist(), mx.array(list(more))
     end, most = parts[0].size(), max(more)
     # A row of few tokens moves them all.
-    counts = [min(one, end - one - left) for one, left in zip(more, paddings, strict=True)]
+    counts = [min(count, end - count - left) for count, left in zip(more, paddings, strict=True)]
     sources = [range(left, left + count) for left, count in zip(paddings, counts, strict=True)]
     places = mx.array(
         [[*range(end - most, end - len(row)), *row] for row in sources],
@@ -151,6 +151,6 @@ def prepare_to_run(cache: Sequence[Any]) -> None:
             part.left_padding = None
         elif isinstance(part, CacheList):
             prepare_to_run(part.caches)
-            inner = [one for one in part.caches if isinstance(one, RunningKVCache)]
-            for one in inner:
-                one.is_ordered = len(inner) > 1
+            inner = [layer for layer in part.caches if isinstance(layer, RunningKVCache)]
+            for layer in inner:
+                layer.is_ordered = len(inner) > 1

@@ -208,7 +208,7 @@ def token_stats(
     """Return how likely sampled tokens were; computes on the device and fetches all values
     at once.
     """
-    logprobs = mx.stack([row for _, row in sampled])
+    logprobs = mx.stack([token_logprobs for _, token_logprobs in sampled])
     chosen = mx.take_along_axis(logprobs, mx.array([[token] for token, _ in sampled]), axis=-1)
     ranks = mx.sum(logprobs > chosen, axis=-1)
     ending = mx.sum(mx.exp(logprobs[:, mx.array(list(eos))]), axis=-1) if eos else None

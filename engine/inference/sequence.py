@@ -10,7 +10,7 @@ from array import array
 from collections import abc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
 
@@ -226,14 +226,6 @@ class Sequence:
             source.extend(tokens)
 
 
-class _Shared(NamedTuple):
-    """What a prompt can take from a sequence of the batch."""
-
-    sequence: Sequence
-    tokens: int
-    is_read: bool
-
-
 class Sequences:
     """The sequences of one batch: those that wait, those that are read, those that decode.
 
@@ -360,21 +352,22 @@ class Sequences:
 
     def _place(self, sequence: Sequence) -> None:
         """Let a sequence wait for one that shares its beginning, or join at once."""
-        shared = self._best(sequence) if sequence.scorer is None else None
-        if shared is not None and not shared.is_read:
-            sequence.reader = shared.sequence
-            shared.sequence.waiting[sequence] = shared.tokens
-            if not self._is_cut_anywhere:
-                self._stop_at(shared.sequence, shared.tokens)
-            return
-        if shared is not None:
-            cache, held = self.copy_of(shared.sequence)
+        best = self._best(sequence) if sequence.scorer is None else None
+        if best is not None:
+            other, shared = best
+            if other.read < shared:
+                sequence.reader = other
+                other.waiting[sequence] = shared
+                if not self._is_cut_anywhere:
+                    self._stop_at(other, shared)
+                return
+            cache, held = self.copy_of(other)
             # What is beyond the prompt may still change.
-            self._take_beginning(sequence, cache, held, shared.tokens)
+            self._take_beginning(sequence, cache, held, shared)
         self._join(sequence)
 
-    def _best(self, sequence: Sequence) -> _Shared | None:
-        """Return what a prompt should take from which sequence; None where it is read alone.
+    def _best(self, sequence: Sequence) -> tuple[Sequence, int] | None:
+        """Return of which sequence a prompt should take how many tokens; None for none.
 
         It waits for one only if that has read at least as much as the prompt's own cache holds,
         and is not in a lane of longer prompts, so that waiting never takes longer than reading. Of
@@ -384,7 +377,7 @@ class Sequences:
         if length - cached <= WORTH_TOKENS:
             return None
         lane = lane_of(length - cached)
-        best: _Shared | None = None
+        best: tuple[Sequence, int] | None = None
         max_spared = -1
         for other in self.by_number.values():
             if not other.is_joined or other.owner.name != sequence.owner.name:
@@ -393,15 +386,14 @@ class Sequences:
             shared = min(common_tokens(sequence.key, other.key), length - 1, len(other) - 1)
             if shared - cached < WORTH_TOKENS:
                 continue
-            is_read = other.read >= shared
-            if is_read:
+            if other.read >= shared:
                 if not self._is_cut_anywhere:
                     continue
             elif other.read < cached or lane_of(len(other) - other.cached) > lane:
                 continue
             spared = min(shared, other.read) + shared
             if spared > max_spared:
-                best, max_spared = _Shared(other, shared, is_read), spared
+                best, max_spared = (other, shared), spared
         return best
 
     def _join(self, sequence: Sequence) -> None:

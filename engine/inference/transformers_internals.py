@@ -120,7 +120,7 @@ def _patch(utils: Any) -> None:
         def _read_names(self, args: Any, options: Any) -> None:
             whole = lazy_module(
                 *(_whole(define, argument) for argument in args),
-                **{key: _whole(define, one) for key, one in options.items()},
+                **{key: _whole(define, value) for key, value in options.items()},
             )
             # At once, because other threads may ask for other names.
             self.__dict__.update(vars(whole) | {"_made_of": None})

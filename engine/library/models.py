@@ -311,9 +311,9 @@ def indexed_weights(folder: Path) -> set[str]:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first file names for a sentence, on one line and without control characters."""
-    shown = [escaped(name)[:_MAX_TEMPLATE_NAME_CHARS] for name in names[:_MAX_NAMED]]
-    more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {counted(more, 'more file')}" if more else "")
+    listed_names = [escaped(name)[:_MAX_TEMPLATE_NAME_CHARS] for name in names[:_MAX_NAMED]]
+    more = len(names) - len(listed_names)
+    return ", ".join(listed_names) + (f" and {counted(more, 'more file')}" if more else "")
 
 
 def model_name(folder: Path) -> str:

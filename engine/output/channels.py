@@ -468,10 +468,10 @@ class BareCallSplitter(TagSplitter):
     def _begin(self, text: str) -> Iterator[Part]:
         text = self._take_begun() + text
         if self._calls.whole.match(text):
-            shown = text.lstrip(SEPARATORS)
-            yield self._enter(Channel.TOOL, visible=len(text) - len(shown))
+            call = text.lstrip(SEPARATORS)
+            yield self._enter(Channel.TOOL, visible=len(text) - len(call))
             self._end = CallEnd()
-            yield from self._go_on(shown, self._end)
+            yield from self._go_on(call, self._end)
         elif self._calls.begun.fullmatch(text):
             self._begun = text
             self._forget(len(text))

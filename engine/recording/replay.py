@@ -237,7 +237,7 @@ class _CallLookup:
     def __init__(self, calls: dict[str, tuple[ToolCall, ...]], begun: str) -> None:
         self._begun = begun
         # A stop may have removed white space at a call's end.
-        self._calls = {raw.strip(): found for raw, found in calls.items()}
+        self._calls = {raw.strip(): parsed for raw, parsed in calls.items()}
 
     def __call__(self, raw: str, name: str | None) -> list[tuple[str, object]]:
         calls = self._calls.get(raw.strip())

@@ -298,8 +298,8 @@ def steps(
             complete = f"It was complete with {_token(stop)}." if _token(stop) else ""
             told = [f"{first}.", complete, _kept(stop, context)]
         case StopKind.STOP_TOKEN:
-            one = f"Token {stop.value} is one of the stop token ids."
-            told = [one, _came(stop, context), _kept(stop, context)]
+            which = f"Token {stop.value} is one of the stop token ids."
+            told = [which, _came(stop, context), _kept(stop, context)]
         case StopKind.EOS:
             odds = f" Its probability there was {probability}." if probability else ""
             name = quoted(stop.token_text, max_chars=_LABEL_CHARS) if stop.token_text else ""

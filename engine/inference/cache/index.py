@@ -33,16 +33,16 @@ def key_of(tokens: Sequence[int]) -> bytes:
     return array("I", tokens).tobytes()
 
 
-def common_tokens(one: bytes, other: bytes) -> int:
+def common_tokens(key: bytes, other: bytes) -> int:
     """Return how many first tokens two keys share."""
-    low, high = 0, min(len(one), len(other)) // TOKEN_BYTES
-    if one[: high * TOKEN_BYTES] == other[: high * TOKEN_BYTES]:
+    low, high = 0, min(len(key), len(other)) // TOKEN_BYTES
+    if key[: high * TOKEN_BYTES] == other[: high * TOKEN_BYTES]:
         return high
     # Comparing bytes is fast, so a binary search is much faster than a loop.
     while low < high:
         middle = (low + high + 1) // 2
         part = slice(low * TOKEN_BYTES, middle * TOKEN_BYTES)
-        if one[part] == other[part]:
+        if key[part] == other[part]:
             low = middle
         else:
             high = middle - 1
@@ -565,12 +565,12 @@ class PrefixIndex:
             nodes = [
                 (ancestor, ancestor.files) for ancestor in node.up() if ancestor.begin >= file.start
             ]
-        for one, files in nodes:
+        for holder, files in nodes:
             if (before := files.get(file.kept_with)) is not None:
-                before.nodes.discard(one)
+                before.nodes.discard(holder)
                 replaced.add(before)
             files[file.kept_with] = file
-            file.nodes.add(one)
+            file.nodes.add(holder)
         names = [before.name for before in replaced if not before.nodes]
         for name in names:
             del self._files[name]

@@ -16,7 +16,7 @@ from mlx import nn
 from mlx_lm.models.gemma4_text import DecoderLayer, Gemma4TextModel, ModelArgs
 
 from engine.inference.mlx_lm_internals import window_content
-from engine.inference.speculation.heads import fill_module, inner_of
+from engine.inference.speculation.heads import DrafterUnusable, fill_module, inner_of
 from engine.values.tokens import TokenOrigin
 
 # What every published assistant states, and what its layers must not have.
@@ -27,10 +27,6 @@ _FIXED = {
 }
 # Weights that other programs leave in a checkpoint though its layers have no keys and values.
 _NOT_USED = (".k_proj.", ".v_proj.", ".k_norm.", ".v_norm.", ".rotary_emb.")
-
-
-class AssistantUnusable(Exception):
-    """An assistant cannot draft for a model; the message says why, as the end of a sentence."""
 
 
 class Seen(NamedTuple):
@@ -99,7 +95,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
         config: Its configuration.
 
     Raises:
-        AssistantUnusable: Its configuration asks for what is not known here.
+        DrafterUnusable: Its configuration asks for what is not known here.
     """
 
     origin = TokenOrigin.DRAFT
@@ -108,7 +104,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
         super().__init__()
         text = config.get("text_config")
         if not isinstance(text, dict) or not config.get("tie_word_embeddings", True):
-            raise AssistantUnusable("its config.json does not describe an assistant as published")
+            raise DrafterUnusable("its config.json does not describe an assistant as published")
         layers = text.get("num_hidden_layers")
         args = ModelArgs.from_dict({**text, **_FIXED, "num_kv_shared_layers": layers})
         self._words, size = args.vocab_size, int(config.get("backbone_hidden_size", 1536))
@@ -126,19 +122,19 @@ class Assistant(nn.Module):  # type: ignore[misc]
         """Draft for a model from now on, which need not have read its weights yet.
 
         Raises:
-            AssistantUnusable: It was not made for this model.
+            DrafterUnusable: It was not made for this model.
         """
         inner = inner_of(model)
         if not isinstance(inner, Gemma4TextModel):
-            raise AssistantUnusable("it drafts for models of Gemma 4 only")
+            raise DrafterUnusable("it drafts for models of Gemma 4 only")
         size = inner.norm.weight.shape[0]
         if size != self._size:
-            raise AssistantUnusable(
+            raise DrafterUnusable(
                 f"it was made for hidden states of {self._size:,} numbers, and that model's have "
                 f"{size:,}; choose the assistant that is named as the model is"
             )
         if inner.vocab_size != self._words:
-            raise AssistantUnusable(
+            raise DrafterUnusable(
                 f"it has {self._words:,} tokens, and that model has {inner.vocab_size:,}"
             )
         # Later layers of the model look at the keys and values of earlier ones, too.
@@ -159,7 +155,7 @@ class Assistant(nn.Module):  # type: ignore[misc]
         other = None if place is None else inner.layers[place].self_attn
         own = layer.self_attn
         if other is None or own.head_dim != other.head_dim or own.n_heads % other.n_kv_heads:
-            raise AssistantUnusable("its layers do not fit the keys and values of that model")
+            raise DrafterUnusable("its layers do not fit the keys and values of that model")
 
     @property
     def norm(self) -> Any:
@@ -226,18 +222,20 @@ def read_assistant(folder: Path, config: Mapping[str, Any]) -> Assistant:
     """Return the assistant in a folder; its weights are read when they are used.
 
     Raises:
-        AssistantUnusable: It is not as those that are published.
+        DrafterUnusable: It is not as those that are published.
     """
     weights: dict[str, mx.array] = {}
     for path in sorted(folder.glob("model*.safetensors")):
         loaded: Any = mx.load(str(path))
         weights |= {
-            name: one for name, one in loaded.items() if not any(part in name for part in _NOT_USED)
+            name: weight
+            for name, weight in loaded.items()
+            if not any(part in name for part in _NOT_USED)
         }
     weights.pop("lm_head.weight", None)  # its output layer is its embedding
     assistant = Assistant(config)
     try:
         fill_module(assistant, weights)
     except (ValueError, KeyError) as error:
-        raise AssistantUnusable(f"its weights are not those of its config.json: {error}") from error
+        raise DrafterUnusable(f"its weights are not those of its config.json: {error}") from error
     return assistant

@@ -114,8 +114,8 @@ class Balance:
     def add(self, saved: float, tokens: float) -> None:
         """Note that each row got some tokens, and how many passes less than plainly decoded."""
         # A first pass that was held up by something else does not count for long.
-        found = max(-_FIRST_LOSS, self.passes + saved + _LOSS * tokens)
-        self.passes = min(_MOST_LOSS, found)
+        passes = max(-_FIRST_LOSS, self.passes + saved + _LOSS * tokens)
+        self.passes = min(_MOST_LOSS, passes)
 
 
 class CostCurve:
@@ -243,7 +243,7 @@ class CostCurve:
 
     def gain(self, rows: int, guesses: Sequence[Guess], extra: float, width: int) -> float:
         """Return how many times the tokens of plain decoding a pass gives for its time."""
-        expected = rows + sum(one.expected(width - 1) for one in guesses)
+        expected = rows + sum(guess.expected(width - 1) for guess in guesses)
         return expected / rows / (self.costs()[width] + extra * (width - 1))
 
     def _is_affordable(self, width: int) -> bool:
@@ -318,9 +318,9 @@ class PassCosts:
         """
         self._file, self._model = file, model
         try:
-            found = parsed_json(read_bounded(file, _MOST_FILE_BYTES).decode())
-            if isinstance(found, dict) and found.get("model") == model:
-                costs, head_s = _read_costs(found), found.get("head_s")
+            content = parsed_json(read_bounded(file, _MOST_FILE_BYTES).decode())
+            if isinstance(content, dict) and content.get("model") == model:
+                costs, head_s = _read_costs(content), content.get("head_s")
                 if head_s is not None:
                     self.proposing[TokenOrigin.HEAD].note(_positive(head_s))
                 self._remembered = costs
@@ -345,9 +345,9 @@ class PassCosts:
             _log.info("what passes cost is not remembered: %s", os_cause(error))
 
 
-def _read_costs(found: Mapping[str, Any]) -> dict[int, dict[int, float]]:
+def _read_costs(content: Mapping[str, Any]) -> dict[int, dict[int, float]]:
     """Return the costs of a file by number of sequences and width; raises ``ValueError``."""
-    curves = found.get("costs")
+    curves = content.get("costs")
     if not isinstance(curves, dict):
         raise DamagedFile("it has no costs")
     costs: dict[int, dict[int, float]] = {}
@@ -422,7 +422,9 @@ class PrefillRates:
         if not self._measured:
             return _LEAST if depth < _SHALLOW else _CAREFUL
         near = (
-            one.least for (_, stage), one in self._measured.items() if wanted - 1 <= stage <= wanted
+            measured.least
+            for (_, stage), measured in self._measured.items()
+            if wanted - 1 <= stage <= wanted
         )
         return min(near, default=_CAREFUL)
 

@@ -124,7 +124,7 @@ class _Checkpoint:
         parts = list(parts_of(cache))
         self._tokens = tokens
         self._cut = [part for part in parts if type(part) is KVCache]
-        self._kept = [(one, _copied(one.state)) for one in parts if type(one) is not KVCache]
+        self._kept = [(part, _copied(part.state)) for part in parts if type(part) is not KVCache]
 
     def cut(self, held: int, tokens: int) -> int:
         """Cut the cache, which holds ``held`` tokens, to ``tokens`` or fewer; return how many."""
@@ -139,7 +139,7 @@ class _Checkpoint:
 
 def _copied(state: Any) -> Any:
     """Return a state whose arrays are others for mlx-lm, which changes some in place."""
-    return tree_map(lambda one: one[...] if isinstance(one, mx.array) else one, state)
+    return tree_map(lambda array: array[...] if isinstance(array, mx.array) else array, state)
 
 
 class ModelDrafts:
@@ -263,11 +263,11 @@ class ModelDrafts:
         for _ in range(most - 1):
             token = self._draft.after(token, self._cache)
             guessed.append(token)
-        found: Any = mx.concatenate(guessed).tolist()
+        proposed: Any = mx.concatenate(guessed).tolist()
         self._read = len(self._known)
-        self._ahead = found[:-1]
-        self._proposed = list(found)
-        return list(found)
+        self._ahead = proposed[:-1]
+        self._proposed = list(proposed)
+        return list(proposed)
 
     def leave(self) -> None:
         """Give the cache back, because the answer has ended."""
@@ -310,8 +310,8 @@ def _difference(name: str, own: Vocabulary, target: str, other: Vocabulary) -> s
     if len(own.text) != len(other.text):
         return f"{name} has {len(own.text):,} tokens, {target} has {len(other.text):,}"
     for token_id in range(len(own.text)):
-        one, two = own.bytes_of(token_id), other.bytes_of(token_id)
-        if one != two or (token_id in own.special) != (token_id in other.special):
+        own_bytes, other_bytes = own.bytes_of(token_id), other.bytes_of(token_id)
+        if own_bytes != other_bytes or (token_id in own.special) != (token_id in other.special):
             return (
                 f"token {token_id} is {_shown(own, token_id)} in {name} and "
                 f"{_shown(other, token_id)} in {target}"

@@ -164,7 +164,7 @@ class HeadCache:
         if self._is_crowded:
             return
         tokens, hidden, counts = self.gathered()
-        left = [count - one for count, one in zip(counts, surplus, strict=True)]
+        left = [count - cut for count, cut in zip(counts, surplus, strict=True)]
         self.wait(_Waiting(tokens, hidden, left))
 
     def propose(

@@ -38,8 +38,8 @@ _NO_EXPERTS = {"num_experts": 0, "n_routed_experts": None}
 _EXPERTS = ("layers.0.mlp.experts.", "layers.0.mlp.switch_mlp.", "layers.0.mlp.gate.")
 
 
-class HeadUnusable(Exception):
-    """A head cannot be used; the message says why, as the end of a sentence."""
+class DrafterUnusable(Exception):
+    """A head or an assistant cannot draft for a model; the message ends a sentence that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,9 @@ def take_head(weights: dict[str, mx.array], layers: int) -> HeadWeights | None:
         own = {name: weight for name, weight in own.items() if _is_first(name)}
         for part, shared in (("embedding", "embed_tokens"), ("output", "lm_head")):
             if _is_same(own.get(f"{part}.weight"), _named(weights, f"{shared}.weight")):
-                own = {name: one for name, one in own.items() if not name.startswith(f"{part}.")}
+                own = {
+                    name: weight for name, weight in own.items() if not name.startswith(f"{part}.")
+                }
         return HeadWeights(layout, own)
     return None
 
@@ -170,14 +172,14 @@ def read_head(folder: Path, layers: int) -> HeadWeights | None:
     """Return the draft head in a file beside a model's weights; None where there is none.
 
     Raises:
-        HeadUnusable: The file cannot be read.
+        DrafterUnusable: The file cannot be read.
     """
     for path in sorted(folder.glob(HEAD_FILES)):
         try:
             weights: Any = mx.load(str(path))
         except (OSError, RuntimeError, ValueError) as error:
             said = without_folders(str(error), folder)
-            raise HeadUnusable(f"{path.name} cannot be read: {said}") from error
+            raise DrafterUnusable(f"{path.name} cannot be read: {said}") from error
         if (head := take_head(weights, layers)) is not None:
             return head
     return None
@@ -207,7 +209,7 @@ class HeadKeeper:
             self._head.are_norms_from_zero = _final_norm(rest) is not norm or None
         return rest
 
-    def take(self, folder: Path) -> HeadWeights | HeadUnusable | None:
+    def take(self, folder: Path) -> HeadWeights | DrafterUnusable | None:
         """Return the head, or why it cannot be used.
 
         Without one in the checkpoint it is that of a file in the folder.
@@ -215,7 +217,7 @@ class HeadKeeper:
         del self._model.sanitize
         try:
             return self._head or read_head(folder, self._layers)
-        except HeadUnusable as error:
+        except DrafterUnusable as error:
             return error
 
 
@@ -346,7 +348,7 @@ class DraftHead(nn.Module):  # type: ignore[misc]
         rest = {name: weight for name, weight in weights.items() if name not in layer}
         if sanitize is not None:
             arranged = sanitize({f"model.{name}": weight for name, weight in layer.items()})
-            layer = {name[name.index("layers.") :]: one for name, one in arranged.items()}
+            layer = {name[name.index("layers.") :]: weight for name, weight in arranged.items()}
         return {**rest, **_stacked(layer)}
 
 
@@ -411,7 +413,7 @@ def build_head(head: HeadWeights, model: Any, config: Mapping[str, Any]) -> Draf
     """Build the head of a model, which is loaded.
 
     Raises:
-        HeadUnusable: It does not fit the model, or cannot be used here.
+        DrafterUnusable: It does not fit the model, or cannot be used here.
     """
     own = frozenset(part for part in ("embedding", "output") if f"{part}.weight" in head.weights)
     has_experts = any(name.startswith(_EXPERTS) for name in head.weights)
@@ -420,13 +422,13 @@ def build_head(head: HeadWeights, model: Any, config: Mapping[str, Any]) -> Draf
         kinds = {type(part) for part in _flat(built.make_cache())}
     except Exception as error:  # code of the architecture, which expects all of its layers
         kind = type(model).__module__.rpartition(".")[2]
-        raise HeadUnusable(f"heads of the architecture {kind} are not known here") from error
+        raise DrafterUnusable(f"heads of the architecture {kind} are not known here") from error
     if kinds != {KVCache}:
-        raise HeadUnusable("its cache cannot be set back to an earlier token")
+        raise DrafterUnusable("its cache cannot be set back to an earlier token")
     try:
         built.fill(head, are_norms_from_zero=_are_from_zero(head, model))
     except (ValueError, KeyError) as error:
-        raise HeadUnusable(f"it does not fit the model: {error}") from error
+        raise DrafterUnusable(f"it does not fit the model: {error}") from error
     return built
 
 

@@ -5,6 +5,7 @@ stays, from the state before the pass and from what the layer was given in the p
 multiplied with its weights is remembered, so that only its recurrence runs again.
 """
 
+import contextlib
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -50,13 +51,13 @@ class _Call(NamedTuple):
 
     def again(self, again: "_Again", fresh: "dict[int, ArraysCache]") -> None:
         """Call the module again for some sequences and tokens, with other states."""
-        has_keys = any(isinstance(one, CacheList) for one in self.given)
+        has_keys = any(isinstance(argument, CacheList) for argument in self.given)
 
         def part(given: Any) -> Any:
             if isinstance(given, ArraysCache):
                 return fresh[id(given)]
             if isinstance(given, CacheList):
-                return CacheList(*(part(one) for one in given.caches))
+                return CacheList(*(part(inner) for inner in given.caches))
             if isinstance(given, (BatchKVCache, BatchRotatingKVCache)):
                 return _Unread(again)
             if not isinstance(given, mx.array) or not given.ndim:
@@ -65,7 +66,7 @@ class _Call(NamedTuple):
                 return None  # attention's mask, which hides what is not needed here
             return again.of(given, has_tokens=given.ndim > 1)
 
-        options = {name: part(one) for name, one in self.options.items()}
+        options = {name: part(value) for name, value in self.options.items()}
         self.module(*map(part, self.args), **options)
 
 
@@ -178,14 +179,14 @@ class Rollback:
         if not any(surplus):
             return
         least = min(surplus)
-        more = [one - least for one in surplus]
+        more = [count - least for count in surplus]
         _cut([part for part in parts_of(cache) if not isinstance(part, ArraysCache)], least, more)
         done = self._pass
         if done is None:
             return
-        states = self._states(done, [done.tokens - one for one in surplus])
-        for part, found in zip(done.parts, states, strict=True):
-            part.cache = found
+        states = self._states(done, [done.tokens - count for count in surplus])
+        for part, state in zip(done.parts, states, strict=True):
+            part.cache = state
         mx.async_eval(states)  # type: ignore[no-untyped-call]
 
     def shorten(self, cache: Sequence[Any], row: int, surplus: int, kept: int) -> bool:
@@ -215,8 +216,8 @@ class Rollback:
             return True
         if self._pass is None or kept < 1:
             return False
-        found = self._again_read(self._pass, [row], kept)
-        for part, state in zip(states, found, strict=True):
+        kept_states = self._again_read(self._pass, [row], kept)
+        for part, state in zip(states, kept_states, strict=True):
             part.cache = state
         return True
 
@@ -245,11 +246,11 @@ class Rollback:
         again = _Again(done, None if is_all else rows, tokens, {})
         if tokens in (0, done.tokens):
             whole = done.after if tokens else done.before
-            return [[_rows_of(one, again) for one in part] for part in whole]
+            return [[_rows_of(state, again) for state in part] for part in whole]
         fresh = {}
         for part, before in zip(done.parts, done.before, strict=True):
             copy = ArraysCache(len(before))
-            copy.cache = [_rows_of(one, again) for one in before]
+            copy.cache = [_rows_of(state, again) for state in before]
             fresh[id(part)] = copy
         self._again = again
         try:
@@ -290,20 +291,25 @@ class Rollback:
                 self._model(mx.zeros((1, _TRIED_TOKENS), mx.int32), cache=cache)
             self._stateful = list({id(call.module): call.module for call in done.calls}.values())
             inside = {
-                id(one): one for module in self._stateful for _, one in module.named_modules()
+                id(inner): inner for module in self._stateful for _, inner in module.named_modules()
             }
             own = {id(module) for module in self._stateful}
             self._products = [
-                one for key, one in inside.items() if isinstance(one, _PRODUCTS) and key not in own
+                inner
+                for key, inner in inside.items()
+                if isinstance(inner, _PRODUCTS) and key not in own
             ]
             self.token_bytes = self._weighed()
             self.state_bytes = sum(int(part.nbytes) for part in states)
             given = {
-                id(part) for call in done.calls for one in call.given for part in _states_in(one)
+                id(part)
+                for call in done.calls
+                for value in call.given
+                for part in _states_in(value)
             }
         finally:
             self._pass = None
-        changed = [part for part in states if any(one is not None for one in part.cache)]
+        changed = [part for part in states if any(state is not None for state in part.cache)]
         return all(id(part) in given for part in changed)
 
     def _weighed(self) -> int:
@@ -315,38 +321,46 @@ class Rollback:
         self.read(mx.zeros((1, WIDTHS[-1]), mx.int32), cache)
         done = self._pass
         assert done is not None
-        arrays = [one for call in done.calls for one in call.given]
+        arrays = [given for call in done.calls for given in call.given]
         arrays += [out for products in done.products.values() for _, out in products]
-        return sum(one.nbytes for one in arrays if isinstance(one, mx.array)) // WIDTHS[-1]
+        return sum(array.nbytes for array in arrays if isinstance(array, mx.array)) // WIDTHS[-1]
 
-    def _watched(self, modules: Sequence[Any], how: str) -> "_Watching":
-        """Return a context in which calls of modules are remembered, or given again."""
-        return _Watching(modules, lambda kind: self._class(kind, how))
+    @contextlib.contextmanager
+    def _watched(self, modules: Sequence[Any], how: str) -> Iterator[None]:
+        """Remember the calls of modules inside the block, or give them again."""
+        kinds = [(module, type(module)) for module in modules]
+        try:
+            for module, kind in kinds:
+                module.__class__ = self._class(kind, how)
+            yield
+        finally:
+            for module, kind in kinds:
+                module.__class__ = kind
 
     def _class(self, kind: type, how: str) -> type:
-        found = self._classes.get((kind, how))
-        if found is None:
+        watched = self._classes.get((kind, how))
+        if watched is None:
             call = self._calling(kind) if how == "call" else self._multiplying(kind)
-            found = self._classes[kind, how] = type(kind.__name__, (kind,), {"__call__": call})
-        return found
+            watched = self._classes[kind, how] = type(kind.__name__, (kind,), {"__call__": call})
+        return watched
 
     def _calling(self, kind: Any) -> Callable[..., Any]:
         def call(module: Any, *args: Any, **options: Any) -> Any:
             done = self._pass
             given = (*args, *options.values())
-            if done is None or not any(True for one in given for _ in _states_in(one)):
+            if done is None or not any(True for value in given for _ in _states_in(value)):
                 return kind.__call__(module, *args, **options)
             # Only the innermost modules that are given a state are called again.
             self._depths.append(False)
             try:
-                found = kind.__call__(module, *args, **options)
+                output = kind.__call__(module, *args, **options)
             finally:
                 has_inner = self._depths.pop()
                 if self._depths:
                     self._depths[-1] = True
             if not has_inner:
                 done.calls.append(_Call(module, args, options))
-            return found
+            return output
 
         return call
 
@@ -354,11 +368,11 @@ class Rollback:
         def call(module: Any, given: mx.array, *args: Any, **options: Any) -> Any:
             again = self._again
             if again is None:
-                found = kind.__call__(module, given, *args, **options)
+                output = kind.__call__(module, given, *args, **options)
                 if self._pass is not None and self._depths:
                     products = self._pass.products.setdefault(id(module), [])
-                    products.append((tuple(given.shape), found))
-                return found
+                    products.append((tuple(given.shape), output))
+                return output
             place = again.used.get(id(module), 0)
             again.used[id(module)] = place + 1
             products = again.done.products.get(id(module), [])
@@ -370,22 +384,6 @@ class Rollback:
             return kind.__call__(module, given, *args, **options)
 
         return call
-
-
-class _Watching:
-    """Gives modules another class while a block of ``with`` runs."""
-
-    def __init__(self, modules: Sequence[Any], watching: Callable[[type], type]) -> None:
-        self._kinds = [(module, type(module)) for module in modules]
-        self._watching = watching
-
-    def __enter__(self) -> None:
-        for module, kind in self._kinds:
-            module.__class__ = self._watching(kind)
-
-    def __exit__(self, *_: object) -> None:
-        for module, kind in self._kinds:
-            module.__class__ = kind
 
 
 _KINDS = (ArraysCache, RunningKVCache, BatchRotatingKVCache, HeadCache)
@@ -426,5 +424,5 @@ def _cut(parts: Sequence[Any], least: int, more: Sequence[int]) -> None:
         if isinstance(part, BatchRotatingKVCache):
             cut_windows(part, least, more)
         elif isinstance(part, HeadCache):
-            part.take_back([least + one for one in more])
+            part.take_back([least + count for count in more])
     cut([part for part in parts if isinstance(part, RunningKVCache)], least, more)

@@ -153,7 +153,7 @@ class PromptLookup:
         self._tokens = list(prompt[-MOST_INDEXED:])
         expected = [*(rate for _, rate in _LOOKUP_EXPECTED), *_EXPECTED_AGAIN]
         self._rates = tuple(
-            HitRate(one, _LOOKUP_NEWEST, _LOOKUP_EXPECTED_WEIGHT) for one in expected
+            HitRate(rate, _LOOKUP_NEWEST, _LOOKUP_EXPECTED_WEIGHT) for rate in expected
         )
         # For each run of key tokens: the place of the token that last followed it.
         self._places: dict[int, int] = {}

@@ -102,7 +102,9 @@ class _Draws:
         self._processors = rows.processors(index)
         self.is_greedy = self._sampler is greedy
         # A constraint has to know one token before it allows the next.
-        stateful = (one for one in self._processors if getattr(one, "is_stateful", False))
+        stateful = (
+            processor for processor in self._processors if getattr(processor, "is_stateful", False)
+        )
         self._constraint = next(stateful, None)
         self.is_stepwise = self._constraint is not None
         # For each position that was drawn, whether the constraint allowed only one token.
@@ -212,11 +214,11 @@ def check(
         _accepted(draw, tokens, rows.pending_logprobs(index), noise)
         for index, (draw, tokens) in enumerate(zip(draws, inputs, strict=True))
     ]
-    rollback.take_back(rows.cache, [width - len(row.tokens) for row in checked])
+    rollback.take_back(rows.cache, [width - len(verified.tokens) for verified in checked])
     rows.go_on(
-        [row.tokens for row in checked],
-        mx.array([row.pending for row in checked], dtype=mx.uint32),
-        [row.pending_logprobs for row in checked],
+        [verified.tokens for verified in checked],
+        mx.array([verified.pending for verified in checked], dtype=mx.uint32),
+        [verified.pending_logprobs for verified in checked],
     )
     return checked
 

@@ -13,8 +13,9 @@ import pytest
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence as BatchSequence
-from engine.inference.speculation.assistants import Assistant, AssistantUnusable
+from engine.inference.speculation.assistants import Assistant
 from engine.inference.speculation.head_drafts import attach
+from engine.inference.speculation.heads import DrafterUnusable
 from engine.values.tokens import TokenOrigin
 from tests.support.models.architectures import VOCABULARY, architecture_model
 from tests.support.models.assistants import (
@@ -246,8 +247,8 @@ def test_an_assistant_drafts_for_a_model_without_the_parts_for_pictures_as_well(
 
 def test_a_model_of_another_family_or_size_is_refused() -> None:
     assistant = Assistant(assistant_config("large"))
-    with pytest.raises(AssistantUnusable, match="models of Gemma 4 only"):
+    with pytest.raises(DrafterUnusable, match="models of Gemma 4 only"):
         assistant.follow(architecture_model("qwen3"))
     other = assistant_config("large") | {"backbone_hidden_size": 48}
-    with pytest.raises(AssistantUnusable, match="hidden states of 48 numbers, and that model's"):
+    with pytest.raises(DrafterUnusable, match="hidden states of 48 numbers, and that model's"):
         Assistant(other).follow(gemma4_model("large"))

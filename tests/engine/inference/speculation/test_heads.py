@@ -7,7 +7,7 @@ import mlx.core as mx
 import pytest
 
 from engine.inference.speculation.heads import (
-    HeadUnusable,
+    DrafterUnusable,
     build_head,
     output_of,
     read_head,
@@ -124,13 +124,13 @@ def test_a_head_that_does_not_fit_is_refused_with_the_reason() -> None:
     config = architecture_config("qwen3")
     weights = published("qwen3", random_head("qwen3", model))
     narrow = weights | {"mtp.fc.weight": mx.ones((32, 32))}
-    with pytest.raises(HeadUnusable, match="does not fit the model"):
+    with pytest.raises(DrafterUnusable, match="does not fit the model"):
         build_head(_found(narrow), model, config)
     missing = {key: one for key, one in weights.items() if "v_proj" not in key}
-    with pytest.raises(HeadUnusable, match="v_proj"):
+    with pytest.raises(DrafterUnusable, match="v_proj"):
         build_head(_found(missing), model, config)
     other = architecture_model("gpt_oss")
-    with pytest.raises(HeadUnusable):
+    with pytest.raises(DrafterUnusable):
         build_head(_found(weights), other, architecture_config("gpt_oss"))
 
 
