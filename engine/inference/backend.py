@@ -52,8 +52,8 @@ class BatchLimits:
     Attributes:
         prefill_chunk: Most tokens of a prompt read in one step.
         cache_bytes: Most bytes of caches kept for earlier prompts.
-        rows: Most rows at once.
-        guesses: Whether the batch checks guessed tokens.
+        rows: Most sequences at once.
+        guesses: Whether the batch verifies draft tokens.
         disk: Keeps caches on disk after the model is unloaded; None if they are not kept.
         costs: The folder that remembers what passes of each model cost; None for none.
     """
@@ -71,16 +71,18 @@ class Step:
     """The outcome of one step of the batch.
 
     Attributes:
-        read: For each row that is still reading its prompt: (row, tokens read since it joined);
-            also for each row that waits until another has read the beginning that both share.
-        shared: For each row that has stopped waiting: (row, tokens of its prompt that it need not
+        read: For each sequence that is still reading its prompt: (number, tokens read since it
+            joined); also for each that waits until another has read the beginning of both.
+        shared: For each sequence that has stopped waiting: (number, tokens of its prompt that it
+            need not read).
+        sampled: For each decoding sequence: (number, token id, log-probabilities or None). One
+            whose draft tokens were accepted has several, one after the other.
+        failed: For each sequence that cannot go on after its token of this step: (number, reason).
+        checked: The sequences whose draft tokens were verified.
+        budget_ends: For each sequence whose reasoning went beyond its budget: (number, where it
+            was ended).
+        scored: For each sequence whose prompt is scored: (number, scores of the tokens that it has
             read).
-        sampled: For each decoding row: (row, token id, log-probabilities or None). A row whose
-            guesses were accepted has several, one after the other.
-        failed: For each row that cannot go on after its token of this step: (row, reason).
-        checked: The rows whose guesses were checked.
-        budget_ends: For each row whose reasoning went beyond its budget: (row, where it was ended).
-        scored: For each row whose prompt is scored: (row, scores of the tokens that it has read).
     """
 
     read: list[tuple[int, int]] = field(default_factory=list)
@@ -92,7 +94,7 @@ class Step:
     scored: list[tuple[int, PromptScores]] = field(default_factory=list)
 
     def unused(self, number: int, taken: int) -> int:
-        """Return how many of a row's tokens follow the first ``taken`` ones."""
+        """Return how many of a sequence's tokens follow the first ``taken`` ones."""
         checked = self.checked.get(number)
         return 0 if checked is None else len(checked.origins) - taken
 

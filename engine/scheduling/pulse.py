@@ -176,22 +176,17 @@ def _threads() -> Iterator[tuple[int, float, int, bool]]:
         yield int(number), used_s, int(fields[9]), fields[0] == b"R"
 
 
-class Watch:
-    """Calls a function twice a second on a separate thread, until ``end`` is called."""
+def begin_watch(look: Callable[[], None], max_s: float) -> threading.Event:
+    """Call a function twice a second on a separate thread; return what ends that when it is set."""
+    every_s = min(_LOOK_S, max_s / _LOOKS)
+    is_over = threading.Event()
 
-    def __init__(self, look: Callable[[], None], max_s: float) -> None:
-        self._look = look
-        self._every_s = min(_LOOK_S, max_s / _LOOKS)
-        self._is_over = threading.Event()
-        threading.Thread(target=self._run, name="fullstop-watch", daemon=True).start()
-
-    def end(self) -> None:
-        """Stop calling the function."""
-        self._is_over.set()
-
-    def _run(self) -> None:
-        while not self._is_over.wait(self._every_s):
+    def run() -> None:
+        while not is_over.wait(every_s):
             try:
-                self._look()
+                look()
             except Exception:
                 _log.exception("the watch failed")
+
+    threading.Thread(target=run, name="fullstop-watch", daemon=True).start()
+    return is_over

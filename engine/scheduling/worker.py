@@ -27,7 +27,7 @@ from engine.scheduling.loaded_model import Hang, LeftModel, LoadedModel
 from engine.scheduling.model_list import ModelList, ModelState, ModelStatus
 from engine.scheduling.models import Models
 from engine.scheduling.preparation import Preparation
-from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Watch, Work, gather
+from engine.scheduling.pulse import Evidence, GivenUp, Patience, Pulse, Work, begin_watch, gather
 from engine.stopping.record import StopKind
 from engine.values.request import Limits
 
@@ -94,7 +94,7 @@ class EngineThread:
         share_one_arena()
         take_short_turns()
         self._thread = threading.Thread(target=self._run, name="fullstop-engine", daemon=True)
-        self._watch = Watch(self._look, limits.stuck_after_s)
+        self._is_watch_over = begin_watch(self._look, limits.stuck_after_s)
         self._thread.start()
 
     def send(self, command: Command) -> bool:
@@ -175,7 +175,7 @@ class EngineThread:
             commands = [
                 command for command in self._inbox.take_all() if type(command) is not Rendered
             ]
-            self._watch.end()
+            self._is_watch_over.set()
             self._preparation.close(why)
             self._is_given_up.set()
         finally:
@@ -371,7 +371,7 @@ class EngineThread:
 
     def _refuse_the_rest(self, why: EngineError) -> None:
         """Refuse the commands that were never carried out."""
-        self._watch.end()
+        self._is_watch_over.set()
         self._models.refuse_the_rest(why)
         self._preparation.close(why)
         for command in self._inbox.take_all():
