@@ -31,7 +31,7 @@ from engine.inference.mlx_lm_internals import (
     decoding_rows,
     prompt_tokens_read,
     read_as,
-    reading_row,
+    reading_sequence,
     set_reading,
     straighten_windows,
     together,
@@ -427,7 +427,7 @@ class RunningBatch:
         """Store what a sequence has read so far of its prompt."""
         batch = self._lanes[sequence.lane or 0]
         with self._stream():
-            cache, index, tokens = reading_row(batch, sequence.number)
+            cache, index, tokens = reading_sequence(batch, sequence.number)
             self._store(sequence, sequence_view(without_head(cache), index), tokens)
 
     def _store(self, sequence: Sequence, cache: Any, tokens: list[int] | None) -> None:

@@ -117,34 +117,34 @@ def decoding_rows(batch: Any) -> int:
 def decode_together(batches: Sequence[Any]) -> None:
     """Let several ``BatchGenerator`` objects read prompts separately and decode in one batch.
 
-    Give their rows different numbers (``insert_row``), because the batch has rows of all of them.
+    Give their sequences different numbers (``insert_sequence``): the batch has those of all.
     Upstream: ``BatchGenerator.__init__`` in ``mlx_lm/generate.py``.
     """
     for batch in batches:
         batch._generation_batch = batches[0]._generation_batch
 
 
-def insert_row(batch: Any, row: int, segments: list[list[int]], **options: Any) -> None:
+def insert_sequence(batch: Any, number: int, segments: list[list[int]], **options: Any) -> None:
     """Insert a prompt into a ``BatchGenerator`` under a number, before those with higher numbers.
 
     A generator numbers its rows itself, and reads them in the order in which they were inserted.
     Upstream: ``BatchGenerator.insert_segments`` in ``mlx_lm/generate.py``.
     """
-    batch._uid_count = row
+    batch._uid_count = number
     batch.insert_segments([segments], **options)
     waiting = batch._unprocessed_sequences
-    if len(waiting) > 1 and waiting[-2][0] > row:
+    if len(waiting) > 1 and waiting[-2][0] > number:
         batch._unprocessed_sequences = deque(sorted(waiting, key=lambda unread: int(unread[0])))
 
 
-def stop_reading_at(batch: Any, row: int, tokens: int) -> None:
+def stop_reading_at(batch: Any, number: int, tokens: int) -> None:
     """Let a ``BatchGenerator`` that reads a prompt end a step after ``tokens`` tokens of it.
 
     Upstream: ``BatchGenerator._next`` in ``mlx_lm/generate.py``.
     """
     reading = dict(zip(batch._prompt_batch.uids, batch._currently_processing, strict=True))
     waiting = {sequence[0]: (sequence[1], 0) for sequence in batch._unprocessed_sequences}
-    segments, read = reading[row][:2] if row in reading else waiting[row]
+    segments, read = reading[number][:2] if number in reading else waiting[number]
     left = tokens - read
     for index, segment in enumerate(segments):
         if 0 < left < len(segment):
@@ -224,15 +224,15 @@ def prompt_tokens_read(batch: Any) -> int:
     return int(batch._counters.prompt_tokens)
 
 
-def reading_row(batch: Any, row: int) -> tuple[list[Any], int, list[int]]:
+def reading_sequence(batch: Any, number: int) -> tuple[list[Any], int, list[int]]:
     """Return the cache of all prompts that a ``BatchGenerator`` reads, the place of one among them,
     and the tokens that it has read.
 
-    The public ``extract_cache`` copies the whole cache of the row.
+    The public ``extract_cache`` copies the whole cache of the sequence.
     Upstream: ``BatchGenerator.extract_cache`` in ``mlx_lm/generate.py``.
     """
     prompts = batch._prompt_batch
-    index = prompts.uids.index(row)
+    index = prompts.uids.index(number)
     return prompts.prompt_cache, index, list(prompts.tokens[index])
 
 

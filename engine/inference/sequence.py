@@ -18,7 +18,7 @@ from engine.grammar.masks import TokenConstraint
 from engine.inference.cache.folder import TOKEN_BYTES, Ticket
 from engine.inference.cache.index import LoadedPrefix, common_tokens, key_of
 from engine.inference.cache.segments import beginning_of
-from engine.inference.mlx_lm_internals import insert_row, stop_reading_at
+from engine.inference.mlx_lm_internals import insert_sequence, stop_reading_at
 from engine.inference.sampling import greedy
 from engine.inference.speculation.draft_model import ModelDrafts
 from engine.inference.speculation.head_drafts import with_head, without_head
@@ -401,7 +401,7 @@ class Sequences:
         tokens, cached = sequence.tokens, sequence.cached
         sequence.lane = lane = lane_of(len(tokens) - cached)
         cache = with_head(sequence.cache, self._lanes[lane].model)
-        insert_row(
+        insert_sequence(
             self._lanes[lane],
             sequence.number,
             [tokens[cached:]],

@@ -103,8 +103,8 @@ def test_batches_of_mlx_lm_read_apart_and_decode_together(
         other = type(batch)(loaded[0], max_tokens=8)
         mlx_lm_internals.decode_together([batch, other])
         one, two = 7, 3
-        mlx_lm_internals.insert_row(batch, one, [[5, 6, 7]])
-        mlx_lm_internals.insert_row(other, two, [[8, 9]])
+        mlx_lm_internals.insert_sequence(batch, one, [[5, 6, 7]])
+        mlx_lm_internals.insert_sequence(other, two, [[8, 9]])
         for generator in (batch, batch, other, other):
             generator.next()
         assert mlx_lm_internals.decoding_rows(other) == 2
@@ -121,7 +121,7 @@ def test_a_batch_of_mlx_lm_reads_rows_in_the_order_of_the_numbers_that_they_were
 ) -> None:
     def obeys() -> bool:
         for row in (4, 9, 6, 2):
-            mlx_lm_internals.insert_row(batch, row, [[5, 6, 7]], max_tokens=[8])
+            mlx_lm_internals.insert_sequence(batch, row, [[5, 6, 7]], max_tokens=[8])
         # It reads two prompts at a time.
         first = [part.uid for part in batch.next()[0]]
         batch.next()
@@ -140,7 +140,7 @@ def test_a_batch_of_mlx_lm_stops_reading_once_where_it_was_told(batch: Any) -> N
                 read[part.uid].append(part.progress[0])
 
         for row in (1, 2, 3):
-            mlx_lm_internals.insert_row(batch, row, [[5] * 30], max_tokens=[8])
+            mlx_lm_internals.insert_sequence(batch, row, [[5] * 30], max_tokens=[8])
         step()  # The first two, eight tokens of each.
         mlx_lm_internals.stop_reading_at(batch, 1, 11)
         mlx_lm_internals.stop_reading_at(batch, 1, 13)
@@ -234,11 +234,11 @@ def test_a_batch_of_mlx_lm_still_masks_a_rotated_window_wrongly(*, is_straighten
 
         long = [n * 7 % 61 + 1 for n in range(27)]
         short = [9, *long[1:11], 1, 1, 2, 1]
-        mlx_lm_internals.insert_row(batch, 1, [[*long, 1]], max_tokens=[99])
+        mlx_lm_internals.insert_sequence(batch, 1, [[*long, 1]], max_tokens=[99])
         for _ in range(4):
             step()
         parts = [short[:10], short[10:11], short[11:]]
-        mlx_lm_internals.insert_row(batch, 2, parts, max_tokens=[99])
+        mlx_lm_internals.insert_sequence(batch, 2, parts, max_tokens=[99])
         while len(drawn[2]) < 6:
             step()
         batch.close()
