@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QLineEdit, QToolButton
@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
     PromptProgress,
+    TextDelta,
     ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
@@ -20,7 +21,7 @@ from engine.values.events import (
 )
 from engine.values.request import ToolCall
 from tests.support.answers.said import FINISHED, finished_run
-from ui.chat.messages.answer_view import AnswerView
+from ui.chat.messages.answer_view import AnswerView, PromptProgressBar
 from ui.chat.messages.tool_cards import GrowingCard, pretty
 from ui.kit.flow_text import FlowText
 from ui.kit.theme import Theme
@@ -133,6 +134,38 @@ def test_reading_a_prompt_shows_its_progress_and_speed(monkeypatch: pytest.Monke
     now[0] = 12.0
     run.apply(PromptProgress(600, 1100, 100))
     assert progress_words(run) == "Reading the prompt: 600 of 1,100 tokens, 250 tok/s"
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (RunState.QUEUED, "Waiting for the model…"),
+        (RunState.PREFILL, "Reading the prompt: 100 of 1,100 tokens"),
+    ],
+)
+def test_an_answer_that_waits_says_every_second_for_how_long(
+    theme: Theme, qapp: QApplication, monkeypatch: pytest.MonkeyPatch, state: RunState, words: str
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    run = Run(state=state, started_at=1000.0, prompt_processed=100, prompt_total=1100)
+    view = shown(theme, run)
+    bar = view.findChild(PromptProgressBar)
+    assert isinstance(bar, PromptProgressBar)
+    text, ticks = bar.findChild(QLabel), bar.findChild(QTimer)
+    assert isinstance(text, QLabel)
+    assert isinstance(ticks, QTimer)
+    assert text.text() == words
+    assert ticks.isActive()
+    assert ticks.interval() <= 1000
+    for later, told in ((1001.2, "1 s"), (1002.1, "2 s"), (1075.0, "1 min 15 s")):
+        now[0] = later
+        ticks.timeout.emit()  # nothing new has come from the model
+        assert text.text() == f"{words}  ·  {told}"
+    run.apply(TextDelta("Hi"))
+    view.refresh()
+    assert not ticks.isActive()
+    assert bar.isHidden()
 
 
 def test_an_imported_answer_names_the_model_of_its_file(theme: Theme, qapp: QApplication) -> None:

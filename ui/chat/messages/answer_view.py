@@ -1,9 +1,10 @@
 """An answer: reasoning, text, calls, why it ended, and what can be done with it. Main thread."""
 
+import time
 from functools import cached_property
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -32,16 +33,25 @@ from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.menus import copy_text
 from ui.kit.theme import current_theme, fixed_font
+from ui.models.model_words import passed
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, RunState, progress_words
 from ui.words import Tone
 
+_TOLD_EACH_MS = 1000
+
 
 class PromptProgressBar(QWidget):
-    """Says what the run is doing, with a bar while the prompt is read."""
+    """Says what the run is doing, with a bar while the prompt is read.
+
+    A slow model takes many seconds for a step. The time that has passed shows that it is at work.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self._run: Run | None = None
+        self._ticks = QTimer(self, interval=_TOLD_EACH_MS)
+        self._ticks.timeout.connect(self._say)
         self._words = label("", "muted", 0.95)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
@@ -54,13 +64,22 @@ class PromptProgressBar(QWidget):
         """Show how much of the prompt is read; hide once there is text."""
         waits = not run.is_over and not (run.text or run.thinking or run.tool_calls)
         self.setVisible(waits)
+        self._run = run
         if not waits:
+            self._ticks.stop()
             return
-        self._words.setText(progress_words(run))
+        if not self._ticks.isActive():
+            self._ticks.start()
+        self._say()
         self._bar.setVisible(run.state is RunState.PREFILL and run.prompt_total > 0)
         if run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
             self._bar.setValue(run.prompt_processed)
+
+    def _say(self) -> None:
+        assert self._run is not None
+        words, took_s = progress_words(self._run), time.time() - self._run.started_at
+        self._words.setText(f"{words}  ·  {passed(took_s)}" if took_s >= 1 else words)
 
 
 class RawText(FlowText):
