@@ -37,11 +37,9 @@ from api.transport.errors import ApiError, ErrorKind, from_engine, is_permanent
 from api.transport.observation import (
     AnswerForm,
     ServedAnswer,
-    note_failure,
-    note_form,
+    note,
     note_stream_delivered,
     note_streamed,
-    note_wanted,
 )
 from api.transport.service import (
     Service,
@@ -303,7 +301,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
         try:
             service, params, requests = service_of(request), asked.params, asked.requests()
             named, wants_stream = route.model_of(params), route.wants_stream(params)
-            note_wanted(requests, named, wants_stream=wants_stream)
+            note(wanted=requests, asked_model=named, wants_stream=wants_stream)
             await route.admit(service, params)
             wanted = addressed(service, requests, named)
             head = Head(
@@ -313,12 +311,9 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
                 request_id_of(request),
                 keep=route.keeper(service, params),
             )
-            form = (
-                route.answer_id(params, head),
-                route.call_prefix,
-                route.has_instructions(params),
-            )
-            note_form(AnswerForm(*form))
+            has_instructions = route.has_instructions(params)
+            answer_id = route.answer_id(params, head)
+            note(form=AnswerForm(answer_id, route.call_prefix, has_instructions))
             if any(choice.tools for choice in wanted) and not await takes_tools(
                 service, wanted[0].model
             ):
@@ -464,7 +459,7 @@ async def _streamed(
                         raise encoder.failure
                     await writer.write(frames)
                     if encoder.failure is not None:
-                        note_failure(encoder.failure.kind)
+                        note(failure=encoder.failure.kind)
                         writer.response.force_close()
                         break
         except ConnectionError:
@@ -473,7 +468,7 @@ async def _streamed(
             if not writer.has_started:
                 raise
             failure = _failure(error, refused)
-            note_failure(failure.kind)
+            note(failure=failure.kind)
             await writer.write(encoder.fail(failure))
             del failure  # its traceback keeps this frame alive
             writer.response.force_close()

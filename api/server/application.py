@@ -53,7 +53,7 @@ from api.transport.observation import (
     RequestBegan,
     RequestEnded,
     RequestObserver,
-    note_failure,
+    note,
     observe,
 )
 from api.transport.service import ServedEngine, Service, new_id, note_asker
@@ -170,7 +170,7 @@ async def _enveloped(request: web.Request, handler: Handler) -> web.StreamRespon
     except Exception:
         _log.exception("request %s failed", request[REQUEST_ID])
         error = ApiError(ErrorKind.INTERNAL, "internal error; the server's log has the cause")
-    note_failure(error.kind)
+    note(failure=error.kind)
     response = failure_response(dialect, error, request[REQUEST_ID])
     # Its traceback keeps this frame, and with it the whole request, alive until the garbage
     # collector runs.
@@ -376,20 +376,11 @@ def _ended(
         began=began,
         took_s=took_s,
         status=status,
-        is_stream=observation.is_stream,
-        model=observation.model,
         asked=observation.asked.body(clean),
         answered=observation.answered.body(clean),
         answer_headers=safe_headers(headers, secret),
         runs=tuple(run for run in observation.runs if run.finished is not None),
-        asked_model=observation.asked_model,
-        wants_stream=observation.wants_stream,
-        wanted=observation.wanted,
-        failure=observation.failure,
-        form=observation.form,
-        embedding=observation.embedding,
-        encoding=observation.encoding,
-        embedded_tokens=observation.embedded_tokens,
+        **observation.facts,
     )
 
 

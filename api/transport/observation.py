@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 from api.transport.errors import ErrorKind
 from engine import (
@@ -248,11 +248,11 @@ class RequestEnded:
     began: RequestBegan
     took_s: float
     status: int
-    is_stream: bool
-    model: str
     asked: Body
     answered: Body
     answer_headers: tuple[tuple[str, str], ...]
+    is_stream: bool = False
+    model: str = ""
     runs: tuple[ObservedRun, ...] = ()
     asked_model: str = ""
     wants_stream: bool = False
@@ -267,6 +267,21 @@ class RequestEnded:
     def ends(self) -> tuple[Finished, ...]:
         """The ends of its generations."""
         return tuple(run.finished for run in self.runs if run.finished is not None)
+
+
+class Facts(TypedDict, total=False):
+    """What is learned of a request while it is answered; ``RequestEnded`` says what it means."""
+
+    is_stream: bool
+    model: str
+    asked_model: str
+    wants_stream: bool
+    wanted: Sequence[GenerationRequest]
+    failure: ErrorKind
+    form: AnswerForm
+    embedding: EmbeddingRequest
+    encoding: str
+    embedded_tokens: int
 
 
 class RequestObserver(Protocol):
@@ -306,17 +321,8 @@ class Observation:
         self.content = content
         self.asked = KeptBytes()
         self.answered = KeptBytes()
-        self.is_stream = False
         self.is_delivered = False
-        self.model = ""
-        self.asked_model = ""
-        self.wants_stream = False
-        self.wanted: Sequence[GenerationRequest] = ()
-        self.failure: ErrorKind | None = None
-        self.form = AnswerForm()
-        self.embedding: EmbeddingRequest | None = None
-        self.encoding = ""
-        self.embedded_tokens: int | None = None
+        self.facts: Facts = {}
         self.runs: list[ObservedRun] = []
         # Called when the model is named, and when an answer begins.
         self.tell_advanced: Callable[[], None] = lambda: None
@@ -324,7 +330,8 @@ class Observation:
     def advanced(self, began: RequestBegan) -> RequestAdvanced:
         """Return what is known about the request by now."""
         answers = tuple(run.generation for run in self.runs)
-        return RequestAdvanced(began, self.model, self.asked_model, answers)
+        facts = self.facts
+        return RequestAdvanced(began, facts.get("model", ""), facts.get("asked_model", ""), answers)
 
     def listen_to(self, generation: ServedAnswer, *, hides_traces: bool) -> None:
         """Record the events of a generation as they are read."""
@@ -361,66 +368,26 @@ def note_generation(generation: ServedAnswer, model: str, asked: GenerationReque
     observation = _current.get()
     if observation is None:
         return
-    observation.model = model
+    observation.facts["model"] = model
     is_ours = generation.request.trace is not asked.trace  # only ``traced`` asked for traces
     observation.listen_to(generation, hides_traces=is_ours)
     observation.tell_advanced()
 
 
-def note_wanted(
-    wanted: Sequence[GenerationRequest], asked_model: str, *, wants_stream: bool
-) -> None:
-    """Record what a request asks the engine for, before the engine accepts it.
-
-    Args:
-        wanted: The generations.
-        asked_model: The model that the client named.
-        wants_stream: Whether it asked for a stream.
-    """
+def note(**facts: Unpack[Facts]) -> None:
+    """Record facts of the request that is being answered."""
     observation = _current.get()
     if observation is not None:
-        observation.wants_stream = wants_stream
-        observation.wanted = wanted
-        observation.asked_model = asked_model
-        observation.tell_advanced()
-
-
-def note_form(form: AnswerForm) -> None:
-    """Record how the client sees the answer."""
-    observation = _current.get()
-    if observation is not None:
-        observation.form = form
-
-
-def note_embedding(request: EmbeddingRequest, asked_model: str, encoding: str) -> None:
-    """Record that texts are to become vectors, before the engine accepts them."""
-    observation = _current.get()
-    if observation is not None:
-        observation.embedding = request
-        observation.encoding = encoding
-        observation.asked_model = asked_model
-
-
-def note_embedded(model: str, tokens: int) -> None:
-    """Record which model has made vectors, and of how many tokens."""
-    observation = _current.get()
-    if observation is not None:
-        observation.model = model
-        observation.embedded_tokens = tokens
-
-
-def note_failure(kind: ErrorKind) -> None:
-    """Record the kind of error that is sent to the client."""
-    observation = _current.get()
-    if observation is not None:
-        observation.failure = kind
+        observation.facts.update(facts)
+        if "wanted" in facts:
+            observation.tell_advanced()
 
 
 def note_streamed(data: bytes) -> None:
     """Record that a part of a stream was written."""
     observation = _current.get()
     if observation is not None:
-        observation.is_stream = True
+        observation.facts["is_stream"] = True
         if Content.BODIES in observation.content:
             observation.answered.add(data)
 

@@ -18,8 +18,7 @@ from api.transport.errors import ApiError, ErrorKind, failure_of, required
 from api.transport.metrics import Metrics
 from api.transport.observation import (
     ServedAnswer,
-    note_embedded,
-    note_embedding,
+    note,
     note_generation,
     traced,
 )
@@ -487,10 +486,10 @@ async def embedded(
         EngineError: The engine refused them.
     """
     request = replace(wanted, model=engine_name(service, asked_model))
-    note_embedding(request, asked_model, encoding)
+    note(embedding=request, asked_model=asked_model, encoding=encoding)
     embeddings = await service.engine.embed(request)
     model = model_name(service, asked_model)
-    note_embedded(model, sum(embeddings.tokens))
+    note(model=model, embedded_tokens=sum(embeddings.tokens))
     return embeddings, model
 
 
