@@ -166,6 +166,8 @@ class TokenReader:
         # Ids that are more than their text, or have no text.
         self._marked = self._endings.ids.union(splitter.tags, setup.vocabulary.special)
         self._held = ""
+        # The end of the text that was sent at the end: it was held back as a possible tag.
+        self.undecided = ""
         self._rest: list[str] = []
         text.enter(splitter.channel)
 
@@ -350,7 +352,8 @@ class TokenReader:
         if self._is_over():
             return self._held
         is_armed = self.is_armed
-        held = self.held
+        self.undecided = self.splitter.held
+        held = self.text.held + self.undecided
         self.residue = self._detokenizer.finish()
         if self.residue:
             if self._spans is not None and not self.splitter.in_header:
@@ -514,7 +517,7 @@ class AnswerBuilder:
     def _end_call(self, token_id: int, held: str) -> str:
         """End the open call with the answer: it is complete, or is plain text, or was cut short.
 
-        Takes the end of its text that was held back, and returns all that was.
+        Takes what was held back as a part of the call, and returns what was in the end.
         """
         ending = self.reader.ending
         if ending is None and self._text.match is None and self.reader.splitter.closes_calls:
@@ -526,7 +529,8 @@ class AnswerBuilder:
         elif ending is None or not ending.is_eos:
             self._calls.unfinished = self._text.parse_call(self._kept_stop(token_id))
         else:
-            held = self._text.close_call(self.reader.is_armed, held) or held
+            text_held = self._text.close_call(self.reader.is_armed, self.reader.undecided)
+            held = held if text_held is None else text_held
             if self._text.match is None:
                 self._text.flush()
         return held

@@ -31,6 +31,14 @@ FOUND = [
     found("word-piece", "long json calls", ["<tool", "_call", ">", "l", "</"], strings=["lz"]),
     found("byte-level", "long json calls", ["<tool", "_call", ">", "l", "<"], strings=["l<", "lz"]),
     found("byte-level", "long json calls", ["<tool", "_call", ">", "l", "</"], strings=["l</x"]),
+    found(
+        "byte-level",
+        "harmony",
+        ["{broken"],
+        strings=["nax", "el"],
+        scope=ALL,
+        prompt=f"{START} to=functions.add<|channel|>commentary json<|message|>",
+    ),
     found("sentence-piece", "long thinking", ["<|chan", b"\xe6"], strings=["<"], ids=[b"\xe6"]),
     found("metaspace", "long thinking", ["<|channel>"], strings=["nnel"], ids=["<|channel>"]),
     # Thinking.
