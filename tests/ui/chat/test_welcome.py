@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 from PySide6.QtCore import QObject, QPoint, Signal
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from app.paths import CLONED_DEMO_MODEL
+from engine import size_in_words
 from engine.library.hub_models import recommended
 from engine.library.local_models import ModelFolders
 from engine.library.memory import memory
@@ -75,7 +76,16 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     suggestion = recommended(window.model_library.memory)
     assert suggestion is not None
     assert first.name.text() == suggestion.title
-    assert "GB" in first.figures.text() or "MB" in first.figures.text()
+    assert first.words.text() == suggestion.first_words
+    size, took, suits = first.figures.text().split(" · ")
+    assert size == size_in_words(suggestion.size_mb * 1_000_000)
+    assert took.startswith("about ")
+    assert took.endswith(" at 50 Mbit/s")
+    assert "of memory" in suits
+    headings = {one.text(): one for one in welcome.findChildren(QLabel) if one.isVisible()}
+    free = headings["Try It Without a Download"].mapTo(welcome, QPoint()).y()
+    assert first.mapTo(welcome, QPoint()).y() < free
+    assert all(free < one.mapTo(welcome, QPoint()).y() for one in welcome.buttons)
     assert [one.suggestion for one in welcome.buttons] == list(DEMO_SUGGESTIONS)
     started: list[str] = []
     window.model_library.downloads.start = lambda name: started.append(name) or ""  # type: ignore[method-assign,func-returns-value]
