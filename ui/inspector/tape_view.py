@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QPainter,
+    QPainterPath,
     QPaintEvent,
     QPen,
     QTextBlockFormat,
@@ -71,6 +72,7 @@ class TapeMarks:
     marked: dict[MarkKind, list[Range]] = field(
         default_factory=lambda: {kind: [] for kind in MarkKind}
     )
+    chips: list[Range] = field(default_factory=list)
 
     @property
     def kinds(self) -> list[MarkKind]:
@@ -102,6 +104,11 @@ class TapeMarks:
             for box in boxes(view, Range(self.begins[place], self.ends[place])):
                 painter.fillRect(QRectF(box.left(), box.bottom(), box.width(), bar), color)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        for chip in _overlapping(self.chips, in_sight):
+            band = view.document().findBlock(chip.begin).blockFormat().background()
+            is_band = band.style() != Qt.BrushStyle.NoBrush
+            for box in boxes(view, chip):
+                _round_corners(painter, box, band.color() if is_band else QColor(colors.raised))
         for kind, ranges in self.marked.items():
             for marked in _overlapping(ranges, in_sight):
                 for box in boxes(view, marked):
@@ -142,6 +149,15 @@ def draw_mark(painter: QPainter, box: QRectF, kind: MarkKind, colors: Colors) ->
         case MarkKind.MATCHED:
             painter.setPen(QPen(QColor(colors.match), 1.4))
             painter.drawRoundedRect(box.adjusted(0.5, 0, -0.5, 0), _ROUND_PX, _ROUND_PX)
+
+
+def _round_corners(painter: QPainter, box: QRectF, ground: QColor) -> None:
+    """Give what Qt has drawn square round corners, by what is around it."""
+    corners, outer = QPainterPath(), QRectF(box.toAlignedRect())
+    round_px = current_theme().px(_ROUND_PX)
+    corners.addRect(outer)
+    corners.addRoundedRect(outer, round_px, round_px)
+    painter.fillPath(corners, ground)
 
 
 def _hatch(painter: QPainter, area: QRectF, colors: Colors) -> None:
@@ -476,7 +492,7 @@ class TapeView(QTextEdit):
             if span.marks & TokenMark.CUT:
                 form.setForeground(QColor(theme.colors.fault))
                 form.setFontStrikeOut(True)
-            cursor.insertText(f" {span.text} ", form)
+            self._write_chip(cursor, span.text, form)
             return
         if cursor.positionInBlock() > _BLOCK_CHARS:
             cursor.insertBlock(self._continued)
@@ -505,7 +521,12 @@ class TapeView(QTextEdit):
             chip = self._chip()
             chip.setForeground(QColor(colors.on_accent))
             chip.setBackground(QColor(colors.accent))
-            cursor.insertText(f" stop {(stop.rule_index or 0) + 1} ", chip)
+            self._write_chip(cursor, f"stop {(stop.rule_index or 0) + 1}", chip)
+
+    def _write_chip(self, cursor: QTextCursor, words: str, form: QTextCharFormat) -> None:
+        begin = cursor.position()
+        cursor.insertText(f" {words} ", form)
+        self._marks.chips.append(Range(begin, cursor.position()))
 
     def _plain(self) -> QTextCharFormat:
         if "plain" not in self._formats:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.recording.run_trace import RunTrace
@@ -97,6 +97,30 @@ def test_the_tape_marks_what_was_guessed_in_a_real_run(view: TapeView, record: R
     assert view.mark_kinds == []
     view.show_trace(record([f"w{number} " for number in range(12)], guesses=True).trace)
     assert view.mark_kinds == [MarkKind.GUESSED]
+
+
+@pytest.mark.parametrize("percent", [100, 200])
+def test_the_chip_of_a_stop_and_of_an_end_token_have_round_corners(
+    view: TapeView, record: Record, theme: Theme, percent: int
+) -> None:
+    theme.set_text_size(percent)
+    stopped, ended = record(["1 ", "6"], "6").trace, record(["1 "]).trace
+    for trace, color in ((stopped, theme.colors.accent), (ended, theme.colors.bubble)):
+        view.show_trace(trace)
+        QApplication.processEvents()
+        drawn, chip = view.viewport().grab().toImage(), QColor(color).rgb()
+        points = [
+            (x, y)
+            for x in range(drawn.width())
+            for y in range(drawn.height())
+            if drawn.pixel(x, y) == chip
+        ]
+        left, right = min(x for x, _ in points), max(x for x, _ in points)
+        top, bottom = min(y for _, y in points), max(y for _, y in points)
+        assert right - left > 20
+        for corner in ((right, top), (right, bottom)):  # beside the others is the match's outline
+            assert drawn.pixel(*corner) != chip, corner
+        assert drawn.pixel((left + right) // 2, top) == chip
 
 
 def test_tokens_of_every_origin_but_the_models_own_are_marked(
