@@ -1,5 +1,6 @@
 """A model's draft model: chosen in its menu, kept, loaded beside it, and refused in words."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,20 @@ async def test_the_draft_model_of_the_command_line_is_for_this_session_only(
     await opened.loaded("demo-model")
     assert opened.state.info.draft.id == "small"
     assert opened.window.preferences.now.models.drafts == ()
+
+
+async def test_a_loaded_model_says_whether_it_drafts_with_a_head_of_its_own(
+    opened: OpenedModels, tmp_path: Path, demo_model_path: Path
+) -> None:
+    broken = tmp_path / "mine" / "broken"
+    shutil.copytree(demo_model_path, broken, ignore=shutil.ignore_patterns("training"))
+    (broken / "mtp.safetensors").write_bytes(b"damaged")
+    opened.window.model_library.add_folder(broken.parent)
+    await eventually(lambda: opened.has("broken"))
+    for name, words in (
+        ("demo-model", "has its own draft head"),
+        ("broken", "draft head not used"),
+    ):
+        opened.click(name)
+        await opened.loaded(name)
+        await eventually(lambda told=words: told in opened.models.loaded.words.text())
