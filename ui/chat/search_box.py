@@ -301,16 +301,16 @@ class _ResultDelegate(QStyledItemDelegate):
         small.setPointSizeF(small.pointSizeF() * 0.9)
         return small
 
-    def _paint_title(self, painter: QPainter, area: QRect, found: FoundConversation) -> None:
+    def _paint_title(self, painter: QPainter, area: QRect, conversation: FoundConversation) -> None:
         """Draw a conversation: its title, and how many hits it has."""
         small = self._small()
-        colors, count = current_theme().colors, str(found.hits) if found.hits else ""
+        colors, count = current_theme().colors, str(conversation.hits) if conversation.hits else ""
         painter.setFont(small)
         painter.setPen(QColor(colors.faint))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, count)
         area.setWidth(area.width() - QFontMetrics(small).horizontalAdvance(count) - 8)
-        named = found.named
-        text, spans = (found.title, ()) if named is None else (named.snippet, named.spans)
+        named = conversation.named
+        text, spans = (conversation.title, ()) if named is None else (named.snippet, named.spans)
         self._paint_marked(painter, area, text, spans, QFont.Weight.DemiBold)
 
     def _paint_head(self, painter: QPainter, area: QRect, hit: Hit) -> None:

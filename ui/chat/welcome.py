@@ -115,7 +115,9 @@ class FirstModel(QFrame):
         self.name.setText(suggestion.title)
         self.words.setText(suggestion.first_words)
         room = size_in_words(library.memory.total or library.memory.usable)
-        begun = (one.found.arrived for one in library.models if one.found.name == suggestion.name)
+        begun = (
+            model.found.arrived for model in library.models if model.found.name == suggestion.name
+        )
         arrived = next(begun, "")
         suits = arrived or f"suits this computer’s {room} of memory"
         self.figures.setText(f"{figures_of(suggestion)} · {suits}")

@@ -358,11 +358,11 @@ class LocalModels(QWidget):
             self._folders.addWidget(line)
             self.folders.append(line)
 
-    def _newer(self, found: FoundModel) -> HubModel | None:
+    def _newer(self, model: FoundModel) -> HubModel | None:
         """Return the newer revision that the hub has; None while it is being downloaded."""
-        is_running = self._library.downloads.is_running(found.name)
-        is_theirs = found.origin is Origin.HUGGING_FACE and not is_running
-        return self._upkeep.updates.get(found.name) if is_theirs else None
+        is_running = self._library.downloads.is_running(model.name)
+        is_theirs = model.origin is Origin.HUGGING_FACE and not is_running
+        return self._upkeep.updates.get(model.name) if is_theirs else None
 
     def _fill_downloads(self) -> None:
         _clear(self._downloads)

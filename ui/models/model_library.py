@@ -161,10 +161,10 @@ class ModelLibrary(QObject):
         """Return the models that are found in an added folder alone, and leave the list with it."""
         others = [other for other in self.folders if other != folder]
         return [
-            found
-            for found in self.in_folder(folder)
-            if found.origin is Origin.FOLDER
-            and not any(f == found.folder or f in found.folder.parents for f in others)
+            model
+            for model in self.in_folder(folder)
+            if model.origin is Origin.FOLDER
+            and not any(f == model.folder or f in model.folder.parents for f in others)
         ]
 
     def unlisted(self) -> list[LibraryModel]:
@@ -200,13 +200,13 @@ class ModelLibrary(QObject):
         bundled = self._model_folders(()).bundled
         return bundled is not None and folder.resolve() == bundled.resolve()
 
-    def is_loaded(self, found: FoundModel) -> bool:
-        info, folder = self.model.info, found.folder.resolve()
+    def is_loaded(self, model: FoundModel) -> bool:
+        info, folder = self.model.info, model.folder.resolve()
         return (info is not None and info.path == folder) or folder in self.model.loaded_folders()
 
-    def is_loading(self, found: FoundModel) -> bool:
+    def is_loading(self, model: FoundModel) -> bool:
         """Whether a model is being loaded."""
-        return self.model.stage == "loading" and self.model.is_at(found.folder)
+        return self.model.stage == "loading" and self.model.is_at(model.folder)
 
     def is_in_use(self, folder: Path) -> bool:
         """Whether the model of a folder is loaded or loading, or is the draft model of one."""

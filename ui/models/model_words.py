@@ -46,16 +46,16 @@ def passed(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def facts(found: FoundModel, used_at: float, draft: Path | None = None) -> str:
+def facts(model: FoundModel, used_at: float, draft: Path | None = None) -> str:
     """Return the facts about a model's folder, in one line."""
-    words = [found.architecture] if found.architecture else []
-    if found.bits is not None:
-        words.append(f"{found.bits} bit")
-    if found.size_bytes and not found.is_partial:
-        words.append(size_in_words(found.size_bytes))
-    if found.context_length:
-        words.append(f"{counted(found.context_length, 'token')} of context")
-    words.append(ORIGINS[found.origin])
+    words = [model.architecture] if model.architecture else []
+    if model.bits is not None:
+        words.append(f"{model.bits} bit")
+    if model.size_bytes and not model.is_partial:
+        words.append(size_in_words(model.size_bytes))
+    if model.context_length:
+        words.append(f"{counted(model.context_length, 'token')} of context")
+    words.append(ORIGINS[model.origin])
     if draft is not None:
         words.append(f"draft model: {model_name(draft)}")
     if used_at:

@@ -565,16 +565,16 @@ class ModelsWindow(OwnWindow):
 
     # -- deleting --------------------------------------------------------------------------
 
-    def _ask_deletion(self, found: FoundModel) -> None:
-        if obstacle := self._upkeep.obstacle(found):
+    def _ask_deletion(self, model: FoundModel) -> None:
+        if obstacle := self._upkeep.obstacle(model):
             self.question.tell(obstacle)
         else:
-            self._upkeep.ask_deletion(found)
+            self._upkeep.ask_deletion(model)
 
-    def _confirm_deletion(self, found: FoundModel, removal: Removal) -> None:
+    def _confirm_deletion(self, model: FoundModel, removal: Removal) -> None:
         self.question.ask(
-            deletion_question(found.name, removal.freed_bytes),
-            [("Delete", lambda: self._upkeep.delete(found, removal))],
+            deletion_question(model.name, removal.freed_bytes),
+            [("Delete", lambda: self._upkeep.delete(model, removal))],
             prefers_cancel=True,
         )
 

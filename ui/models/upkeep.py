@@ -68,33 +68,33 @@ class Upkeep(QObject):
 
     # -- deleting --------------------------------------------------------------------------
 
-    def obstacle(self, found: FoundModel) -> str:
+    def obstacle(self, model: FoundModel) -> str:
         """Return why a model cannot be deleted now; empty if it can."""
-        if self._library.is_in_use(found.folder):
-            return f"{found.name} is in use. Unload it before you delete it."
-        if self._library.downloads.is_running(found.name):
-            return f"{found.name} is being downloaded. Pause the download before you delete it."
+        if self._library.is_in_use(model.folder):
+            return f"{model.name} is in use. Unload it before you delete it."
+        if self._library.downloads.is_running(model.name):
+            return f"{model.name} is being downloaded. Pause the download before you delete it."
         return ""
 
-    def ask_deletion(self, found: FoundModel) -> None:
+    def ask_deletion(self, model: FoundModel) -> None:
         """Measure what deleting a model would free; ``deletion_ready`` follows."""
-        start_task(self, self._measure(found), "measure a model")
+        start_task(self, self._measure(model), "measure a model")
 
-    def delete(self, found: FoundModel, removal: Removal) -> None:
+    def delete(self, model: FoundModel, removal: Removal) -> None:
         """Delete a model's files."""
-        start_task(self, self._delete(found, removal), "delete a model")
+        start_task(self, self._delete(model, removal), "delete a model")
 
-    async def _measure(self, found: FoundModel) -> None:
+    async def _measure(self, model: FoundModel) -> None:
         try:
-            removal = await asyncio.to_thread(removal_of, found)
+            removal = await asyncio.to_thread(removal_of, model)
         except EngineError as error:
             self.told.emit(failure_words(error))
         else:
-            self.deletion_ready.emit(found, removal)
+            self.deletion_ready.emit(model, removal)
 
-    async def _delete(self, found: FoundModel, removal: Removal) -> None:
+    async def _delete(self, model: FoundModel, removal: Removal) -> None:
         # The model may have been loaded while the question was open.
-        if obstacle := self.obstacle(found):
+        if obstacle := self.obstacle(model):
             self.told.emit(obstacle)
             return
         try:
@@ -102,9 +102,9 @@ class Upkeep(QObject):
         except EngineError as error:
             words = failure_words(error)
         else:
-            words = f"{found.name} was deleted. This freed {size_in_words(removal.freed_bytes)}."
-            self._library.downloads.forget_all(found.name)
-            self.updates.pop(found.name, None)
+            words = f"{model.name} was deleted. This freed {size_in_words(removal.freed_bytes)}."
+            self._library.downloads.forget_all(model.name)
+            self.updates.pop(model.name, None)
         self._library.refresh()
         self.told.emit(words)
 
@@ -129,10 +129,10 @@ class Upkeep(QObject):
         if since_s > _CHECKED_EACH_S and self._library.looks_for_updates and self.can_check:
             self.check(is_wanted=False)
 
-    def update(self, found: FoundModel) -> None:
+    def update(self, model: FoundModel) -> None:
         """Download the newest revision of a model; the present one is deleted afterwards."""
-        self._replaced[found.name] = found.folder
-        self._library.downloads.start(found.name)
+        self._replaced[model.name] = model.folder
+        self._library.downloads.start(model.name)
 
     async def finish(self) -> None:
         """Cancel the requests to the hub, and wait for the work on the disk."""
