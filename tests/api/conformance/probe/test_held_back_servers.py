@@ -6,13 +6,19 @@ import pytest
 
 from api.conformance.probe.reports import as_text
 from api.conformance.probe.values import Verdict
-from tests.api.conformance.probe.family import held_back, held_back_third, second_held_back
+from tests.api.conformance.probe.family import (
+    held_back,
+    held_back_fourth,
+    held_back_third,
+    second_held_back,
+)
 from tests.api.conformance.probe.family.held_back import HELD_BACK, HeldBack
+from tests.api.conformance.probe.family.held_back_fourth import FOURTH_HELD_BACK
 from tests.api.conformance.probe.family.held_back_third import THIRD_HELD_BACK
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.second_held_back import SECOND_HELD_BACK
 
-_SETS = (HELD_BACK, SECOND_HELD_BACK, THIRD_HELD_BACK)
+_SETS = (HELD_BACK, SECOND_HELD_BACK, THIRD_HELD_BACK, FOURTH_HELD_BACK)
 _ALL = [make for makes in _SETS for make in makes]
 # One for each way of finding them; all others are tried where there is time.
 _OFTEN = (
@@ -37,15 +43,28 @@ _OFTEN = (
     held_back_third.IgnoresFormatWithoutThinking,
     second_held_back.StreamsByDefault,
     second_held_back.LeavesPartsOfOverlappingStops,
+    held_back_fourth.StopBeforeCall,
+    held_back_fourth.StopUnreadInJson,
+    held_back_fourth.NewLimitUnread,
+    held_back_fourth.ThinkingInTextBlock,
+    held_back_fourth.NumberedOnce,
 )
+# What the probe does not see or does not name, and why.
+_MISSED: dict[type[HeldBack], str] = {
+    held_back_fourth.ThoughtTailInContent: "the text is shown, but not that it is the thinking's",
+    held_back_fourth.EmojiInHalves: "the texts are shown, but not what differs in them",
+    held_back_fourth.CallsInHistoryRefused: "a refused result of a tool is taken for a limitation",
+}
 
 
 def _marked(make: type[HeldBack]) -> object:
     marks = [] if make in _OFTEN else [pytest.mark.slow]
+    if make in _MISSED:
+        marks.append(pytest.mark.xfail(reason=_MISSED[make], strict=True))
     return pytest.param(make, marks=marks, id=make.__name__)
 
 
-@pytest.mark.parametrize("makes", _SETS, ids=["first", "second", "third"])
+@pytest.mark.parametrize("makes", _SETS, ids=["first", "second", "third", "fourth"])
 def test_each_set_has_forty_servers_of_six_dialects(makes: tuple[type[HeldBack], ...]) -> None:
     assert len(makes) == 40
     assert len({make.speaks for make in makes}) == 6

@@ -1,4 +1,4 @@
-"""The faults of the fourth set: a client sees each of them, and only where it says so."""
+"""A client sees the faults of the fourth set of servers."""
 
 import re
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from tests.api.conformance.probe.family import held_back_fourth as fourth
+from tests.api.conformance.probe.family.held_back import HeldBack
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.support.asking import run
 
@@ -87,7 +88,7 @@ HISTORY = [
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]},
 ]
 COLORS = "Repeat exactly: red green blue"
-SIGNS: dict[type[fourth.FourthServer], Sign] = {
+SIGNS: dict[type[HeldBack], Sign] = {
     fourth.CutCallNamedWhole: Sign(
         calling(stream=True, max_tokens=4), '"finish_reason": "tool_calls"'
     ),
@@ -184,24 +185,12 @@ def answer_of(server: FamilyServer, body: Body) -> str:
     return run(asking())
 
 
-@pytest.mark.parametrize("kind", fourth.FOURTH)
-def test_each_server_shows_its_fault_to_a_client(kind: type[fourth.FourthServer]) -> None:
+@pytest.mark.parametrize("make", fourth.FOURTH_HELD_BACK)
+def test_each_server_shows_its_fault_to_a_client(make: type[HeldBack]) -> None:
     """Its answer has the sign of the fault, that of the server without one does not."""
-    [dialect] = kind.dialects
-    sign = SIGNS[kind]
-    faulty = answer_of(kind(dialect), sign.body)
-    healthy = answer_of(FamilyServer(dialect), sign.body)
+    sign = SIGNS[make]
+    faulty = answer_of(make(), sign.body)
+    healthy = answer_of(FamilyServer(make.speaks), sign.body)
     assert healthy.startswith(("200 ", "400 "))
     assert (re.search(sign.pattern, faulty) is None) == sign.is_lost, faulty
     assert (re.search(sign.pattern, healthy) is None) != sign.is_lost, healthy
-
-
-def test_the_set_is_spread_over_the_dialects() -> None:
-    """Forty servers, each with one dialect, a report and words."""
-    assert len(set(fourth.FOURTH)) == 40
-    assert set(SIGNS) == set(fourth.FOURTH)
-    for kind in fourth.FOURTH:
-        assert len(kind.dialects) == 1
-        assert re.search(r"\([\w.-]+/[\w.-]+#\d+\)\.", kind.__doc__ or "")
-        assert kind.words
-        assert all(word == word.lower() for word in kind.words)
