@@ -309,14 +309,15 @@ def _measurements(ends: dict[tuple[str, str], list[Finished]]) -> Iterable[Measu
 
 async def _compared(folder: Path, answered: Sequence[_Answers]) -> dict[str, Comparison]:
     """Return the answers beside the plain loop; those generated together are added up."""
-    is_over, began_s, doing = threading.Event(), time.monotonic(), ""
+    again = "loading it again, for mlx-lm's plain loop"
+    is_over, began_s, doing = threading.Event(), time.monotonic(), again
     total = sum(len(tokens) for answers in answered for _, tokens in answers.pairs)
 
     def loading(progress: LoadProgress) -> None:
         nonlocal doing
         if is_over.is_set():
             raise LoadCancelled
-        doing = f"loading it again, for mlx-lm's plain loop: {loading_words(progress, 0, 0)}"
+        doing = f"{again}: {loading_words(progress, 0, 0)}"
 
     def told(token: int) -> None:
         nonlocal doing
@@ -389,8 +390,9 @@ def _cells(measurement: Measurement) -> tuple[str, ...]:
     cells = (measurement.text, measurement.drafts, figure(measurement.tokens_per_s))
     if measurement.drafts == _NONE:
         return (*cells, "", "", "")
-    right = f"{100 * accepted / guessed:.0f} %" if guessed else "does not pay here"
-    return (*cells, f"{measurement.gain:.2f}", f"{guessed:,}", right)
+    if not guessed:  # what the clock says of both is chance
+        return (*cells, "", "0", "does not pay here")
+    return (*cells, f"{measurement.gain:.2f}", f"{guessed:,}", f"{100 * accepted / guessed:.0f} %")
 
 
 def _words(first: Sequence[Difference]) -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,10 @@ def test_ctrl_c_ends_it_without_a_trace(tokens: str, moment: str, codes: set[int
     child.close()
     assert "Traceback" not in said
     assert child.exitstatus in codes
+
+
+def test_no_gain_is_told_of_drafts_that_were_not_made() -> None:
+    drafted = check.Measurement("a list", "prompt lookup", 1.5, 1.33, guessed=8, accepted=4)
+    idle = replace(drafted, guessed=0, accepted=0)
+    assert check._cells(drafted) == ("a list", "prompt lookup", "1.5", "1.33", "8", "50 %")
+    assert check._cells(idle) == ("a list", "prompt lookup", "1.5", "", "0", "does not pay here")
