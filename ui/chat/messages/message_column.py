@@ -367,7 +367,8 @@ class MessageColumn(QScrollArea):
         self._has_moved = False
 
     def _fit(self) -> None:
-        self._stack.fit(self.viewport().width(), self.viewport().height())
+        seen = self.viewport()
+        self._stack.fit(seen.width(), seen.height(), self.width() - seen.width())
         self._near.fill_near()
 
     # -- slots and views -------------------------------------------------------------------

@@ -100,6 +100,7 @@ class SlotStack(QWidget):
         self.is_changing = False
         self._line_px = self.fontMetrics().lineSpacing()
         self._side_px = _LEAST_SIDE_PX
+        self._inner_px = 0
         self._room_px = 0
         self._unmarking = QTimer(self, singleShot=True, interval=_MARKED_MS)
         self._unmarking.timeout.connect(lambda: self.mark(None))
@@ -166,9 +167,19 @@ class SlotStack(QWidget):
 
     # -- layout -----------------------------------------------------------------------------
 
-    def fit(self, width: int, height: int) -> None:
-        """Center the slots in the visible part of the column, no wider than is readable."""
-        self._side_px = max(_LEAST_SIDE_PX, (width - current_theme().px(_WIDEST_PX)) // 2)
+    def fit(self, width: int, height: int, bar_px: int = 0) -> None:
+        """Center the slots in the visible part of the column, no wider than is readable.
+
+        Args:
+            width: The width of the visible part.
+            height: Its height.
+            bar_px: The width of the scroll bar beside it; the slots are centered as without it,
+                like the message field below.
+        """
+        room_px = width + bar_px
+        self._inner_px = min(current_theme().px(_WIDEST_PX), max(0, room_px - 2 * _LEAST_SIDE_PX))
+        # Where the room has an odd pixel, it is at the left, as beside the message field.
+        self._side_px = max(_LEAST_SIDE_PX, (room_px - self._inner_px + 1) // 2)
         self._room_px = height
         if width != self.width():
             self.resize(width, self.height())
@@ -202,10 +213,6 @@ class SlotStack(QWidget):
             area = QRectF(self._side_px, top, self._inner_px, height)
             painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), 10, 10)
             painter.end()
-
-    @property
-    def _inner_px(self) -> int:
-        return max(0, self.width() - 2 * self._side_px)
 
     def _take_heights(self) -> None:
         """Read the heights that views want, and move what is below them."""
