@@ -290,6 +290,9 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ModelLoadFailed(f"{_named(path)} cannot be read: {os_cause(error)}") from error
     except RecursionError as error:
         raise ModelLoadFailed(f"{_named(path)} is damaged: it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        fault = f"line {error.lineno} is not valid JSON"
+        raise ModelLoadFailed(f"{_named(path)} is damaged: {fault}") from error
     except ValueError as error:
         raise ModelLoadFailed(f"{_named(path)} is damaged: {error}") from error
     if not isinstance(value, dict):
@@ -505,7 +508,7 @@ def _check_weights(path: Path) -> None:
     except OSError as error:
         raise ModelLoadFailed(f"{name} cannot be read: {os_cause(error)}") from error
     except ValueError as error:
-        raise ModelLoadFailed(f"{name} is damaged: {error}") from error
+        raise ModelLoadFailed(f"{name} is damaged: its header is not valid JSON") from error
     try:
         ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
         expected = 8 + header_size + max(map(operator.index, ends), default=0)

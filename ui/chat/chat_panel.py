@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QFont, QKeyEvent
+from PySide6.QtGui import QFont, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QFrame,
@@ -287,6 +287,8 @@ class ChatPanel(QWidget):
         self._drops = FileDrops(self)
         self.tools = ToolsInChat(workspace, workspace.toolbox, self.composer, self)
         self._stack = QStackedWidget(self)
+        # In a low window it gives way: the parts of the message field would lie on each other.
+        self._stack.setMinimumHeight(1)
         self._loading = QWidget()
         self._stack.addWidget(self._loading)
         self._stack.addWidget(self.welcome)
@@ -312,6 +314,11 @@ class ChatPanel(QWidget):
         targets = [self.column] if shown is self.column else in_reading_order(self._stack)
         for target in targets[:1]:
             target.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave the messages their room where the window is low."""
+        super().resizeEvent(event)
+        self.composer.input.limit_height(self.height() // 4)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """On Escape close the find bar, or else stop the answer; buttons of the header do not."""
@@ -555,9 +562,8 @@ class ChatPanel(QWidget):
         model = self._workspace.model
         problem = None
         if model.failed_name:
-            sentence = f"Could not load {model.failed_name}. {model.name} stays loaded."
             folder = model.path if model.path is not None and model.path.exists() else None
-            problem = StoreProblem(sentence, as_sentence(model.message), folder)
+            problem = StoreProblem(model.failure, as_sentence(model.message), folder)
         self.model_problem.tell(problem)
 
     def _try(self, suggestion: Suggestion) -> None:

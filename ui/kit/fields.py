@@ -126,6 +126,7 @@ class GrowingInput(QPlainTextEdit):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._is_composing = False
+        self._most_px: int | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -222,12 +223,20 @@ class GrowingInput(QPlainTextEdit):
     def minimumSizeHint(self) -> QSize:
         return QSize(80, self._height(1))
 
+    def limit_height(self, most_px: int) -> None:
+        """Grow no higher than this, but to two lines in any case."""
+        if most_px != self._most_px:
+            self._most_px = most_px
+            self._fit()
+
     def _fit(self) -> None:
-        lines = max(1, round(self.document().size().height()))
-        self.setFixedHeight(self._height(min(lines, _MOST_LINES)))
+        lines, most = max(1, round(self.document().size().height())), _MOST_LINES
+        if self._most_px is not None:
+            most = max(2, min(most, self._most_px // self.fontMetrics().lineSpacing()))
+        self.setFixedHeight(self._height(min(lines, most)))
         policy = Qt.ScrollBarPolicy
         self.setVerticalScrollBarPolicy(
-            policy.ScrollBarAsNeeded if lines > _MOST_LINES else policy.ScrollBarAlwaysOff
+            policy.ScrollBarAsNeeded if lines > most else policy.ScrollBarAlwaysOff
         )
 
     def _height(self, lines: int) -> int:

@@ -24,6 +24,7 @@ from ui.words import Tone
 
 _BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{25,}")
+_PIECES = re.compile(r"(?<=[-/_.:=&?])")
 
 
 def label(
@@ -74,8 +75,18 @@ class WrappedLabel(QLabel):
 
 
 def breakable(text: str) -> str:
-    """Return a text with zero-width spaces, so that long words can break anywhere."""
-    return _LONG_WORD.sub(lambda word: _BREAK.join(word[0]), text)
+    """Return a text with zero-width spaces, so that long words can break: paths and names between
+    their parts, other words anywhere.
+    """
+
+    def broken(word: re.Match[str]) -> str:
+        return _BREAK.join(_LONG_WORD.sub(_everywhere, part) for part in _PIECES.split(word[0]))
+
+    return _LONG_WORD.sub(broken, text)
+
+
+def _everywhere(word: re.Match[str]) -> str:
+    return _BREAK.join(word[0])
 
 
 def rescale(widget: QWidget, scale: float, weight: QFont.Weight | None = None) -> None:
@@ -391,6 +402,9 @@ class FactTable(QWidget):
             title.setContentsMargins(0, 3, 0, 0)
         else:
             shown = label(value, "", 0.95, is_wrapped=True)
+            # Its least height would be that of its narrowest shape: an area that scrolls the table
+            # would have a bar without need.
+            shown.setMinimumHeight(1)
             shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         shown.setAccessibleName(f"{name}: {value}")
         self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)

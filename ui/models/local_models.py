@@ -97,6 +97,9 @@ class ModelCard(QFrame):
             words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
         if newer is not None:
             words.addWidget(label(newer_words(newer), "notice", 0.95, is_wrapped=True))
+        for number in range(2, words.count()):
+            # Qt's minimum would be the height of its narrowest shape, and the list have a bar.
+            words.itemAt(number).widget().setMinimumHeight(1)
         bar = row((words, 1), spacing=10, margins=(14, 11, 8, 11), on=self)
         self.update_button = self._update_button(newer)
         if self.update_button is not None:

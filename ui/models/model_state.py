@@ -424,6 +424,13 @@ class ModelState(QObject):
         self._settled.set()
         self.changed.emit()
 
+    @property
+    def failure(self) -> str:
+        """A sentence about the model that could not be loaded while the previous one stays."""
+        if not self.failed_name:
+            return ""
+        return f"Could not load {self.failed_name}. {self.name} stays loaded."
+
     def _look_at_engine(self) -> None:
         loaded = frozenset(self.loaded_folders()) if self.in_memory.may_be_several else None
         if self.is_loading_again and not self._was_loading_again:

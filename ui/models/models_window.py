@@ -259,6 +259,7 @@ class LoadedModel(QWidget):
         font.setWeight(QFont.Weight.DemiBold)
         self.name.setFont(font)
         self.words = label("", "muted", 0.95, is_wrapped=True)
+        self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setFixedHeight(4)
@@ -293,6 +294,7 @@ class LoadedModel(QWidget):
                 spacing=10,
             ),
             self.words,
+            self.problem,
             self.bar,
             spacing=7,
             margins=(20, 12, 20, 12),
@@ -313,6 +315,9 @@ class LoadedModel(QWidget):
         self.name.setText(model.name or "Choose one below")
         self.words.setText(self._words())
         self.words.setVisible(bool(self.words.text()))
+        failed = f"{model.failure} {as_sentence(model.message)}" if model.failure else ""
+        self.problem.setText(failed)
+        self.problem.setVisible(bool(failed))
         progress = model.progress
         self.bar.setVisible(stage == "loading")
         if stage == "loading" and progress is not None and progress.phase == "weights":
@@ -331,8 +336,9 @@ class LoadedModel(QWidget):
         info = model.info
         if info is None:
             return as_sentence(model.message)
-        # A load that failed or was cancelled left the previous model in place.
-        before = f"{as_sentence(model.message)} " if model.message else ""
+        # A load that was cancelled left the previous model in place; one that failed has a line.
+        was_cancelled = model.message and not model.failed_name
+        before = f"{as_sentence(model.message)} " if was_cancelled else ""
         if model.is_unloaded:
             if before:
                 return f"{before}The next request loads {model.name} again."
@@ -491,7 +497,7 @@ class ModelsWindow(OwnWindow):
         self.tabs.setDocumentMode(True)
         column(
             self._top(),
-            column(self.question, margins=(20, 6, 20, 0)),
+            column(self.question, margins=(20, 6, 20, 6)),
             (self.tabs, 1),
             spacing=0,
             on=self,

@@ -54,6 +54,16 @@ def test_an_index_that_names_no_files_is_refused_and_hides_no_other_model(
     assert found[model_attacks.DEMO].problem == ""
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_damaged_text_is_refused_in_words_that_are_not_the_parsers(
+    model: Path, name: str
+) -> None:
+    damaged = b"{" if name.endswith("json") else (1).to_bytes(8, "little") + b"{"
+    (model / name).write_bytes(damaged)
+    with pytest.raises(ModelLoadFailed, match=rf"{name} is damaged: .* is not valid JSON$"):
+        check_folder(model)
+
+
 def test_names_of_missing_files_are_few_and_cannot_control_a_terminal(model: Path) -> None:
     names = ["a\x1b[2J", "\ud800", *(f"b{number}" for number in range(100))]
     (model / INDEX).write_text(json.dumps({"weight_map": {name: name for name in names}}))

@@ -11,13 +11,14 @@ import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from engine.inference.backend import LoadProgress, OnLoadProgress
-from engine.library.memory import Fit, MemoryNeed
+from engine.library.memory import Fit, Memory, MemoryNeed
 from engine.scheduling.service import Engine
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.labels import StatusPill
 from ui.kit.theme import Theme
+from ui.models.local_models import ModelCard
 from ui.models.model_library import LibraryModel
 from ui.models.model_words import (
     facts,
@@ -269,10 +270,23 @@ async def test_a_model_that_fails_leaves_the_one_that_works_and_says_why(
     await opened.loaded("demo-model")
     opened.state.load(tmp_path / "mistyped")
     head = opened.models.loaded
-    await eventually(lambda: "mistyped does not exist" in head.words.text())
+    await eventually(lambda: "mistyped does not exist" in head.problem.text())
+    assert head.problem.text().startswith("Could not load mistyped. demo-model stays loaded. ")
     assert (opened.state.stage, opened.state.name) == ("ready", "demo-model")
     assert opened.state.info is not None
+    assert head.words.text().startswith("qwen3")
     assert "of context" in head.words.text()
+
+
+async def test_a_card_takes_no_more_room_than_its_words_need_at_its_width(
+    opened: OpenedModels,
+) -> None:
+    found = opened.card("demo-model").model.found
+    large = LibraryModel(found, MemoryNeed(10**12, 0, 0, 100), Fit.TOO_LARGE, None)
+    card = ModelCard(large, Memory(10**9, 10**9), is_loaded=False, is_unloaded=False)
+    (trouble,) = (one for one in card.findChildren(QLabel) if one.text().startswith("It needs"))
+    assert card.minimumSizeHint().height() <= card.heightForWidth(900), trouble.text()
+    card.deleteLater()
 
 
 async def test_the_window_opens_from_the_menu_and_from_the_list_below_the_models_name(
