@@ -43,7 +43,7 @@ from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import column, row
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.theme import current_theme
-from ui.kit.windows import move_focus, move_within_screen
+from ui.kit.windows import Popover, move_within_screen
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import RESTART, fit_words, loading_words, passed, percent, used
 from ui.words import Tone
@@ -483,7 +483,7 @@ _STEPS = {
 }
 
 
-class ModelSwitcher(QFrame):
+class ModelSwitcher(Popover):
     """Chooses the model of the open conversation.
 
     Signals:
@@ -505,8 +505,7 @@ class ModelSwitcher(QFrame):
     closed = Signal()
 
     def __init__(self, answering: AnsweringModel, library: ModelLibrary, parent: QWidget) -> None:
-        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setObjectName("popover")
+        super().__init__(parent)
         self.setAccessibleName("Switch models")
         self._answering = answering
         self._library = library
@@ -554,10 +553,6 @@ class ModelSwitcher(QFrame):
         self.show()
         self.field.setFocus()
         self._library.refresh()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
-        return move_focus(self, is_next)
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Emit ``closed``."""

@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QRect, QSize, Qt
+from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
     QGuiApplication,
     QKeySequence,
+    QPainterPath,
+    QRegion,
+    QResizeEvent,
     QShortcut,
 )
 from PySide6.QtWidgets import (
@@ -16,6 +19,7 @@ from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
     QComboBox,
+    QFrame,
     QLineEdit,
     QPlainTextEdit,
     QScrollArea,
@@ -136,6 +140,33 @@ def lay_out_hidden(top: QWidget) -> None:
         if layout is not None:
             layout.invalidate()
             layout.activate()
+
+
+_CORNER_PX = 12  # as in the style sheet, where it grows with the text
+
+
+class Popover(QFrame):
+    """A card with round corners that pops up; Tab follows the reading order."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
+        self.setObjectName("popover")
+        # On X11 there may be nothing that draws one window through another.
+        self._is_cut_out = QGuiApplication.platformName() == "xcb"
+        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground, not self._is_cut_out)
+
+    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
+        """Move the focus by Tab in reading order."""
+        return move_focus(self, is_next)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Cut the corners off."""
+        super().resizeEvent(event)
+        if self._is_cut_out:
+            card = QPainterPath()
+            radius = current_theme().px(_CORNER_PX)
+            card.addRoundedRect(QRectF(self.rect()), radius, radius)
+            self.setMask(QRegion(card.toFillPolygon().toPolygon()))
 
 
 def bring_forward(window: QWidget) -> None:

@@ -262,3 +262,40 @@ async def test_the_servers_card_leaves_the_list_its_room_in_a_low_window(
             window.preferences.change(text_percent=percent)
             window.resize(1400, height)
             await eventually(lambda is_said=is_said: words.isVisible() is is_said)
+
+
+async def test_all_settings_are_on_the_screen_at_every_size_and_keep_their_place(
+    scripted: ScriptedEngine, theme: Theme
+) -> None:
+    window = main_window(scripted, theme)
+    async with shown(window, quits=True):
+        for percent in SIZES:
+            window.preferences.change(text_percent=percent)
+            window.chat.show_settings()
+            card = window.chat.settings
+            screen = window.screen().availableGeometry()
+            bottom = card.geometry().bottom()
+            assert screen.contains(card.geometry())
+            card._more.click()
+            await eventually(lambda card=card: card.stop_options["min_tokens"].isVisible())
+            assert screen.contains(card.geometry())
+            assert card.geometry().bottom() == bottom
+            seen, inside = card._area.viewport(), card._area.widget()
+            await eventually(lambda seen=seen, inside=inside: inside.width() <= seen.width())
+            card._more.click()
+            card.hide()
+
+
+async def test_a_long_message_leaves_the_row_below_it_its_room_in_a_low_window(
+    scripted: ScriptedEngine, theme: Theme
+) -> None:
+    window = main_window(scripted, theme)
+    async with shown(window, quits=True):
+        composer = window.chat.composer
+        field, row = composer.input, composer._row
+        composer.set_text("a line\n" * 20)
+        for percent, height in ((100, 800), (100, 420), (200, 800), (200, 520)):
+            window.preferences.change(text_percent=percent)
+            window.resize(1280, height)
+            await eventually(lambda: field.geometry().bottom() < row.geometry().top())
+            assert composer.rect().contains(row.geometry()), (percent, height)

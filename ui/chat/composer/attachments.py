@@ -29,7 +29,7 @@ from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
-from ui.kit.windows import move_focus, pop_up_above
+from ui.kit.windows import Popover, pop_up_above
 from ui.records.attachments import Attachment, AttachmentRefused, cut_words
 from ui.records.documents import FileReader, ReadingEnded
 from ui.words import lines_of
@@ -257,7 +257,7 @@ _WIDTH_PX, _TEXT_HEIGHT_PX = 560, 300
 _PAD_PX = 14
 
 
-class FilePreview(QFrame):
+class FilePreview(Popover):
     """A card above the file's chip.
 
     Signals:
@@ -269,8 +269,7 @@ class FilePreview(QFrame):
     remove_wanted = Signal()
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setObjectName("popover")
+        super().__init__(parent)
         self.file = Attachment("", "")
         self._name = ElidedLabel("", mode=Qt.TextElideMode.ElideMiddle)
         self._name.setProperty("role", "heading")
@@ -317,10 +316,6 @@ class FilePreview(QFrame):
         else:
             self.first.setFocus()
             self.first.selectAll()
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
-        return move_focus(self, is_next)
 
     def _show_pages(self, file: Attachment) -> None:
         pages, known = file.pages, len(file.all_pages)

@@ -8,9 +8,8 @@ from typing import Any, Generic, TypeVar
 
 import shiboken6
 from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QHideEvent, QKeyEvent
+from PySide6.QtGui import QHideEvent, QKeyEvent, QScreen
 from PySide6.QtWidgets import (
-    QFrame,
     QGridLayout,
     QLabel,
     QListWidget,
@@ -18,6 +17,7 @@ from PySide6.QtWidgets import (
     QMenu,
     QPlainTextEdit,
     QPushButton,
+    QSizePolicy,
     QWidget,
 )
 
@@ -29,10 +29,10 @@ from ui.kit.buttons import CheckBox, IconButton
 from ui.kit.dialogs import ask_text, choose_file, choose_target
 from ui.kit.fields import NumberField, Slider, never_sideways
 from ui.kit.labels import ElidedLabel, label, rescale
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, empty_menu, literal
 from ui.kit.theme import current_theme
-from ui.kit.windows import move_focus, pop_up_above
+from ui.kit.windows import Popover, lay_out_hidden, move_within_screen, pop_up_above
 from ui.records.codec import Preset
 from ui.records.conversations import ConversationSettings
 
@@ -222,7 +222,8 @@ class PresetOffers(QListWidget):
         if around is None:
             return
         rows = max(1, min(self.count(), _MOST_ROWS))
-        height = rows * max(1, self.sizeHintForRow(0)) + 2 * self.frameWidth() + 8
+        around_px = self.height() - self.viewport().height()  # the frame and the padding
+        height = rows * max(1, self.sizeHintForRow(0)) + around_px
         width = min(self._composer.width(), current_theme().px(_WIDEST_PX))
         corner = self._composer.mapTo(around, QPoint(0, 0))
         self.setGeometry(corner.x(), max(0, corner.y() - height - _GAP_PX), width, height)
@@ -278,6 +279,7 @@ def sampling_field(name: str) -> NumberField:
     )
 
 
+_WIDTH_PX, _SIDE_PX = 340, 16
 _MOST_TOKENS = 1_000_000
 # The settings that most people use; the others are folded away.
 _COMMON = ("temperature", "max_tokens")
@@ -335,7 +337,7 @@ class SettingsBasis:
         return "set in this chat"
 
 
-class SettingsPopover(QFrame):
+class SettingsPopover(Popover):
     """Shows system prompt, sampling and length, and the presets.
 
     Signals:
@@ -348,8 +350,7 @@ class SettingsPopover(QFrame):
     kept = Signal(object)
 
     def __init__(self, parent: QWidget, presets: PresetList) -> None:
-        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setObjectName("popover")
+        super().__init__(parent)
         self._settings = ConversationSettings()
         self._basis = SettingsBasis()
         self.about = ElidedLabel()
@@ -433,12 +434,10 @@ class SettingsPopover(QFrame):
         self.system_prompt.setPlainText(settings.system_prompt)
         self._shown_prompt = self.system_prompt.toPlainText()
 
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
-        return move_focus(self, is_next)
-
     def pop_up(self, anchor: QWidget) -> None:
         """Appear above a widget."""
+        lay_out_hidden(self)
+        self._fit_height(anchor.mapToGlobal(QPoint()).y(), anchor.screen())
         pop_up_above(self, anchor)
         self.system_prompt.setFocus()
 
@@ -477,8 +476,11 @@ class SettingsPopover(QFrame):
         self._grids = (form, rare)
         self._rare.setLayout(rare)
         hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
+        inside = QWidget()
+        inside.setObjectName("scrolled")
+        # As wide as the card, also where a field would like more.
+        inside.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         column(
-            row((label("This conversation", "title"), 1), self.presets),
             self.about,
             label("System prompt", "muted", 0.95),
             self.system_prompt,
@@ -486,9 +488,18 @@ class SettingsPopover(QFrame):
             (self._more, 0, Qt.AlignmentFlag.AlignLeft),
             self._rare,
             label(hint, "faint", 0.9, is_wrapped=True),
+            spacing=9,
+            margins=(0, 0, 0, 0),
+            on=inside,
+        )
+        self._area = scrolling(inside, "", goes_sideways=False)
+        self._area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        column(
+            row((label("This conversation", "title"), 1), self.presets),
+            self._area,
             row(self.keep, self.forget, STRETCH, self.reset, spacing=6),
             spacing=9,
-            margins=(16, 14, 16, 14),
+            margins=(_SIDE_PX, 14, _SIDE_PX, 14),
             on=self,
         )
 
@@ -575,7 +586,7 @@ class SettingsPopover(QFrame):
         for grid in self._grids:
             grid.setColumnMinimumWidth(0, widest)
         self.system_prompt.setFixedHeight(theme.px(96))
-        self.setFixedWidth(theme.px(340))
+        self.setFixedWidth(theme.px(_WIDTH_PX))
 
     def _show_rare(self, is_shown: bool) -> None:
         bottom = self.geometry().bottom()
@@ -583,8 +594,23 @@ class SettingsPopover(QFrame):
         says = "Fewer" if is_shown else "More"
         self._more.setAccessibleName(f"{says} settings")
         self._more.setText(f"{says} Settings")
+        self._fit_height(bottom, self.screen())
         self.adjustSize()
-        self.move(self.x(), bottom - self.height() + 1)
+        above = QPoint(self.x(), bottom - self.height() + 1)
+        move_within_screen(self, above, self.size(), self)
+
+    def _fit_height(self, bottom: int, screen: QScreen) -> None:
+        """Make all settings visible, or scroll them where there is no room above the anchor."""
+        inside = self._area.widget().layout()
+        assert inside is not None
+        inside.activate()
+        wanted = inside.totalHeightForWidth(current_theme().px(_WIDTH_PX) - 2 * _SIDE_PX)
+        self._area.setFixedHeight(0)
+        area = screen.availableGeometry()
+        room = max(bottom - area.top(), area.height() // 2) - self.sizeHint().height()
+        self._area.setFixedHeight(min(wanted, room))
+        bar_px = self._area.verticalScrollBar().sizeHint().width() if wanted > room else 0
+        self.setFixedWidth(current_theme().px(_WIDTH_PX) + bar_px)
 
     def _edit_stop_option(self, option: StopOption, value: Any) -> None:
         options = self._settings.stop_options

@@ -4,7 +4,6 @@ from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtWidgets import (
-    QFrame,
     QHBoxLayout,
     QPushButton,
     QVBoxLayout,
@@ -17,7 +16,7 @@ from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, empty_menu, literal, passing_menu
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
-from ui.kit.windows import move_focus, move_within_screen
+from ui.kit.windows import Popover, move_within_screen
 from ui.records.tools import (
     PromptInfo,
     ResourceInfo,
@@ -40,7 +39,7 @@ _SIDES_PX = 46
 _BETWEEN_SERVERS_PX, _WITHIN_SERVER_PX = 11, 4
 
 
-class ToolsPopover(QFrame):
+class ToolsPopover(Popover):
     """Switches servers and their tools on and off.
 
     Signals:
@@ -56,8 +55,7 @@ class ToolsPopover(QFrame):
     prompt_wanted = Signal(object)
 
     def __init__(self, parent: QWidget, toolbox: Toolbox, owner: object) -> None:
-        super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
-        self.setObjectName("popover")
+        super().__init__(parent)
         self._toolbox = toolbox
         self._owner = owner
         self._choice = ToolsInUse()
@@ -105,10 +103,6 @@ class ToolsPopover(QFrame):
         stopped = [server.name for server in known if server.stage is ServerStage.STOPPED]
         if stopped:
             start_task(self._owner, self._start(stopped), "start tool servers")
-
-    def focusNextPrevChild(self, is_next: bool) -> bool:  # noqa: N802 - Qt's name
-        """Move the focus by Tab in reading order."""
-        return move_focus(self, is_next)
 
     # -- inside ----------------------------------------------------------------------------
 

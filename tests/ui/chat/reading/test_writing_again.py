@@ -96,6 +96,7 @@ async def test_a_slash_offers_presets_filters_them_and_uses_one(window: MainWind
     presets.keep(Preset("Poems", ConversationSettings(temperature=1.0)))
     QTest.keyClicks(keyboard(), "/")
     assert offers.names == ["Poems", "Strict answers", "Very strict"]
+    assert offers.viewport().height() == 3 * offers.sizeHintForRow(0), "room for its rows alone"
     QTest.keyClicks(keyboard(), "stri")
     assert offers.names == ["Strict answers", "Very strict"]
     press(DOWN)
