@@ -414,7 +414,7 @@ class _ToneDelegate(QStyledItemDelegate):
     def _color_of(self, entry: RequestEntry, column: RequestColumn) -> str | None:
         colors = current_theme().colors
         if column is RequestColumn.TOTAL:
-            return colors.accent if entry.running else None
+            return colors.link if entry.running else None
         if entry.is_error:
             return colors.fault
         if entry.is_open:

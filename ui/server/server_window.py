@@ -33,7 +33,7 @@ from ui.kit.labels import ElidedLabel, FactTable, StatusPill, clear_layout_of, l
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import add_entry, copy_from, copy_text, empty_menu, passing_menu
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme, fixed_font, restyle
+from ui.kit.theme import HEAD_PX, current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.preferences import declaration
 from ui.server.request_log import RequestLogPanel
@@ -594,7 +594,7 @@ class ServerWindow(OwnWindow):
             STRETCH,
             self.settings_shown,
             spacing=10,
-            margins=(20, 12, 20, 12),
+            margins=(20, 0, 20, 0),
         )
         bar = QFrame()
         bar.setObjectName("chat_header")
@@ -604,6 +604,8 @@ class ServerWindow(OwnWindow):
         right.setChildrenCollapsible(False)
         right.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         theme = current_theme()
+        # As high with the address as without it: what is below stays in its place.
+        theme.follow(bar, lambda: bar.setFixedHeight(theme.gap(HEAD_PX)))
         theme.follow(right, lambda: right.setMinimumHeight(theme.px(_REQUESTS_PX)))
         requests = QWidget()
         requests.setObjectName("scrolled")

@@ -2,7 +2,7 @@ import errno
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QMenu, QScrollArea
@@ -180,6 +180,32 @@ async def test_a_key_that_cannot_be_kept_is_said_in_words() -> None:
     await panel.key.finish()
     assert (panel.key.message, panel.key.fresh_key) == ("The disk is full.", "")
     assert not panel.key.is_busy
+
+
+async def test_what_is_below_the_head_stays_in_its_place_when_the_server_is_turned_on(
+    theme: Theme,
+) -> None:
+    panel = panel_with(Control())
+    async with shown(ServerWindow(panel)) as window:
+        before = window.log.mapTo(window, QPoint())
+        panel.switch.turn(True)
+        await on(panel)
+        await eventually(window.copy.isVisible)
+        assert window.log.mapTo(window, QPoint()) == before
+
+
+async def test_the_facts_of_a_request_need_no_more_room_than_they_take(
+    theme: Theme,
+) -> None:
+    panel = panel_with(Control())
+    async with shown(ServerWindow(panel)) as window:
+        panel.log.take([began(1)])
+        await eventually(lambda: window.log.table.rowCount() == 1)
+        panel.log.take([ended(began(1))])
+        window.log.view.selectRow(0)
+        await eventually(window.detail.isVisible)
+        facts = window.detail.facts
+        assert facts.minimumSizeHint().height() <= facts.heightForWidth(800)
 
 
 async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> None:
