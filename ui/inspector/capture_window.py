@@ -89,10 +89,10 @@ class CapturedAnswers:
 
     @property
     def title(self) -> str:
-        """What the answer is, in one line; if nothing was recognised, why."""
+        """What the answer is, in one line; why nothing was recognised is the first finding."""
         capture = self.capture
         if capture.dialect is None:
-            return self.findings[0].sentence if self.findings else "The format was not recognised."
+            return "The format was not recognised."
         form = "not streamed"
         if capture.is_streamed:
             form = f"streamed in {counted(len(capture.events), 'event')}"

@@ -455,6 +455,7 @@ class InspectorWindow(OwnWindow):
         self.head.show_run(shown)
         self.tape.show_trace(None if shown is None else shown.trace)
         self.tape.setPlaceholderText(_placeholder(shown))
+        self.tape.setVisible(shown is not None)
         self.legend.show_kinds(self.tape.mark_kinds)
         for part in self._tabs:
             part.show_run(shown)

@@ -1,8 +1,9 @@
 """Pages of text and tables in the inspector, with one left edge. Main thread."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import cast
 
 from PySide6.QtCore import (
@@ -229,8 +230,20 @@ class CellDelegate(QStyledItemDelegate):
         painter.drawText(room, place, text)
 
 
+NO_LEAST: Mapping[int, int] = MappingProxyType({})
+
+
 class RowsView(QTableView):
-    """A table in which whole rows are chosen and nothing is edited."""
+    """A table in which whole rows are chosen and nothing is edited.
+
+    Args:
+        model: The rows.
+        says: What a screen reader calls the table.
+        is_code: Whether it is in the fixed font.
+        widths: The letters for which each column should have room.
+        least: The letters for which a column has room in any case, by its number.
+        spare: The columns that are left out, the first one first, where there is no room for all.
+    """
 
     def __init__(
         self,
@@ -239,11 +252,13 @@ class RowsView(QTableView):
         *,
         is_code: bool = False,
         widths: Sequence[int] = (),
+        least: Mapping[int, int] = NO_LEAST,
+        spare: Sequence[int] = (),
     ) -> None:
         super().__init__()
-        self._widths = widths
+        self._widths, self._least = widths, least
         self.setModel(model)
-        self._columns = FittedColumns(self, self._wanted)
+        self._columns = FittedColumns(self, self._wanted, spare)
         self.setAccessibleName(says)
         self.setProperty("kind", "rows")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -282,9 +297,10 @@ class RowsView(QTableView):
 
     def _wanted(self) -> dict[int, tuple[int, int]]:
         letter_px = self.fontMetrics().averageCharWidth()
+        around_px = 2 * _PAD_PX
         return {
-            column: (0, letter_px * letters + 2 * _PAD_PX)
-            for column, letters in enumerate(self._widths)
+            column: (letter_px * self._least.get(column, 0) + around_px, letter_px * n + around_px)
+            for column, n in enumerate(self._widths)
         }
 
     def chosen_rows(self) -> list[int]:

@@ -207,7 +207,8 @@ class Probing(QObject):
         except ProbeFailed as problem:
             self._end("failed", _sentence(str(problem)))
         except asyncio.CancelledError:
-            self._end("cancelled", "Cancelled. The results so far are below.")
+            so_far = "The results so far are below." if self.rows else "No check had ended yet."
+            self._end("cancelled", f"Cancelled. {so_far}")
         except Exception:  # a bug must not leave the window waiting
             self._end("failed", "The probe itself failed. The log has the details.")
             raise

@@ -357,14 +357,15 @@ class CompareTab(InspectorTab):
         padding = "padding:2px 12px 2px 0"
         rows = [
             (
-                cell(name, style=f"{padding};color:{colors.muted}"),
-                # Lists of stops are not to read as one list.
-                cell(code(this), style="padding:2px 40px 2px 0"),
-                cell(code(other)),
+                cell(name, style=f"{padding};color:{colors.muted}", width="16%"),
+                # Each stands below its run; lists of stops are not to read as one list.
+                cell(code(this), style="padding:2px 40px 2px 0", width="34%"),
+                cell(code(other), style=padding, width="50%"),
             )
             for name, this, other in comparison.rows
         ]
-        return joined(table([(left, right)], width="100%"), table(rows) if rows else "")
+        sides = table([(left, right)], width="100%")
+        return joined(sides, table(rows, width="100%") if rows else "")
 
 
 def _named(other: ShownRun) -> str:

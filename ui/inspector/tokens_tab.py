@@ -195,6 +195,8 @@ def cell(token: TokenTrace, column: int, stops: tuple[Stop, ...]) -> str:
 
 
 _WIDTHS = (7, 7, 14, 10, 24, 9, 12, 8, 9, 15)
+_LEAST = {3: 9, 5: 8}  # such as “Thinking” and “0.11 s”
+_SPARE = (4,)  # the origin, which few tokens have
 
 
 class TokensTab(InspectorTab):
@@ -215,7 +217,9 @@ class TokensTab(InspectorTab):
         add_clear_button(self.filter, "Clear the filter")
         self.copy = QPushButton("Copy as Table")
         self.copy.setAccessibleName("Copy the tokens as tab-separated values")
-        self.table = RowsView(self.model, "Tokens", is_code=True, widths=_WIDTHS)
+        self.table = RowsView(
+            self.model, "Tokens", is_code=True, widths=_WIDTHS, least=_LEAST, spare=_SPARE
+        )
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),
@@ -277,7 +281,7 @@ class TokensTab(InspectorTab):
         if hidden:
             words = f"the newest {count:,} of {counted(count + hidden, 'token')}"
         elif not count:
-            words = "nothing matches" if self.filter.text() else "no tokens were recorded"
+            words = "Nothing matches" if self.filter.text() else "No tokens were recorded"
         self.note.setText(words)
         self.copy.setEnabled(bool(count))
 
