@@ -186,7 +186,7 @@ class WhatIf(QObject):
         """Go back to the run's own list."""
         rules = StopRules() if self.recording is None else self.recording.rules
         entries = [StopEntry(stop).within(rules.scope_of(stop)) for stop in rules.stops]
-        self.stops.replace_all(entries, "use the run’s list")
+        self.stops.replace_all(entries, "Use the Run’s List")
         self._delay.start()
 
     def set_typed(self, typed: str) -> None:

@@ -406,7 +406,7 @@ class WhatIfTab(InspectorTab):
 
     def _use(self) -> None:
         entries = self._what_if.stops.entries()
-        self._inspector.workspace.current.stops.replace_all(entries, "use the tried list")
+        self._inspector.workspace.current.stops.replace_all(entries, "Use the Tried List")
 
     def _choose_file(self) -> None:
         save, kinds = self._inspector.save_case, ["Saved runs (*.json)"]

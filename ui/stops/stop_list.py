@@ -152,7 +152,7 @@ class StopListModel(StopRows):
         after = [*self._entries, StopEntry.of(sequence)]
         if not self._accepts(after):
             return False
-        self._push(f"add {quoted(sequence, 16)}", after, len(after) - 1)
+        self._push(f"Add {quoted(sequence, 16)}", after, len(after) - 1)
         return True
 
     def add_all(self, sequences: Iterable[str], what: str) -> bool:
@@ -196,13 +196,13 @@ class StopListModel(StopRows):
             return False
         if sequence == self._entries[row].stop.text:
             return True
-        return self._change(row, f"edit {quoted(sequence, 16)}", self._typed(row, sequence))
+        return self._change(row, f"Edit {quoted(sequence, 16)}", self._typed(row, sequence))
 
     def set_enabled(self, row: int, is_enabled: bool) -> None:
         """Switch a row on or off."""
         entry = self._entries[row]
         if entry.is_enabled != is_enabled:
-            verb = "enable" if is_enabled else "disable"
+            verb = "Enable" if is_enabled else "Disable"
             what = f"{verb} {quoted(entry.stop.text, 16)}"
             self._change(row, what, replace(entry, is_enabled=is_enabled))
 
@@ -210,20 +210,20 @@ class StopListModel(StopRows):
         """Choose where a sequence applies."""
         entry = self._entries[row]
         if entry.scope is not scope:
-            what = f"choose where {quoted(entry.stop.text, 16)} applies"
+            what = f"Choose Where {quoted(entry.stop.text, 16)} Applies"
             self._change(row, what, entry.within(scope))
 
     def set_option(self, row: int, option: StopOption, value: Any) -> None:
         """Choose another option of a stop."""
         entry = self._entries[row]
-        what = f"{option.title.lower()} for {quoted(entry.stop.text, 16)}"
+        what = f"Change {quoted(entry.stop.text, 16)}"
         self._change(row, what, replace(entry, stop=replace(entry.stop, **{option.name: value})))
 
     def remove(self, rows: Sequence[int]) -> None:
         gone = set(rows)
         after = [entry for row, entry in enumerate(self._entries) if row not in gone]
         if len(after) < len(self._entries):
-            self._push("remove", after, min(min(gone), len(after) - 1))
+            self._push("Remove", after, min(min(gone), len(after) - 1))
 
     def replace_all(self, entries: Sequence[StopEntry], what: str) -> None:
         """Replace the whole list; ``what`` names the change for undo."""
@@ -236,7 +236,7 @@ class StopListModel(StopRows):
             return
         after = self.entries()
         after.insert(to_row, after.pop(row))
-        self._push("reorder", after, to_row)
+        self._push("Reorder", after, to_row)
 
     # -- the change itself -----------------------------------------------------------------
 

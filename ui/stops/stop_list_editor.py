@@ -480,7 +480,7 @@ class ImportExportMenu(QMenu):
             self.refused.emit(str(refusal))
             return
         if self._model is model:  # otherwise the editor shows another list by now
-            self._take(stops_from_json, text, f"import {path.name}")
+            self._take(stops_from_json, text, f"Import {path.name}")
 
     async def _export(self, path: Path, counting: list[str]) -> None:
         try:
@@ -509,10 +509,10 @@ class ImportExportMenu(QMenu):
             self._model.add_all(sequences, what)
 
     def _paste_list(self) -> None:
-        self._take(stops_from_json, copied_text(), "paste a list")
+        self._take(stops_from_json, copied_text(), "Paste a List")
 
     def _paste_lines(self) -> None:
-        self._take(stops_from_lines, copied_text(), "paste lines")
+        self._take(stops_from_lines, copied_text(), "Paste Lines")
 
     def _copy(self) -> None:
         copy_text(stops_to_json(self._counting()))

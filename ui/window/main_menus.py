@@ -428,9 +428,10 @@ class EditMenu(QObject):
         is_list = isinstance(self._focused, QAbstractItemView)
         types = text is not None and can_undo(text)
         retypes = text is not None and can_redo(text)
-        done = _IN_LIST if self._undoes_list else group.undoText()
+        undone, redone = (name.replace("&", "&&") for name in (group.undoText(), group.redoText()))
+        done = _IN_LIST if self._undoes_list else undone
         self.undo.setText("&Undo Typing" if types else f"&Undo {done}".rstrip())
-        self.redo.setText("&Redo Typing" if retypes else f"&Redo {group.redoText()}".rstrip())
+        self.redo.setText("&Redo Typing" if retypes else f"&Redo {redone}".rstrip())
         self.undo.setEnabled(types or self._undoes_list or group.canUndo())
         self.redo.setEnabled(retypes or group.canRedo())
         self.cut.setEnabled(writes and has_selection)

@@ -1,4 +1,5 @@
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
 from engine.files.json_fields import Fields
-from engine.stopping.rules import Stop, StopRules, StopScope
+from engine.stopping.rules import OWN_STOP_OPTIONS, Stop, StopRules, StopScope
+from tests.support.looks.capitals import wrong_words
 from tests.support.random_cases import cases
 from tests.ui.driving import ScriptedEngine, eventually
 from ui.kit.theme import Theme
@@ -46,6 +48,22 @@ def test_a_sequence_typed_with_escapes_holds_the_real_line_break() -> None:
     model = of()
     assert model.add(r"\n\nUser:")
     assert sequences(model) == ["\n\nUser:"]
+
+
+def test_each_change_is_named_for_the_menu_in_title_case() -> None:
+    model = of("a")
+    names = set[str]()
+    model.undo_stack.indexChanged.connect(lambda _: names.add(model.undo_stack.undoText()))
+    model.add("b")
+    model.setData(model.index(0, StopColumn.SEQUENCE), "c", int(EDIT))
+    model.set_enabled(0, False)
+    model.set_enabled(0, True)
+    model.set_scope(0, StopScope.ALL)
+    model.set_option(0, OWN_STOP_OPTIONS[0], True)
+    model.move(0, 1)
+    model.remove([0])
+    assert len(names) == 8
+    assert [name for name in names if wrong_words(re.sub("“.*?”", "", name))] == []
 
 
 def test_a_sequence_as_typed_is_kept_exactly() -> None:

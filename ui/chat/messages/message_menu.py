@@ -182,7 +182,7 @@ def _asked(message: ConversationMessage) -> list[str]:
 
 # Nothing here generates an answer; the session does that.
 
-DELETION = "delete message"  # its name on the undo stack
+DELETION = "Delete Message"  # its name on the undo stack
 
 
 class MessageChanges(QObject):

@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 
-from engine import Engine
+from engine import Engine, quoted
 from ui.chat.session.answering_model import AnsweringModel
 from ui.chat.session.context_meter import ContextMeter
 from ui.chat.session.conversation_files import ConversationFiles, Recovery
@@ -120,7 +120,7 @@ class SettingsInUse(QObject):
         self.change(preset.settings)
         current = self._current()
         current.conversation.stops_from = f"preset:{preset.name}"
-        current.stops.replace_all(preset.stops, f"use preset {preset.name}")
+        current.stops.replace_all(preset.stops, f"Use Preset {quoted(preset.name, 16)}")
 
     def save_preset(self, name: str) -> None:
         """Save the open conversation's settings and stop list as a preset."""
@@ -468,7 +468,7 @@ class AskingSides(QObject):
         if kept.variant.model is not None:
             workspace.answering.remember(kept.variant.model)
         workspace.settings.change(kept.variant.settings)
-        current.stops.replace_all(kept.variant.stops, "keep an answer’s stops")
+        current.stops.replace_all(kept.variant.stops, "Keep an Answer’s Stops")
         workspace.show_run(kept.run)
         workspace.conversations.repaint(current.conversation)
 
