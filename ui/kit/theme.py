@@ -329,7 +329,10 @@ def stylesheet(colors: Colors, text_percent: int = 100) -> str:
     ring = f"2px solid {colors.link}" if colors.is_strong else f"1px solid {colors.accent}"
     # There a link has nearly the color of plain text, too.
     underline = "underline" if colors.is_strong else "none"
-    sheet = Template(_SHEET).substitute(asdict(colors), ring=ring, underline=underline)
+    # And a strong groove would look like a bar that is full.
+    groove = colors.bubble if colors.is_strong else colors.line
+    given = {"ring": ring, "underline": underline, "groove": groove}
+    sheet = Template(_SHEET).substitute(asdict(colors), **given)
     return sheet if text_percent == 100 else _LENGTH.sub(lambda m: _grown(m, text_percent), sheet)
 
 
@@ -448,6 +451,7 @@ QToolButton:hover { background: $hover; }
 QToolButton:pressed, QToolButton:checked { background: $line; }
 QToolButton:focus { border: $ring; }
 QToolButton::menu-indicator { image: none; }
+QMenuBar > QToolButton { padding: 0; border: none; background: $hover; }
 QToolButton[kind="send"] { background: $accent; border-radius: 16px; padding: 0; }
 QToolButton[kind="send"]:hover { background: $accent_hover; }
 QToolButton[kind="send"]:disabled { background: $line; }
@@ -550,7 +554,7 @@ QPlainTextEdit[kind="code"]:focus { border: none; background: $sunken; }
 
 QTabWidget::pane { border: none; border-top: 1px solid $line; background: transparent; }
 QTabWidget::tab-bar { left: 8px; }
-QTabBar { background: transparent; }
+QTabBar { background: transparent; qproperty-drawBase: 0; }
 QTabBar::tab {
     background: transparent; color: $muted; border: none; border-bottom: 2px solid transparent;
     padding: 6px 10px; margin-right: 4px;
@@ -620,9 +624,11 @@ QDockWidget > QWidget { background: $sidebar; }
 }
 
 #popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }
-QProgressBar { background: $line; border: none; border-radius: 2px; max-height: 4px; }
+QProgressBar { background: $groove; border: none; border-radius: 2px; max-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 QDialog, QMessageBox { background: $canvas; }
+QLabel#qt_msgbox_label { font-weight: 600; }
+QLabel#qt_msgbox_informativelabel { min-width: 340px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QPushButton::menu-indicator { image: none; width: 0; }
 """
