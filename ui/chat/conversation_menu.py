@@ -83,12 +83,12 @@ class ReportRows(QAbstractListModel):
             return None
         told = self._rows[index.row()]
         if role == int(Qt.ItemDataRole.ToolTipRole):
-            return plain_tool_tip(f"Not kept: {told.left_out_words or 'nothing'}")
+            return plain_tool_tip(f"Left out: {told.left_out_words or 'nothing'}")
         if role not in (DISPLAY, int(Qt.ItemDataRole.AccessibleTextRole)):
             return None
         lines = [told.title, f"Kept: {told.kept_words}"]
         if words := told.missed_words:
-            lines.append(f"Not kept: {words}")
+            lines.append(f"Left out: {words}")
         return "\n".join(lines)
 
 
@@ -170,7 +170,7 @@ class ImportReportDialog(QDialog):
         self.choice.setVisible(len(self._reports) > 1)
         self.words = label("", is_wrapped=True)
         self.rest = label("", "muted", 0.95, is_wrapped=True)
-        self.only_less = CheckBox("Only conversations of which something did not come in")
+        self.only_less = CheckBox("Only conversations with something left out")
         self.rows = ReportRows(self)
         self.list = QListView()
         self.list.setModel(self.rows)

@@ -84,8 +84,8 @@ class ImportReport:
         count = counted(len(self.conversations), "conversation")
         said = f"{count} from {self.program}: {self.name}."
         if not less:
-            return f"{said} Everything came in that matters here."
-        return f"{said} Something of {counted(less, 'conversation')} did not come in."
+            return f"{said} Nothing was left out that matters here."
+        return f"{said} Something was left out of {counted(less, 'conversation')}."
 
     def rest(self, *, with_fields: bool = False) -> list[str]:
         """Return what of the file came in nowhere, in lines.
@@ -96,7 +96,7 @@ class ImportReport:
         lines = [f"Damaged: {words}" for words in self.damaged]
         lines += [f"Not read: {name}" for name in self.unread]
         if parts := left_out_parts(self.left_out, with_fields=with_fields):
-            lines.append(f"Not kept: {', '.join(parts)}")
+            lines.append(f"Left out: {', '.join(parts)}")
         return lines
 
     def of(self, conversation_id: str) -> ReportedConversation | None:
@@ -114,7 +114,7 @@ class ImportReport:
         for told in self.conversations:
             lines += ["", told.title, f"  Kept: {told.kept_words}"]
             if told.left_out_words:
-                lines.append(f"  Not kept: {told.left_out_words}")
+                lines.append(f"  Left out: {told.left_out_words}")
         return "\n".join(lines) + "\n"
 
 

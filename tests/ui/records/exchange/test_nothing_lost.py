@@ -284,7 +284,7 @@ def test_a_report_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
     text = report.text()
     assert "Kept: 2 messages" in text
     assert "contextOverflowPolicy" in text
-    assert "Not kept: 1 picture" in text
+    assert "Left out: 1 picture" in text
     assert left_out_parts({}) == []
 
 
