@@ -293,7 +293,10 @@ class _ResultDelegate(QStyledItemDelegate):
             painter.setPen(QColor(colors.link))
             painter.setFont(self._view.font())
             inner = area.adjusted(20 if row.conversation_id else 10, 2, -10, -2)
-            painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, row.words)
+            words = painter.fontMetrics().elidedText(
+                row.words, Qt.TextElideMode.ElideRight, inner.width()
+            )
+            painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter, words)
         painter.restore()
 
     def _small(self) -> QFont:

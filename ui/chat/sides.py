@@ -75,6 +75,10 @@ class SideColumn(QFrame):
         self.need = label(NEEDS_YOU, "notice", 0.95)
         self.stop = QPushButton("Stop")
         self.stop.setAccessibleName(f"Stop answer {number}")
+        # Its room stays when it goes, so that the answers stay side by side.
+        policy = self.stop.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.stop.setSizePolicy(policy)
         self.views: list[AnswerView] = []
         self._parts = column(spacing=8)
         self.cause = label("", "fault", is_wrapped=True)

@@ -450,8 +450,8 @@ class ToolServersWindow(OwnWindow):
             "the mcpServers JSON from its page. Nothing runs until you switch it on."
         )
         hint = label(empty, "muted", is_wrapped=True)
-        hint.setContentsMargins(0, 14, 18, 24)
-        hint.setAlignment(Qt.AlignmentFlag.AlignTop)
+        hint.setContentsMargins(90, 0, 90, 60)
+        hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._pages.addWidget(hint)
         self._pages.addWidget(self.detail)
         self._lay_out()

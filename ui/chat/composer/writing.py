@@ -69,6 +69,7 @@ class ContextBar(QFrame):
         self.buttons: dict[WhenFull, QPushButton] = {}
         buttons = QFrame()
         flow = FlowLayout(buttons)
+        flow.setSpacing(16)  # farther apart than two words
         for choice, (words, says) in _BUTTONS.items():
             button = QPushButton(words)
             button.setProperty("kind", "link")
