@@ -225,12 +225,13 @@ _GAP_PX = 8
 def pop_up_above(card: QWidget, anchor: QWidget) -> None:
     """Show a card above a widget, as large as its content."""
     lay_out_hidden(card)
-    card.adjustSize()
-    size: QSize = card.sizeHint()
+    # Qt's own adjusting stops at two thirds of the screen.
+    card.resize(card.sizeHint())
+    size: QSize = card.size()
     move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)
     card.show()
     # Labels that wrap know their height only now.
-    card.adjustSize()
+    card.resize(card.sizeHint())
     size = card.size()
     move_within_screen(card, anchor.mapToGlobal(QPoint(0, -size.height() - _GAP_PX)), size, anchor)
 

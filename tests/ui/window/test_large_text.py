@@ -280,6 +280,8 @@ async def test_all_settings_are_on_the_screen_at_every_size_and_keep_their_place
             await eventually(lambda card=card: card.stop_options["min_tokens"].isVisible())
             assert screen.contains(card.geometry())
             assert card.geometry().bottom() == bottom
+            assert card._area.geometry().bottom() < card.reset.geometry().top()
+            assert card.rect().contains(card.reset.geometry())
             seen, inside = card._area.viewport(), card._area.widget()
             await eventually(lambda seen=seen, inside=inside: inside.width() <= seen.width())
             card._more.click()

@@ -595,7 +595,7 @@ class SettingsPopover(Popover):
         self._more.setAccessibleName(f"{says} settings")
         self._more.setText(f"{says} Settings")
         self._fit_height(bottom, self.screen())
-        self.adjustSize()
+        self.resize(self.sizeHint())  # Qt's own adjusting stops at two thirds of the screen
         above = QPoint(self.x(), bottom - self.height() + 1)
         move_within_screen(self, above, self.size(), self)
 
