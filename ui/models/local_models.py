@@ -91,15 +91,17 @@ class ModelCard(QFrame):
         line.setToolTip(line.text())
         words = column(name, line, spacing=3)
         trouble = self._trouble(memory)
+        notes = []
         if trouble:
             is_fault = found.trouble or stuck_why
-            role = "fault" if is_fault else "muted"
-            words.addWidget(label(trouble, role, 0.95, is_wrapped=True))
+            notes.append((trouble, "fault" if is_fault else "muted"))
         if newer is not None:
-            words.addWidget(label(newer_words(newer), "notice", 0.95, is_wrapped=True))
-        for number in range(2, words.count()):
+            notes.append((newer_words(newer), "notice"))
+        for said, role in notes:
+            note = label(said, role, 0.95, is_wrapped=True)
             # Qt's minimum would be the height of its narrowest shape, and the list have a bar.
-            words.itemAt(number).widget().setMinimumHeight(1)
+            note.setMinimumHeight(1)
+            words.addWidget(note)
         bar = row((words, 1), spacing=10, margins=(14, 11, 8, 11), on=self)
         self.update_button = self._update_button(newer)
         if self.update_button is not None:

@@ -476,7 +476,7 @@ class SettingsPopover(Popover):
         self._grids = (form, rare)
         self._rare.setLayout(rare)
         hint = "Temperature 0 always picks the likeliest token. Changes apply from the next answer."
-        inside = QWidget()
+        inside = self._inside = QWidget()
         inside.setObjectName("scrolled")
         # As wide as the card, also where a field would like more.
         inside.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -601,7 +601,7 @@ class SettingsPopover(Popover):
 
     def _fit_height(self, bottom: int, screen: QScreen) -> None:
         """Make all settings visible, or scroll them where there is no room above the anchor."""
-        inside = self._area.widget().layout()
+        inside = self._inside.layout()
         assert inside is not None
         inside.activate()
         wanted = inside.totalHeightForWidth(current_theme().px(_WIDTH_PX) - 2 * _SIDE_PX)
