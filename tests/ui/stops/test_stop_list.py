@@ -1,5 +1,6 @@
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,16 +53,20 @@ def test_a_sequence_typed_with_escapes_holds_the_real_line_break() -> None:
 
 def test_each_change_is_named_for_the_menu_in_title_case() -> None:
     model = of("a")
+    changes: list[Callable[[], object]] = [
+        lambda: model.add("b"),
+        lambda: model.setData(model.index(0, StopColumn.SEQUENCE), "c", int(EDIT)),
+        lambda: model.set_enabled(0, False),
+        lambda: model.set_enabled(0, True),
+        lambda: model.set_scope(0, StopScope.ALL),
+        lambda: model.set_option(0, OWN_STOP_OPTIONS[0], True),
+        lambda: model.move(0, 1),
+        lambda: model.remove([0]),
+    ]
     names = set[str]()
-    model.undo_stack.indexChanged.connect(lambda _: names.add(model.undo_stack.undoText()))
-    model.add("b")
-    model.setData(model.index(0, StopColumn.SEQUENCE), "c", int(EDIT))
-    model.set_enabled(0, False)
-    model.set_enabled(0, True)
-    model.set_scope(0, StopScope.ALL)
-    model.set_option(0, OWN_STOP_OPTIONS[0], True)
-    model.move(0, 1)
-    model.remove([0])
+    for change in changes:
+        change()
+        names.add(model.undo_stack.undoText())
     assert len(names) == 8
     assert [name for name in names if wrong_words(re.sub("“.*?”", "", name))] == []
 
