@@ -499,6 +499,7 @@ _QUICK = frozenset(
         "form.streamed",
         "form.whole",
         "form.same",
+        "answers.agree",
         "stream.framing",
         "stops.empty",
         "errors.json",

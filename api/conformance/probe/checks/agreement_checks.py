@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from api.conformance.captures.draft import count
 from api.conformance.captures.values import CapturedEnding, WireDialect, first_occurrence
 from api.conformance.probe.checks.check import (
     Check,
@@ -51,7 +52,7 @@ class _Answer:
     limit: int | None
     tokens: int | None
     input_tokens: int | None
-    is_several: bool
+    choices: int
     has_ids: bool
     traits: frozenset[str]
 
@@ -64,10 +65,18 @@ class _Answer:
         return self.run.capture.ending
 
     @property
+    def is_several(self) -> bool:
+        return self.choices > 1
+
+    @property
     def whole_key(self) -> tuple[Hashable, ...]:
         """What belongs to the same text."""
         capture = self.run.capture
-        return (self.question, self.text, capture.thinking, capture.tool_calls, self.stops)
+        others = tuple(choice.text for choice in capture.choices)
+        said = (self.text, capture.thinking, capture.tool_calls, others)
+        # Another limit may end the same text after more tokens, which have none.
+        limit = self.limit if self.ending is CapturedEnding.LIMIT else None
+        return (self.question, said, self.stops, limit)
 
 
 # -- the conditions, as a finding names them -----------------------------------------------------
@@ -158,7 +167,7 @@ def _answers(setting: CheckSetting) -> list[_Answer]:
                 limit if isinstance(limit, int) else None,
                 usage.output_tokens if usage is not None else None,
                 _prompt_tokens(driver.dialect, run),
-                run.body.get("n", 1) != 1,
+                count(run.body.get("n")) or 1,
                 "stop_token_ids" in json.dumps(run.body),
                 _traits(setting, run, stops, limit if isinstance(limit, int) else None),
             )
@@ -195,11 +204,12 @@ def _uncounted(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong
     """Judge whether all answers have counts where most of their mode have them."""
     found: list[_Wrong] = []
     is_asked = setting.client.driver.dialect in (WireDialect.CHAT, WireDialect.COMPLETIONS)
-    for is_streamed in (False, True):
+    # Elsewhere streams have counts as whole answers have.
+    for modes in ((False,), (True,)) if is_asked else ((False, True),):
         alike = [
             answer
             for answer in answers
-            if answer.run.is_streamed is is_streamed
+            if answer.run.is_streamed in modes
             and ("without counts asked for" not in answer.traits or not is_asked)
         ]
         counted = [answer for answer in alike if answer.tokens is not None]
@@ -211,7 +221,7 @@ def _uncounted(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong
             said = "The tokens of the prompt are not counted, which other answers do."
             verdict = Judgement("prompt_uncounted", said, "counts of tokens", "none")
             found += [(answer, verdict) for answer in without_prompt]
-        if 2 * len(counted) <= len(alike):
+        if len(counted) < _FEWEST or (is_asked and 2 * len(counted) <= len(alike)):
             continue
         said = "The answer has no counts, which others have."
         verdict = Judgement("usage_missing", said, "counts of tokens", "none")
@@ -243,10 +253,11 @@ def _unlike(
 
 def _prompts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
     """Judge whether the same prompt has the same count of tokens."""
-    single = [answer for answer in answers if not answer.is_several]
     found: list[_Wrong] = []
     for answer, usual in _unlike(
-        single, lambda answer: answer.question, lambda answer: answer.input_tokens
+        answers,
+        lambda answer: (answer.question, answer.choices),
+        lambda answer: answer.input_tokens,
     ):
         # Some servers count only what is not in their cache.
         if (answer.input_tokens or 0) * 2 <= usual and answer.input_tokens:
@@ -259,14 +270,7 @@ def _prompts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
 
 def _counts(setting: CheckSetting, answers: Sequence[_Answer]) -> list[_Wrong]:
     """Judge whether the same text has the same count of tokens."""
-    # A limit may end the same text after more tokens, which have none.
-    comparable = [
-        answer
-        for answer in answers
-        if not answer.is_several
-        and not answer.has_ids
-        and answer.ending is not CapturedEnding.LIMIT
-    ]
+    comparable = [answer for answer in answers if not answer.has_ids]
     found: list[_Wrong] = []
     for answer, usual in _unlike(
         comparable, lambda answer: answer.whole_key, lambda answer: answer.tokens

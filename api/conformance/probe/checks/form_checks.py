@@ -11,7 +11,6 @@ from api.conformance.captures.frames import parsed
 from api.conformance.captures.values import (
     Capture,
     CapturedChoice,
-    CapturedEnding,
     Finding,
     Severity,
     WireDialect,
@@ -170,13 +169,6 @@ def _unlike(whole: Exchange, streamed: Exchange) -> Iterator[Judgement]:
     for one, same in zip(first.choices, other.choices, strict=False):
         if one.text == same.text:
             yield from _unlike_choices(one, same)
-    yield from _unlike_counts(first, other)
-    # In the others, a stream has counts only where they are asked for.
-    is_always_counted = first.dialect not in (WireDialect.CHAT, WireDialect.COMPLETIONS)
-    if is_always_counted and (first.usage is None) is not (other.usage is None):
-        lacking, having = ("stream", "whole answer") if first.usage else ("whole answer", "stream")
-        said = f"The {lacking} has no counts of tokens, which the {having} has."
-        yield Judgement("usage_missing", said, f"counts, as in the {having}", "none")
 
 
 def _unlike_choices(
@@ -209,28 +201,6 @@ def _calls_of(choice: Capture | CapturedChoice) -> list[tuple[str, Any]]:
         except ValueError:
             calls.append((call.name, call.arguments))
     return calls
-
-
-def _unlike_counts(whole: Capture, streamed: Capture) -> Iterator[Judgement]:
-    first, other = whole.usage, streamed.usage
-    if first is None or other is None:
-        return
-    # What is in a cache may be counted apart.
-    is_cached = any(usage.cached_tokens for usage in (first, other))
-    is_cached |= whole.dialect is WireDialect.OLLAMA
-    prompts = (first.input_tokens, other.input_tokens)
-    if not is_cached and None not in prompts and prompts[0] != prompts[1]:
-        said = "The prompt has another count of tokens where the answer is streamed."
-        wanted, got = (f"{tokens} tokens" for tokens in prompts)
-        yield Judgement("usage_prompt_differs", said, wanted, got)
-    # Where a stop ends an answer, a token more or less may be under way.
-    is_stopped = whole.ending in (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
-    is_alike = not is_stopped or bool(whole.tool_calls)
-    made = (first.output_tokens, other.output_tokens)
-    if is_alike and None not in made and made[0] != made[1]:
-        said = "The same answer has another count of tokens when it is streamed."
-        wanted, got = (f"{tokens} tokens" for tokens in made)
-        yield Judgement("usage_differs", said, wanted, got)
 
 
 FORM_CHECKS = (
