@@ -15,7 +15,9 @@ from pathlib import Path
 from types import UnionType
 from typing import Literal, get_args, get_origin
 
-from api.conformance.probe.report_files import catalogue_as_table, references_as_table
+from api.conformance.probe.catalogue import CASES
+from api.conformance.probe.dialects import DRIVERS
+from api.conformance.probe.report_files import extension_in
 from api.server.routes import ROUTES
 from app.cli import parser
 from app.settings.options import COMMANDS
@@ -148,6 +150,30 @@ def shortcuts() -> str:
 # The actions of ``models`` have its options, and other names have those of what they mean.
 _WITHOUT_LIST = {"models", *(one.name for one in COMMANDS if one.alias_of)}
 
+
+def checks_of_the_probe() -> str:
+    return table(
+        ("id", "level", "rule", "an extension in"),
+        (
+            (f"`{case.code}`", case.level, case.rule.replace("|", "\\|"), extension_in(case))
+            for case in CASES
+        ),
+    )
+
+
+def references_of_the_probe() -> str:
+    found: dict[tuple[str, str], str] = {}
+    for dialect in DRIVERS:
+        for case in CASES:
+            stated = case.reference_in(dialect)
+            if stated is not None and case.topic is not None:
+                found[dialect, case.topic] = f"[{stated.sentence}]({stated.address})"
+    return table(
+        ("dialect", "about", "what its vendor says"),
+        ((dialect, topic, said) for (dialect, topic), said in found.items()),
+    )
+
+
 # What each list is made of; a list that keeps words of the page is given the list as it was.
 LISTS: dict[str, Callable[[str], str]] = {
     "routes": lambda _: routes(),
@@ -159,8 +185,8 @@ LISTS: dict[str, Callable[[str], str]] = {
     **PARAMETERS,
     "settings": lambda _: settings(),
     "shortcuts": lambda _: shortcuts(),
-    "checks of the probe": lambda _: catalogue_as_table(),
-    "references of the probe": lambda _: references_as_table(),
+    "checks of the probe": lambda _: checks_of_the_probe(),
+    "references of the probe": lambda _: references_of_the_probe(),
     "rooms": lambda _: table(("room", "what it holds"), rooms()),
     "threads": lambda _: table(("thread", "begun in", "what that is for"), threads()),
     "helper processes": lambda _: table(("process", "what it does"), helper_processes()),

@@ -348,28 +348,6 @@ def catalogue_as_data() -> dict[str, Any]:
     }
 
 
-def catalogue_as_table() -> str:
-    """Return the checks as a table in Markdown: the list of ``.github/CONFORMANCE.md``."""
-    lines = ["| id | level | rule | an extension in |", "| --- | --- | --- | --- |"]
-    for case in CASES:
-        rule = case.rule.replace("|", "\\|")
-        lines.append(f"| `{case.code}` | {case.level} | {rule} | {_extension_in(case)} |")
-    return "\n".join(lines)
-
-
-def references_as_table() -> str:
-    """Return the vendors' references as a table in Markdown."""
-    found: dict[tuple[str, str], str] = {}
-    for dialect in DRIVERS:
-        for case in CASES:
-            stated = case.reference_in(dialect)
-            if stated is not None and case.topic is not None:
-                found[dialect, case.topic] = f"[{stated.sentence}]({stated.address})"
-    lines = ["| dialect | about | what its vendor says |", "| --- | --- | --- |"]
-    lines += [f"| {dialect} | {topic} | {said} |" for (dialect, topic), said in found.items()]
-    return "\n".join(lines)
-
-
 def _in_dialect(case: Case, dialect: Any) -> dict[str, Any]:
     stated = case.reference_in(dialect)
     return {
@@ -391,11 +369,11 @@ def _listing_lines() -> Iterator[str]:
                 addresses.setdefault(stated.address, []).append(dialect)
         for address, dialects in addresses.items():
             yield f"    {', '.join(dialects)}: {address}"
-        if extensions := _extension_in(case):
+        if extensions := extension_in(case):
             yield f"    an extension in {extensions}"
 
 
-def _extension_in(case: Case) -> str:
+def extension_in(case: Case) -> str:
     """Return the dialects in which a rule is an extension."""
     if case.level is not Level.SPECIFICATION:
         return ""
