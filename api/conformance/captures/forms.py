@@ -208,7 +208,6 @@ _PART_OF_CALL = _object(
 )
 # Some vendors send an answer's text in parts.
 _CONTENT = Kind("a string or null", lambda value: value is None or isinstance(value, str | list))
-_THINKING = {"reasoning_content": _or_null(_TEXT), "reasoning": _or_null(_TEXT)}
 _REASON = _or_null(_TEXT)
 
 
@@ -232,45 +231,32 @@ def _openai(name: str, choice: Kind) -> Kind:
 
 
 _STREAMED_NAMES = ("chat.completion.chunk", "text_completion")
-_CHAT_MESSAGE = _object(
-    {},
-    {
-        "role": _is("assistant"),
-        "content": _CONTENT,
-        "tool_calls": _or_null(_array(_CALL)),
-        **_THINKING,
-    },
-)
-_CHAT = _openai(
-    "chat.completion",
-    _object(
-        {"index": _INDEX, "message": _CHAT_MESSAGE},
-        {"finish_reason": _REASON, "logprobs": _CHAT_LOGPROBS},
-    ),
-)
-_DELTA = _object(
-    {},
-    {
-        "role": _is("assistant", "", None),
-        "content": _CONTENT,
-        "tool_calls": _or_null(_array(_PART_OF_CALL)),
-        **_THINKING,
-    },
-)
-_CHUNK = _openai(
-    "chat.completion.chunk",
-    _object(
-        {"index": _INDEX, "delta": _DELTA},
-        {"finish_reason": _REASON, "logprobs": _CHAT_LOGPROBS},
-    ),
-)
-_COMPLETION = _openai(
-    "text_completion",
-    _object(
-        {"index": _INDEX, "text": _TEXT},
-        {"finish_reason": _REASON, "logprobs": _COMPLETIONS_LOGPROBS},
-    ),
-)
+
+
+def _said(call: Kind, *roles: str | None) -> Kind:
+    """Return the kind of a message, or of a part of one."""
+    return _object(
+        {},
+        {
+            "role": _is(*roles),
+            "content": _CONTENT,
+            "tool_calls": _or_null(_array(call)),
+            "reasoning_content": _or_null(_TEXT),
+            "reasoning": _or_null(_TEXT),
+        },
+    )
+
+
+def _choice(name: str, content: Kind, logprobs: Kind) -> Kind:
+    return _object(
+        {"index": _INDEX, name: content}, {"finish_reason": _REASON, "logprobs": logprobs}
+    )
+
+
+_MESSAGE, _DELTA = _said(_CALL, "assistant"), _said(_PART_OF_CALL, "assistant", "", None)
+_CHAT = _openai("chat.completion", _choice("message", _MESSAGE, _CHAT_LOGPROBS))
+_CHUNK = _openai("chat.completion.chunk", _choice("delta", _DELTA, _CHAT_LOGPROBS))
+_COMPLETION = _openai("text_completion", _choice("text", _TEXT, _COMPLETIONS_LOGPROBS))
 
 
 # Messages.
@@ -282,37 +268,24 @@ _MESSAGES_USAGE = _object(
         "cache_creation_input_tokens": _or_null(_WHOLE),
     },
 )
-_BLOCK = _object(
-    {"type": _NAME},
-    {},
-    {
-        "text": _object({"text": _TEXT}),
-        "thinking": _object({"thinking": _TEXT}, {"signature": _TEXT}),
-        # Arguments in a string have a finding of their own.
-        "tool_use": _object(
-            {
-                "id": _NAME,
-                "name": _TEXT,
-                "input": Kind("an object", lambda value: isinstance(value, dict | str)),
-            }
-        ),
-    },
-)
-_NEW_BLOCK = _object(
-    {"type": _NAME},
-    {},
-    {
-        "text": _object({"text": _TEXT}),
-        "thinking": _object({"thinking": _TEXT}, {"signature": _TEXT}),
-        "tool_use": _object(
-            {
-                "id": _NAME,
-                "name": _TEXT,
-                "input": Kind("an empty object, to which deltas add", lambda value: value == {}),
-            }
-        ),
-    },
-)
+
+
+def _block(arguments: Kind) -> Kind:
+    """Return the kind of a block whose arguments, if it is a call, are of a kind."""
+    return _object(
+        {"type": _NAME},
+        {},
+        {
+            "text": _object({"text": _TEXT}),
+            "thinking": _object({"thinking": _TEXT}, {"signature": _TEXT}),
+            "tool_use": _object({"id": _NAME, "name": _TEXT, "input": arguments}),
+        },
+    )
+
+
+# Arguments in a string have a finding of their own.
+_BLOCK = _block(Kind("an object", lambda value: isinstance(value, dict | str)))
+_NEW_BLOCK = _block(Kind("an empty object, to which deltas add", lambda value: value == {}))
 
 
 def _message(fields: Mapping[str, Kind], options: Mapping[str, Kind]) -> Kind:

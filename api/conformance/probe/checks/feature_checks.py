@@ -88,7 +88,25 @@ async def _count(setting: CheckSetting) -> Seen:
     await findings.ask(whole.body, judged, first=whole)
     streamed = of_several(setting, replace(setting.main.ask, is_streamed=True))
     await findings.ask(streamed, judged)
+    if setting.client.driver.can_think and setting.main.is_repeatable and not findings.faults:
+        thinking = replace(setting.main.ask, is_thinking=True, is_streamed=True)
+        findings.situation = "With thinking"
+        several = of_several(setting, replace(thinking, max_tokens=2 * MANY_TOKENS))
+        await findings.ask(several, _thought_each, may_refuse=True)
     return findings.seen(f"{_CHOICES} choices")
+
+
+def _thought_each(run: Exchange) -> list[Judgement]:
+    broken = no_answer(run)
+    if broken is not None:
+        return [broken]
+    choices: list[Capture | CapturedChoice] = [run.capture, *run.capture.choices]
+    for name in ("thinking", "text"):
+        parts = [getattr(choice, name).strip() for choice in choices]
+        if any(parts) and not all(parts):
+            said = f"Choice {parts.index('')} has no {name}, which another choice has."
+            return [Judgement("choice_empty", said, f"{name} in each", repr(parts))]
+    return []
 
 
 def _counted(main: Baseline, run: Exchange) -> list[Judgement]:

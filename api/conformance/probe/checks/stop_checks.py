@@ -103,7 +103,9 @@ def _escape(given: Baseline) -> Iterator[_Lookalike]:
 
 def _in_the_prompt(given: Baseline) -> Iterator[_Lookalike]:
     sentence = "The stop {} occurs in the prompt only, but it ended the answer."
-    for match in re.finditer(r"\w{4,}", given.ask.prompt):
+    # More tokens than characters: thinking that nobody sees may speak of the prompt.
+    is_hiding = (given.tokens or 0) > len(given.text)
+    for match in () if is_hiding else re.finditer(r"\w{4,}", given.ask.prompt):
         yield _Lookalike("prompt_stopped", sentence, match[0])
 
 

@@ -43,6 +43,7 @@ _OFTEN = (
     held_back_third.IgnoresFormatWithoutThinking,
     second_held_back.StreamsByDefault,
     second_held_back.LeavesPartsOfOverlappingStops,
+    second_held_back.StreamsTheThinkingBehind,
     held_back_fourth.StopBeforeCall,
     held_back_fourth.StopUnreadInJson,
     held_back_fourth.NewLimitUnread,
