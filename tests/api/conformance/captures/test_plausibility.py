@@ -38,6 +38,7 @@ def found(captured: str, *stops: str) -> dict[str, Severity]:
         ({"completion_tokens": "1"}, "usage_invalid"),
         ({"prompt_tokens": 5.5}, "usage_invalid"),
         ({"total_tokens": 7}, "usage_total"),
+        ({"completion_tokens_details": {"reasoning_tokens": 2}}, "usage_reasoning"),
     ],
 )
 def test_impossible_counts_are_found(usage: dict[str, Any], code: str) -> None:
@@ -138,3 +139,24 @@ def test_errors_are_findings_with_their_status(head: str, body: str, code: str, 
     [finding] = diagnose(parse(f"{head}\ncontent-type: x\n\n{body}"))
     assert (finding.code, finding.severity) == (code, Severity.ERROR)
     assert words in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("captured", "code"),
+    [
+        ({"text": "A", "output_ids": [5, 6], "meta_info": {"id": "g", "prompt_tokens": 5,
+          "completion_tokens": 1, "finish_reason": {"type": "stop"}}}, "ids_differ"),
+        ({"text": "A", "meta_info": {"id": "g", "prompt_tokens": 5, "completion_tokens": 1,
+          "cached_tokens": 6, "finish_reason": {"type": "stop"}}}, "usage_cached"),
+        ({"text": "A", "meta_info": {"id": "g", "prompt_tokens": 5, "completion_tokens": 1,
+          "finish_reason": "stop"}}, "field_form"),
+        ({"response": "A", "done": True, "done_reason": "stop", "eval_count": 1,
+          "total_duration": 3}, "duration"),
+        ({"response": "A", "done": True, "done_reason": "stop", "eval_count": 1,
+          "total_duration": 5_000_000, "eval_duration": 9_000_000}, "duration"),
+        ({"type": "message", "content": [{"type": "text", "text": "A"}], "usage": {},
+          "stop_reason": "end_turn", "stop_sequence": "B"}, "sequence_without_reason"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_found(captured: dict[str, Any], code: str) -> None:
+    assert code in found(json.dumps(captured))

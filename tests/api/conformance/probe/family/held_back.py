@@ -68,6 +68,24 @@ class ChangesFrames(HeldBack):
         return changed(super().frames(said, query), lambda value: self.change(value, query))
 
 
+class ChangesAnswers(ChangesFrames):
+    """Changes its whole answers as it changes the frames of its streams."""
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        return self.change(super().body(said, query), query) or {}
+
+
+class ChangesStreams(HeldBack):
+    """Streams something else than it says."""
+
+    def streamed(self, one: Said, query: Query) -> Said:
+        """Return what is streamed of an answer."""
+        raise NotImplementedError
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        return super().frames([self.streamed(one, query) for one in said], query)
+
+
 def _in_last_step(tokens: int, limit: int) -> bool:
     return tokens <= limit <= -(-tokens // _STEP) * _STEP
 

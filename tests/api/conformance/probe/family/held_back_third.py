@@ -17,7 +17,9 @@ from tests.api.conformance.probe.family.held_back import (
     MESSAGES,
     OLLAMA,
     RESPONSES,
+    ChangesAnswers,
     ChangesFrames,
+    ChangesStreams,
     HeldBack,
     changed,
 )
@@ -184,16 +186,14 @@ class LeaksTagsBesideStops(HeldBack):
         return replace(said, thinking=rest, text=last + _END_OF_THOUGHT + said.text)
 
 
-class StreamsAnswersAsThoughts(HeldBack):
+class StreamsAnswersAsThoughts(ChangesStreams):
     """Streams the answer as thinking where the thinking is switched off."""
 
     speaks, source = CHAT, "vllm#40466"
     words = r"thinking|reasoning|no text|empty|differ"
 
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        if query.is_thinking is False:
-            said = [replace(one, thinking=one.text, text="") for one in said]
-        return super().frames(said, query)
+    def streamed(self, one: Said, query: Query) -> Said:
+        return one if query.is_thinking is not False else replace(one, thinking=one.text, text="")
 
 
 class CountsMoreThoughtsThanTokens(HeldBack):
@@ -453,31 +453,27 @@ class StreamsNoTextDeltas(HeldBack):
         return _numbered(frame for frame in frames if not frame.startswith(omitted))
 
 
-class DropsRepeatedPieces(HeldBack):
+class DropsRepeatedPieces(ChangesStreams):
     """Drops pieces of a stream that occurred in its text before."""
 
     speaks, source = RESPONSES, "metapi#336"
     words = r"differ|lost|missing|lacks"
 
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        [one] = said
+    def streamed(self, one: Said, query: Query) -> Said:
         kept = ""
         for piece in pieces(one.text):
             kept += "" if piece in kept else piece
-        return super().frames([replace(one, text=kept)], query)
+        return replace(one, text=kept)
 
 
 # -- /generate ---------------------------------------------------------------------------------
 
 
-class ListsThePromptsIds(ChangesFrames):
+class ListsThePromptsIds(ChangesAnswers):
     """Lists the last tokens of the prompt before those of the answer."""
 
     speaks, source = GENERATE, "sglang#17240, sglang#10896"
     words = r"output_ids"
-
-    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        return self.change(super().body(said, query), query)
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         meta = value["meta_info"]
@@ -485,16 +481,14 @@ class ListsThePromptsIds(ChangesFrames):
         return value | {"output_ids": [11, 12, 13, *range(100, 100 + made)]}
 
 
-class RepeatsWideCharacters(HeldBack):
+class RepeatsWideCharacters(ChangesStreams):
     """Streams every character beyond ASCII twice."""
 
     speaks, source = GENERATE, "sglang#31598"
     words = r"differ|character|twice|repeat"
 
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        doubled = [re.sub(r"([^\x00-\x7f])", r"\1\1", one.text) for one in said]
-        both = zip(said, doubled, strict=True)
-        return super().frames([replace(one, text=text) for one, text in both], query)
+    def streamed(self, one: Said, query: Query) -> Said:
+        return replace(one, text=re.sub(r"([^\x00-\x7f])", r"\1\1", one.text))
 
 
 class CountsNothingAtTheEnd(ChangesFrames):
@@ -551,16 +545,15 @@ class LeaksThinkingThatIsOff(HeldBack):
         return self.thought(replace(query, is_thinking=True)) + _END_OF_THOUGHT + full
 
 
-class LosesTheOnlyPiece(HeldBack):
+class LosesTheOnlyPiece(ChangesStreams):
     """Loses the text of a stream that is complete at once."""
 
     speaks, source = OLLAMA, "sglang#17961"
     words = r"differ|lost|missing|empty|no text"
 
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        [one] = said
+    def streamed(self, one: Said, query: Query) -> Said:
         is_hit = len(one.text) <= PIECE and not one.thinking
-        return super().frames([replace(one, text="")] if is_hit else said, query)
+        return replace(one, text="") if is_hit else one
 
 
 THIRD_HELD_BACK: tuple[type[HeldBack], ...] = tuple(

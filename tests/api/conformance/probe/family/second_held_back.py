@@ -17,7 +17,9 @@ from tests.api.conformance.probe.family.held_back import (
     MESSAGES,
     OLLAMA,
     RESPONSES,
+    ChangesAnswers,
     ChangesFrames,
+    ChangesStreams,
     HeldBack,
     changed,
 )
@@ -401,16 +403,14 @@ class TellsUnfinishedThoughts(HeldBack):
         return replace(said, text=said.thinking, thinking="") if is_hit else said
 
 
-class BreaksWideCharacters(HeldBack):
+class BreaksWideCharacters(ChangesStreams):
     """Streams two replacement characters for every character beyond ASCII."""
 
     speaks, source = MESSAGES, "lucebox#641"
     words = r"U\+FFFD|\ufffd|replacement|character|differ"
 
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        broken = [re.sub(r"[^\x00-\x7f]", "\ufffd\ufffd", one.text) for one in said]
-        both = zip(said, broken, strict=True)
-        return super().frames([replace(one, text=text) for one, text in both], query)
+    def streamed(self, one: Said, query: Query) -> Said:
+        return replace(one, text=re.sub(r"[^\x00-\x7f]", "\ufffd\ufffd", one.text))
 
 
 class OmitsTheSequence(ChangesFrames):
@@ -560,14 +560,11 @@ class RefusesWithSuccess(HeldBack):
 # -- /generate ---------------------------------------------------------------------------------
 
 
-class GivesTheReasonAsText(ChangesFrames):
+class GivesTheReasonAsText(ChangesAnswers):
     """Gives the reason as a string where an object is due."""
 
     speaks, source = GENERATE, "sglang#1407"
     words = r"finish_reason"
-
-    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        return self.change(super().body(said, query), query)
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         reason = value["meta_info"]["finish_reason"]
@@ -599,7 +596,7 @@ class CountsBehindTheStop(HeldBack):
 # -- Ollama ------------------------------------------------------------------------------------
 
 
-class ForgetsThePromptOfRepeats(ChangesFrames):
+class ForgetsThePromptOfRepeats(ChangesAnswers):
     """Omits the count of a prompt's tokens where it has seen the prompt before."""
 
     speaks, source = OLLAMA, "ollama#2068, ollama#3427"
@@ -614,9 +611,6 @@ class ForgetsThePromptOfRepeats(ChangesFrames):
         self._seen.add(query.prompt)
         said = super().answers(query)
         return [replace(one, prompt_tokens=0) for one in said] if is_repeat else said
-
-    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
-        return self.change(super().body(said, query), query)
 
     def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
         if value.get("prompt_eval_count") == 0:
@@ -634,14 +628,14 @@ class LosesTheTokenOfTheStop(HeldBack):
         return replace(said, text=full[: len(said.text) // PIECE * PIECE])
 
 
-class StreamsNoCalls(HeldBack):
+class StreamsNoCalls(ChangesStreams):
     """Omits calls from streams."""
 
     speaks, source = OLLAMA, "lemonade#1428"
     words = r"call|tool"
 
-    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
-        return super().frames([replace(one, call=None) for one in said], query)
+    def streamed(self, one: Said, query: Query) -> Said:
+        return replace(one, call=None)
 
 
 SECOND_HELD_BACK: tuple[type[HeldBack], ...] = tuple(
