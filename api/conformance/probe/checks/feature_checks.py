@@ -205,7 +205,7 @@ def _mislogged(wholes: dict[str, Exchange], tops: int, run: Exchange) -> list[Ju
     if not verdicts and run.capture.ending is None:
         said = "With logprobs the answer gives no reason for its end."
         return [Judgement("reason_missing", said, "a reason", "none")]
-    if not run.is_streamed:
+    if not run.is_streamed and not verdicts:
         wholes[run.capture.text] = run
     whole = wholes.get(run.capture.text)
     if whole is None or verdicts:
