@@ -16,6 +16,7 @@ _TEXTS = ("response.output_text", "response.text", "response.output_audio_transc
 _CALL = "function_call"
 _CUT_CALL = ("response.incomplete", _CALL)
 _ARGUMENTS = "response.function_call_arguments"
+_ITEM_ADDED = "response.output_item.added"
 _ITEM_DONE = "response.output_item.done"
 _DONE = frozenset({"response.content_part.done", _ITEM_DONE})
 
@@ -215,16 +216,16 @@ class _ResponsesStream:
 
     def _take(self, index: int, kind: str, value: dict[str, Any]) -> None:
         draft = self._draft
-        place, number = repr(value.get("output_index")), repr(value.get("content_index"))
+        place, number = self._place_of(kind, value), repr(value.get("content_index"))
         item = self._items.get(place)
         match kind:
             case "response.created" | "response.in_progress":
                 self._begin(index, kind, mapping(value.get("response")))
                 return
-            case "response.output_item.added":
+            case _ if kind == _ITEM_ADDED:
                 self._add_item(index, place, mapping(value.get("item")))
                 return
-            case _ if "output_index" not in value:
+            case _ if not ({"output_index", "item_id"} & value.keys() or _is_of_item(kind)):
                 return
         if item is None:
             if kind == "response.content_part.added":
@@ -267,6 +268,18 @@ class _ResponsesStream:
                 self._end_item(index, place, item, mapping(value.get("item")))
             case _:
                 pass
+
+    def _place_of(self, kind: str, value: dict[str, Any]) -> str:
+        """Return the place of the item that an event is about, from its id if no index says it."""
+        if "output_index" in value:
+            return repr(value["output_index"])
+        if kind == _ITEM_ADDED:
+            return repr(len(self._items))
+        own_id = value.get("item_id") or mapping(value.get("item")).get("id")
+        for place, item in self._items.items():
+            if own_id and item.added.get("id") == own_id:
+                return place
+        return next(reversed(self._items), "0")
 
     def _begin(self, index: int, kind: str, response: dict[str, Any]) -> None:
         draft, status = self._draft, response.get("status")
@@ -368,6 +381,10 @@ class _ResponsesStream:
 
 def _has_text(kind: str) -> bool:
     return kind.endswith(".delta") and kind.removesuffix(".delta") in _TEXTS
+
+
+def _is_of_item(kind: str) -> bool:
+    return _has_text(kind) or kind.startswith(("response.output_item.", "response.content_part."))
 
 
 def _check_response(draft: Draft, index: int, response: dict[str, Any]) -> None:

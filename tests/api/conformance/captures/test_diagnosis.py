@@ -275,6 +275,21 @@ def test_each_fault_of_a_responses_stream_is_found_alone(spoil: Any, code: str) 
     assert set(found(stream(*events))) == {code}
 
 
+@pytest.mark.parametrize("own_id", ["m1", None])
+def test_text_of_an_item_that_has_no_index_is_read(own_id: str | None) -> None:
+    events = response_events()
+    for event in events:
+        event.pop("output_index", None)
+        named = event.get("item")
+        if own_id and isinstance(named, dict):
+            event["item"] = named | {"id": own_id}
+        elif own_id and "content_index" in event:
+            event["item_id"] = own_id
+    captured = stream(*events)
+    assert parse(captured).text == "A"
+    assert found(captured) == {}
+
+
 def test_an_item_that_was_cut_but_is_called_completed_is_found() -> None:
     events = response_events("incomplete")
     assert found(stream(*events)) == {}
