@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import Any
 
 import aiohttp
@@ -385,6 +386,8 @@ class ProbeRun:
         unanswered = client.broken[broken:]
         case = case_of(check.code)
         self._broken += () if case.may_harm else unanswered
+        # A dead server may go on refusing; then no answer comes behind the request it died of.
+        unanswered = unanswered or _refused_at_the_end(client.exchanges[before:])
         if unanswered or (case.may_harm and len(client.exchanges) > before):
             blamed = unanswered[0] if unanswered else client.exchanges[-1]
             harm = len(self._harm)
@@ -511,6 +514,12 @@ class ProbeRun:
 def _before(results: Iterator[CheckResult], code: str) -> Iterator[CheckResult]:
     """Yield the results of other checks; a failure is shown under one of these."""
     return (result for result in results if result.code != code)
+
+
+def _refused_at_the_end(exchanges: Sequence[Exchange]) -> list[Exchange]:
+    """Return the refused requests behind the last one that was not refused."""
+    refused = list(takewhile(lambda exchange: exchange.is_refusal, reversed(exchanges)))
+    return refused[::-1]
 
 
 def _left_s(setting: CheckSetting, checks: Sequence[Check]) -> float:

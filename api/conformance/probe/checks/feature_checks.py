@@ -298,6 +298,11 @@ def _raws(run: Exchange) -> list[str]:
     return [event.raw for event in run.capture.events] if is_streamed else [run.text]
 
 
+def has_logprobs(run: Exchange) -> bool:
+    """Return whether logprobs are listed, be it with tokens in words or with their ids."""
+    return any(listed.get("content") or listed.get("tokens") for listed in _lists_of_logprobs(run))
+
+
 def logged_tokens(run: Exchange) -> list[str]:
     """Return the tokens that are listed with logprobs; [] if they are not listed in words."""
     names: list[Any] = []

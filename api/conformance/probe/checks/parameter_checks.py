@@ -20,6 +20,7 @@ from api.conformance.probe.checks.check import (
 from api.conformance.probe.checks.feature_checks import (
     MANY_TOKENS,
     first_call,
+    has_logprobs,
     judged_call,
     judged_json,
     logged_tokens,
@@ -291,15 +292,19 @@ async def _scores(setting: CheckSetting) -> Seen:
     bodies["Without alternatives"] = with_logprobs(dialect, setting.body(main.ask), 0)
     several = of_several(setting, replace(main.ask, is_streamed=main.streamed_text is None))
     bodies["With several choices"] = several and with_logprobs(dialect, several, 2)
-    return await _each_asked(setting, bodies, _lists)
+    # Some servers spell tokens as their vocabulary does, with other characters for white space.
+    is_spelled = not _lists(True, first)
+    return await _each_asked(setting, bodies, partial(_lists, is_spelled))
 
 
-def _lists(run: Exchange) -> list[Judgement]:
+def _lists(is_spelled: bool, run: Exchange) -> list[Judgement]:
     broken, text = no_answer(run), run.capture.text
     if broken is not None or not text.strip():
         return [broken] if broken is not None else []
     logged = "".join(logged_tokens(run))
     if text.rstrip("\ufffd").strip() in logged:
+        return []
+    if has_logprobs(run) and not (is_spelled and logged):
         return []
     said = "The logprobs lack tokens of the text."
     return [Judgement("logprobs_missing", said, text, logged or "none")]

@@ -68,6 +68,13 @@ class ForgetsTheKey(Breaks):
         return self.refusal("who are you?", 401)
 
 
+class RefusesAll(Breaks):
+    """Refuses every request as if it knew no such address."""
+
+    async def broken(self, request: web.Request) -> web.StreamResponse:
+        return self.refusal("generation thread died", 404)
+
+
 class Hangs(Breaks):
     """Never answers."""
 
@@ -83,6 +90,7 @@ class Hangs(Breaks):
         (Fails, "server_broken", "only fails"),
         (ForgetsTheKey, "key_refused", "refuses access"),
         (Hangs, "server_died", "no longer answers"),
+        (RefusesAll, "server_died", "no longer answers"),
     ],
 )
 def test_what_breaks_a_server_is_one_finding_with_its_request_at_the_top(
@@ -138,6 +146,25 @@ def test_what_killed_a_server_in_one_dialect_is_blamed_on_no_other() -> None:
     assert (*second.failed, *second.remarks) == ()
     assert {result.code for result in second.not_asked} >= {"stops.empty", "errors.stop_number"}
     assert second.cut_short == first.cut_short
+
+
+def test_a_request_that_may_be_refused_is_blamed_if_all_are_refused_from_then_on() -> None:
+    class DiesOfTwoPrompts(FamilyServer):
+        is_dead = False
+
+        async def handle(self, request: web.Request) -> web.StreamResponse:
+            self.is_dead |= isinstance((await request.json())["prompt"], list)
+            if self.is_dead:
+                return self.refusal("generation thread died", 404)
+            return await super().handle(request)
+
+    server = DiesOfTwoPrompts(WireDialect.COMPLETIONS)
+    report = report_on(server, skip=("errors.*",), recovery_s=0.1)
+    [failed] = (*report.failed, *report.remarks)
+    [fault] = failed.faults
+    assert (failed.code, fault.code) == ("server.answers", "server_died")
+    assert '"prompt": ["' in fault.curl
+    assert report.cut_short == "the server no longer answers after 'Several prompts'"
 
 
 def test_what_may_harm_a_server_comes_after_all_dialects() -> None:

@@ -246,6 +246,25 @@ class LogsIds(FamilyServer):
         return whole
 
 
+class LogsItsVocabulary(FamilyServer):
+    """Lists tokens as its vocabulary spells them, and by their ids where no others are asked for."""
+
+    dialects = (WireDialect.CHAT,)
+
+    def logged(self, said: Said, full: str) -> tuple[str, ...]:
+        """Return the tokens with other characters for white space."""
+        tokens = super().logged(said, full)
+        return tuple(token.replace("\n", "\u010a").replace(" ", "\u0120") for token in tokens)
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        """Return an answer whose tokens have ids instead of texts, if they have no alternatives."""
+        whole = super().body(said, query)
+        if query.has_logprobs and not query.body.get("top_logprobs"):
+            for choice in whole["choices"]:
+                choice["logprobs"] = {"content": [{"id": 5, "logprob": -0.1}] * 9}
+        return whole
+
+
 class KnowsStopsOnly(FamilyServer):
     """Ignores tools, structured output and logprobs, and refuses more than one choice."""
 
@@ -414,5 +433,6 @@ RIGHT: Sequence[type[FamilyServer]] = (
     KnowsStopsOnly,
     SamplesSeveral,
     LogsIds,
+    LogsItsVocabulary,
     ShowsTheTemplatesSpace,
 )
