@@ -219,7 +219,7 @@ def plan(baselines: Sequence[Baseline]) -> list[StopCase]:
             _case(code, baseline, stops, why)
             for baseline in baselines
             for stops in islice(choose(baseline), _MOST_CHOSEN)
-            if not any(stop in baseline.inline_thinking for stop in stops)
+            if not any(stop in baseline.inline_thinking or "\ufffd" in stop for stop in stops)
         ]
         case = min(found, key=lambda each: each.is_thought, default=None)
         if case is not None:

@@ -52,6 +52,12 @@ def test_every_kind_of_stop_is_found_in_lines_words_and_signs() -> None:
     assert len({one.code for one in cases}) == 20
 
 
+@given(st.text(st.sampled_from("ab1 \n,數\u200d\ufffd"), min_size=12, max_size=40))
+def test_no_stop_has_half_a_character(text: str) -> None:
+    cases = plan([baseline(text), baseline("and 👩\u200d\ufffd too, at the end")])
+    assert not [one.stops for one in cases if "\ufffd" in "".join(one.stops)]
+
+
 def test_a_stop_inside_a_piece_touches_neither_of_its_ends() -> None:
     found = case("inside_token", baseline(WORDS, (3, 9, 15, 19)))
     assert found.stops == ("brow",)
