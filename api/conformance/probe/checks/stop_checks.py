@@ -285,7 +285,8 @@ def _as_characters(case: StopCase, driver: Driver, run: Exchange) -> list[Judgem
     verdicts = [one for one in judge(case, run, driver) if one.code != STOP_ONLY_HIDDEN]
     stop, got = case.stops[0], run.capture.text
     cuts = [case.baseline.text.find(char) for char in stop]
-    if len(stop) > 1 and got != case.text and got == case.baseline.text[: min(cuts)]:
+    is_other = run.is_answer and len(stop) > 1 and got != case.text
+    if is_other and got == case.baseline.text[: min(cuts)]:
         sentence = f"The string {stop!r} was taken for a list of its characters."
         return [Judgement("string_as_characters", sentence, case.text, got, case.baseline.text)]
     return verdicts

@@ -145,6 +145,17 @@ class TakesStringsForCharacters(Faulty):
         )
 
 
+class RefusesStrings(Faulty):
+    """Wants a list around a single stop."""
+
+    finds: ClassVar = {"stops.string": {"refused"}}
+    dialects: ClassVar = TakesStringsForCharacters.dialects
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        is_string = isinstance(DRIVERS[self.dialect].stops_in(query.body), str)
+        return self.refusal("Input should be a valid list", 422) if is_string else None
+
+
 class LeavesHalfACharacter(Faulty):
     """Leaves the first bytes of a stop that is not ASCII."""
 
