@@ -247,7 +247,7 @@ class LogsIds(FamilyServer):
 
 
 class LogsItsVocabulary(FamilyServer):
-    """Lists tokens as its vocabulary spells them, and by their ids where no others are asked for."""
+    """Lists tokens as its vocabulary spells them, or by their ids if no others are asked for."""
 
     dialects = (WireDialect.CHAT,)
 
