@@ -339,7 +339,7 @@ class Ordering:
             is_there = places == {"" if folder is None else folder.id}
             add_entry(menu, words, lambda: self.move(chosen, folder), is_checked=is_there)
 
-        add("No Folder", None)
+        add("N&o Folder", None)
         for folder in self._list.folders.all():
             add(literal(folder.name), folder)
         menu.addSeparator()
@@ -717,7 +717,7 @@ class Sidebar(QFrame):
         index = self.list.indexAt(place)
         menu = passing_menu(self)
         if not index.isValid():
-            add_entry(menu, "New Folder…", self.new_folder)
+            add_entry(menu, "&New Folder…", self.new_folder)
         elif isinstance(row := self.rows.at(index.row()), Conversation):
             chosen = self.list.chosen()
             self._fill_menu(menu, chosen if row in chosen else [row])
@@ -729,26 +729,26 @@ class Sidebar(QFrame):
         workspace, conversations = self._workspace, self._workspace.conversations
         if len(chosen) == 1:
             (conversation,) = chosen
-            pin = "Unpin" if conversation.is_pinned else "Pin to the Top"
-            add_entry(menu, "Rename", lambda: self.list.edit(self.rows.index_of(conversation)))
+            pin = "Un&pin" if conversation.is_pinned else "&Pin to the Top"
+            add_entry(menu, "&Rename", lambda: self.list.edit(self.rows.index_of(conversation)))
             add_entry(
                 menu, pin, lambda: conversations.pin(conversation, not conversation.is_pinned)
             )
-            add_entry(menu, "Duplicate", lambda: workspace.files.duplicate(conversation))
+            add_entry(menu, "D&uplicate", lambda: workspace.files.duplicate(conversation))
         self.ordering.fill(menu, chosen)
-        add_entry(menu, "Export…", lambda: self.export_wanted.emit(chosen))
+        add_entry(menu, "&Export…", lambda: self.export_wanted.emit(chosen))
         if len(chosen) == 1 and is_from_elsewhere(chosen[0].origin):
-            add_entry(menu, "Import Report…", lambda: self.report_wanted.emit(chosen[0].id))
+            add_entry(menu, "&Import Report…", lambda: self.report_wanted.emit(chosen[0].id))
         menu.addSeparator()
-        add_entry(menu, "Delete", lambda: workspace.delete(*chosen))
+        add_entry(menu, "&Delete", lambda: workspace.delete(*chosen))
 
     def _fill_folder_menu(self, menu: QMenu, folder: ConversationFolder) -> None:
         conversations = self._workspace.conversations
-        add_entry(menu, "New Conversation Here", lambda: self._begin_in(folder))
-        add_entry(menu, "Folder Settings…", lambda: self.edit_folder(folder))
-        add_entry(menu, "New Folder…", self.new_folder)
+        add_entry(menu, "New &Conversation Here", lambda: self._begin_in(folder))
+        add_entry(menu, "Folder &Settings…", lambda: self.edit_folder(folder))
+        add_entry(menu, "&New Folder…", self.new_folder)
         menu.addSeparator()
-        add_entry(menu, "Delete Folder", lambda: conversations.delete_folder(folder))
+        add_entry(menu, "&Delete Folder", lambda: conversations.delete_folder(folder))
 
     def _begin_in(self, folder: ConversationFolder) -> None:
         self._workspace.new_conversation(folder)

@@ -92,7 +92,7 @@ class CapturedAnswers:
         """What the answer is, in one line; why nothing was recognised is the first finding."""
         capture = self.capture
         if capture.dialect is None:
-            return "The format was not recognised."
+            return "The format was not recognized."
         form = "not streamed"
         if capture.is_streamed:
             form = f"streamed in {counted(len(capture.events), 'event')}"

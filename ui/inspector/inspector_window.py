@@ -76,8 +76,8 @@ class RunBar(QWidget):
         self.save = QPushButton("Save Run…")
         self.back = QPushButton("Back to the Conversation")
         self.copy = QPushButton("Copy Report")
-        self.forget = QPushButton("Delete All")
-        self.forget.setAccessibleName("Delete the recorded tokens of all runs")
+        self.forget = QPushButton("Delete All Recordings")
+        self.forget.setAccessibleName("Delete all recordings: the tokens of every run")
         for _, words, tip in _LEVELS:
             self.level.addItem(words)
             self.level.setItemData(self.level.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)

@@ -183,6 +183,7 @@ class ApiTab(InspectorTab):
             margins=(0, 12, 0, 0),
             on=self,
         )
+        self._refresh()
         self.api.currentIndexChanged.connect(lambda _: self._refresh())
         self.part.currentIndexChanged.connect(lambda _: self._refresh())
         self.copy.clicked.connect(lambda: copy_from(self.copy, self._text()))
@@ -239,8 +240,9 @@ class ApiTab(InspectorTab):
     def _refresh(self) -> None:
         row = self.api.currentIndex()
         has_view = 0 <= row < len(self._views)
-        for part in (self.api, self.part, self.copy):
-            part.setEnabled(has_view)
+        for choice in (self.api, self.part):
+            choice.setVisible(has_view)
+        self.copy.setEnabled(has_view)
         if not has_view:
             self.page.clear()
             return

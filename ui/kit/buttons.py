@@ -11,10 +11,11 @@ from PySide6.QtCore import (
     Qt,
     QTimer,
 )
-from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QKeySequence, QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QApplication,
+    QBoxLayout,
     QCheckBox,
     QComboBox,
     QFrame,
@@ -29,7 +30,7 @@ from PySide6.QtWidgets import (
 )
 
 from ui.kit import icons
-from ui.kit.labels import ElidedLabel
+from ui.kit.labels import WrappedLabel
 from ui.kit.layouts import column, row
 from ui.kit.menus import SAID_MS, copy_text
 from ui.kit.rows import Index
@@ -338,7 +339,8 @@ _SHOWN_MS = 10_000
 
 
 class UndoBar(QFrame):
-    """A message and the button "Undo"; hidden until there is something to undo.
+    """A message and the button "Undo", which is below it where there is no room beside it; hidden
+    until there is something to undo.
 
     Attributes:
         button: The button.
@@ -348,10 +350,10 @@ class UndoBar(QFrame):
         super().__init__()
         card = QFrame()
         card.setObjectName("undo_bar")
-        self._words = ElidedLabel()
+        self.words = WrappedLabel()
         self.button = QPushButton("Undo")
         self.button.setAccessibleName("Undo")
-        row((self._words, 1), self.button, margins=(12, 6, 6, 6), on=card)
+        self._parts = row((self.words, 1), self.button, margins=(12, 6, 6, 6), on=card)
         column(card, margins=(10, 4, 10, 10), on=self)
         self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
         self._timer.timeout.connect(self.hide)
@@ -359,8 +361,21 @@ class UndoBar(QFrame):
 
     def offer(self, words: str) -> None:
         """Name an action, and offer to undo it for a while."""
-        self._words.setText(words)
-        self._words.setToolTip(words)
+        self.words.setText(words)
         self.button.setAccessibleName(f"Undo: {words}")
         self.show()
+        self._arrange()
         self._timer.start()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the button beside the words, or below them."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        words = self.words.fontMetrics().horizontalAdvance(self.words.text())
+        room = self._parts.contentsRect().width() - self._parts.spacing()
+        fits = words + self.button.sizeHint().width() <= room
+        directions, sides = QBoxLayout.Direction, Qt.AlignmentFlag
+        self._parts.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
+        self._parts.setAlignment(self.button, sides(0) if fits else sides.AlignRight)

@@ -612,7 +612,6 @@ class FindView(QWidget):
         row((self.problem, 1), self.again, margins=(14, 8, 10, 8), on=self._problem_bar)
         left = QWidget()
         self._left = column(
-            self.empty,
             (self.list, 1),
             self.more,
             Stretch(0),
@@ -632,6 +631,7 @@ class FindView(QWidget):
                 self._narrowing,
                 self.bar,
                 self._problem_bar,
+                self.empty,
                 spacing=8,
                 margins=(20, 14, 20, 4),
             ),

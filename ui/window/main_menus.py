@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QMenu,
     QMenuBar,
     QPlainTextEdit,
+    QToolButton,
     QWidget,
 )
 
@@ -30,6 +31,7 @@ from ui.chat.session.workspace import AskingSides, Workspace
 from ui.chat.sidebar import Sidebar
 from ui.chat.sides import SidesSheet
 from ui.chat.stop_panel import StopPanel
+from ui.kit import icons
 from ui.kit.dialogs import choose_folder, tell
 from ui.kit.flow_text import (
     TextWidget,
@@ -584,6 +586,9 @@ class WindowWithMenus(Protocol):
         """End the program."""
 
 
+_MORE_PX = 16  # the picture of the button for menus that have no room
+
+
 class MainMenus(QObject):
     """Fills the menu bar of a window."""
 
@@ -602,11 +607,18 @@ class MainMenus(QObject):
         places = Places(window.workspace, window.sidebar, window.chat, window.stop_panel, self)
         self.window = WindowMenu(bar.addMenu("&Window"), places, window.others)
         self._fill_help(bar.addMenu("&Help"))
+        current_theme().follow(bar, self._tint_more)
         self.conversation.order_wanted.connect(self._change_order)
         window.transfer_bar.report_wanted.connect(lambda: self.conversation.show_reports())
         window.workspace.answering_changed.connect(self._refresh_stop)
         window.workspace.opened.connect(self._refresh_stop)
         self._refresh_stop()
+
+    def _tint_more(self) -> None:
+        # Qt's own picture for the menus that have no room is dark in every theme.
+        theme = current_theme()
+        for button in self._window.menuBar().findChildren(QToolButton, "qt_menubar_ext_button"):
+            button.setIcon(icons.icon("chevron-down", theme.colors.text, theme.px(_MORE_PX)))
 
     def _refresh_stop(self) -> None:
         self.stop.setEnabled(self._window.workspace.current.is_running)

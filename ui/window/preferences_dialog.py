@@ -184,10 +184,10 @@ class PreferencesDialog(QDialog):
         self._preferences = preferences
         self._take_texts: list[Callable[[], None]] = []
         self.controls: dict[str, QWidget] = {}
-        self.kept = None if kept is None else KeptPromptsRow(kept, preferences, "Cached &Prompts")
+        self.kept = None if kept is None else KeptPromptsRow(kept, preferences, "Cached Prompts")
         self.traces = None
         if traces is not None:
-            self.traces = KeptPromptsRow(traces, preferences, "Recorded &Tokens")
+            self.traces = KeptPromptsRow(traces, preferences, "Recorded Tokens")
         self.tabs = QTabWidget()
         self.tabs.setAccessibleName("Preferences")
         self._problem = label("", "fault", 0.95, is_wrapped=True)

@@ -176,8 +176,11 @@ def test_an_answer_of_an_earlier_start_is_shown_with_all_its_tabs_until_it_is_fo
                 assert inspector.ending.curve.isVisible()
                 inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
                 await eventually(lambda: COUNT in inspector.tab(PromptTab).page.toPlainText())
-                inspector.tabs.setCurrentWidget(inspector.tab(ApiTab))
-                await eventually(lambda: "HTTP/1.1 200" in inspector.tab(ApiTab).page.toPlainText())
+                api = inspector.tab(ApiTab)
+                inspector.tabs.setCurrentWidget(api)
+                assert not api.api.isVisible(), "nothing is offered before there is an answer"
+                await eventually(lambda: "HTTP/1.1 200" in api.page.toPlainText())
+                assert api.api.isVisible()
                 inspector.bar.forget.click()
                 assert count() == 0
         await asyncio.to_thread(traces.close)

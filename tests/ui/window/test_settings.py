@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine import STOP_OPTIONS, StopScope
 from engine.scheduling.service import Engine
 from tests.support.asking import other_stop_options
 from tests.support.kept import preferences_state
+from tests.support.random_cases import few_of
 from tests.support.shown import main_window, shown
 from tests.ui.driving import eventually
 from ui.chat.composer.settings_popover import SettingsBasis, SettingsPopover, settings_words
@@ -218,6 +219,26 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(
     popover.reset.click()
     assert edited[-1] == BASIS.saved
     assert not popover.reset.isEnabled()
+
+
+@pytest.mark.parametrize("percent", few_of((100, 125, 150, 175, 200), 2))
+async def test_the_card_has_room_for_all_its_settings_at_every_text_size(
+    engine: Engine, theme: Theme, percent: int
+) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        window.start()
+        await eventually(lambda: window.workspace.answering.info is not None)
+        window.preferences.change(text_percent=percent)
+        window.chat.show_settings()
+        card = window.chat.settings
+        (area,) = card.findChildren(QScrollArea)
+        screen = card.screen().availableGeometry()
+        for is_whole in (False, True):
+            card._more.setChecked(is_whole)
+            hidden_px = area.widget().height() - area.viewport().height()
+            assert hidden_px == area.verticalScrollBar().maximum()
+            reaches_top = card.y() <= screen.y() + 1
+            assert hidden_px == 0 or reaches_top, "it is as high as the screen allows"
 
 
 async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(

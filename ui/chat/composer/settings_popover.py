@@ -604,10 +604,18 @@ class SettingsPopover(Popover):
         inside = self._inside.layout()
         assert inside is not None
         inside.activate()
-        wanted = inside.totalHeightForWidth(current_theme().px(_WIDTH_PX) - 2 * _SIDE_PX)
+        around_px = 2 * (_SIDE_PX + self.frameWidth())
+        wanted = inside.totalHeightForWidth(current_theme().px(_WIDTH_PX) - around_px)
         self._area.setFixedHeight(0)
         area = screen.availableGeometry()
         room = max(bottom - area.top(), area.height() // 2) - self.sizeHint().height()
+        # Without this it would be as high as the note is where it has less width.
+        self._inside.setMinimumHeight(wanted)
+        # A bar takes width, and the note needs more height then: once there, it would stay.
+        bars = Qt.ScrollBarPolicy
+        self._area.setVerticalScrollBarPolicy(
+            bars.ScrollBarAlwaysOn if wanted > room else bars.ScrollBarAlwaysOff
+        )
         self._area.setFixedHeight(min(wanted, room))
         bar_px = self._area.verticalScrollBar().sizeHint().width() if wanted > room else 0
         self.setFixedWidth(current_theme().px(_WIDTH_PX) + bar_px)

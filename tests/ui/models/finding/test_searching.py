@@ -161,6 +161,7 @@ async def test_a_search_without_results_says_so(opened: OpenedModels, site: Hub)
     assert "“nothing-like-it”" in finding.empty.text()
     assert not finding.list.isVisible()
     assert not finding.details.primary.isVisible()
+    assert finding.empty.width() == finding.field.width(), "the sentence has the whole width"
 
 
 async def test_a_model_is_found_downloaded_and_left_with_keys_alone(

@@ -91,6 +91,27 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
 
 
+def letters(menu: QMenu) -> list[str]:
+    """Return the letter that chooses each entry of a menu; empty for an entry without one."""
+    words = [action.text().partition("&")[2][:1] for action in menu.actions() if action.text()]
+    return [letter.lower() for letter in words]
+
+
+async def test_each_entry_of_the_menus_of_the_list_has_a_letter_of_its_own(
+    window: MainWindow,
+) -> None:
+    sidebar = window.sidebar
+    folder = window.workspace.conversations.folders.create("Fruit")
+    chosen = [one(window, name) for name in NAMES]
+    menus = [QMenu(window) for _ in range(3)]
+    sidebar._fill_menu(menus[0], chosen[:1])
+    sidebar._fill_menu(menus[1], chosen[:2])
+    sidebar._fill_folder_menu(menus[2], folder)
+    for menu in menus:
+        assert all(letters(menu))
+        assert len(set(letters(menu))) == len(letters(menu))
+
+
 async def test_the_menu_moves_tags_and_archives_what_is_chosen(window: MainWindow) -> None:
     sidebar, conversations = window.sidebar, window.workspace.conversations
     conversations.folders.create("Fruit")
