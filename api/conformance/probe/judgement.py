@@ -153,7 +153,7 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
     if any(found.code == "text_retracted" for found in run.capture.findings) and tail != got:
         sentence = f"The stream shows {tail!r}, the beginning of the stop, and takes it back."
         return Judgement("text_retracted", sentence, expected, got, full, is_certain=True)
-    code, sentence = _difference(case, got, expected, full)
+    code, sentence = _difference(case, got, expected, full, run.capture.matched)
     is_certain = first_occurrence(got, case.stops) is not None or code in _STRUCTURAL
     return Judgement(code, sentence, expected, got, full, is_certain)
 
@@ -168,7 +168,9 @@ def _has_fewer_tokens(case: StopCase, run: Exchange) -> bool:
     return tokens is not None and full_tokens is not None and tokens < full_tokens
 
 
-def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str, str]:
+def _difference(
+    case: StopCase, got: str, expected: str, full: str, named: object
+) -> tuple[str, str]:
     stop = case.matched
     if stop is None:
         if expected.startswith(got):
@@ -192,11 +194,15 @@ def _difference(case: StopCase, got: str, expected: str, full: str) -> tuple[str
         return "stop_included", f"The answer ends with the stop {stop!r}."
     if tail is not None and tail.startswith(stop):
         return "text_after_stop", "The answer contains the stop and text after it."
-    for other in case.stops:
+    is_leaked = bool(tail) and any(known.startswith(tail or "") for known in case.stops)
+    for other in case.stops if named != stop or not is_leaked else ():
         at = full.find(other)
         if at >= 0 and other != stop and got == full[:at]:
-            return "another_stop_won", f"{other!r} fired instead of {stop!r}: {case.why}."
-    if tail and any(known.startswith(tail) for known in case.stops):
+            why = f": {case.why}."
+            if named != other and tail and stop.startswith(tail):
+                why = f", or the beginning of {stop!r} was shown."
+            return "another_stop_won", f"{other!r} fired instead of {stop!r}{why}"
+    if is_leaked:
         return "prefix_leaked", f"The answer ends with {tail!r}, the beginning of a stop."
     if expected.startswith(got):
         return "text_lost", f"{_count(expected, got)} missing before the stop."

@@ -48,6 +48,25 @@ def codes(one: StopCase, run: Exchange, *, names_stop: bool = True) -> list[str]
     return [verdict.code for verdict in judge(one, run, driver)]
 
 
+@pytest.mark.parametrize(
+    ("named", "code", "said"),
+    [
+        ("two th", "prefix_leaked", "ends with 'two ', the beginning of a stop"),
+        ("three", "another_stop_won", "'three' fired instead of 'two th'"),
+        (None, "another_stop_won", "or the beginning of 'two th' was shown"),
+    ],
+)
+def test_the_stop_that_is_named_tells_a_beginning_that_was_shown_from_another_stop(
+    named: str | None, code: str, said: str
+) -> None:
+    first = case("two th")
+    both = replace(first, stops=("three", "two th"), why="the first")
+    run = exchange(answer("one two ", matched=named))
+    verdict = judge(both, run, replace(DRIVERS[WireDialect.MESSAGES], names_stop=False))[0]
+    assert verdict.code == code
+    assert said in verdict.sentence
+
+
 def test_the_expected_answer_has_no_fault() -> None:
     assert codes(case(), exchange(answer("one "))) == []
     assert codes(case(None), exchange(answer(FULL, "end_turn", None))) == []
