@@ -16,7 +16,7 @@ def test_a_correct_server_has_no_fault(probed: Probed) -> None:
     assert report.failed == ()
     assert report.is_deterministic
     stops = [one for one in report.results if one.code.startswith("stop.")]
-    assert len(stops) == 18
+    assert len(stops) == 20
     assert {one.outcome for one in stops} == {CheckOutcome.HELD}
 
 
