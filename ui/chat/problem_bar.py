@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtGui import QFont
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QFont, QResizeEvent
 from PySide6.QtWidgets import (
+    QBoxLayout,
     QFrame,
     QMessageBox,
     QProgressBar,
@@ -19,6 +20,7 @@ from ui.kit.dialogs import BoxButton, ask, show_in_files
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import column, row
 from ui.kit.tasks import finish_tasks, start_task
+from ui.kit.theme import current_theme
 from ui.records.store import ConversationStore, StoreProblem
 from ui.words import Tone
 
@@ -101,8 +103,13 @@ class UnsavedText(QObject):
         self._box = None
 
 
+_WIDE_PX = 560  # from here on the words have most of the width
+
+
 class ProblemBar(QFrame):
     """Shows the problem, its cause and the file, with a button that dismisses it.
+
+    Where it is narrow, the other buttons are below the words.
 
     Signals:
         solved: The problem is over.
@@ -125,16 +132,21 @@ class ProblemBar(QFrame):
         self.recover = QPushButton("Recover What Can Be Read")
         self.recover.setAccessibleName("Recover what can be read of the damaged file")
         close = IconButton("close", "Dismiss this message", size=16)
+        self._buttons = row(self.recover, self.show_file, spacing=12)
+        self._parts = row(
+            (column(self.sentence, self.detail, spacing=2), 1),
+            self._buttons,
+            spacing=12,
+        )
         row(
             badge,
-            (column(self.sentence, self.detail, spacing=2), 1),
-            self.recover,
-            self.show_file,
+            (self._parts, 1),
             close,
             spacing=12,
             margins=(16, 10, 10, 10),
             on=self,
         )
+        current_theme().follow(self, self._arrange)
         self.recover.clicked.connect(lambda: self.recover.setEnabled(False))  # not twice
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self._dismiss)
@@ -152,6 +164,18 @@ class ProblemBar(QFrame):
             self.show_file.setVisible(problem.path is not None)
             self.recover.setVisible(problem.can_be_recovered)
             self.recover.setEnabled(True)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the buttons beside the words, or below them."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        is_wide = self.width() >= current_theme().px(_WIDE_PX)
+        directions = QBoxLayout.Direction
+        self._parts.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
+        sides = Qt.AlignmentFlag
+        self._parts.setAlignment(self._buttons, sides(0) if is_wide else sides.AlignLeft)
 
     def _dismiss(self) -> None:
         self.hide()
