@@ -484,6 +484,7 @@ class Driver:
     are_stops_standard: bool = True
     limit_name: str = ""
     least_tokens: int = 1
+    vendor_least_tokens: int = 1
     left_out: tuple[str, ...] = ()
     streams_by_default: bool = False
     streamed_path: str = ""
@@ -728,6 +729,7 @@ DRIVERS: dict[WireDialect, Driver] = {
             is_envelope=is_openai_error,
             words=_STATUSES,
             are_stops_standard=False,
+            vendor_least_tokens=16,
         ),
         Driver(
             WireDialect.OLLAMA,

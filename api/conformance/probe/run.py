@@ -322,7 +322,21 @@ class ProbeRun:
         self._note("baseline", _same(measured), before)
         setting = CheckSetting(client, self._options, measured.usable, short.total_s)
         setting.found |= {fault.code for fault in measured.faults}
+        await self._learn_raised_limit(setting)
         return setting
+
+    async def _learn_raised_limit(self, setting: CheckSetting) -> None:
+        """Note whether the server raises limits that the vendor refuses to the vendor's least."""
+        client, given = setting.client, setting.main
+        least = client.driver.vendor_least_tokens
+        if not client.driver.least_tokens < least < (given.tokens or 0):
+            return
+        run = await client.ask(replace(given.ask, max_tokens=least // 2))
+        usage = run.capture.usage
+        if run.is_answer and usage is not None and usage.output_tokens == least:
+            client.driver = replace(client.driver, least_tokens=least)
+            said = f"Every request allows {least} tokens or more: the server raises fewer to that."
+            self._conclusions += (said,)
 
     async def _say_what_is_misshapen(
         self, client: Client, measured: Baselines, short_s: float

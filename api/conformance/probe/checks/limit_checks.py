@@ -411,7 +411,7 @@ def _beyond_limit(driver: Driver, run: Exchange) -> Iterator[Judgement]:
     tokens = usage.output_tokens if usage is not None else None
     if limit is None or tokens is None:
         return
-    allowed = limit * (count(run.body.get("n")) or 1)
+    allowed = max(limit, driver.least_tokens) * (count(run.body.get("n")) or 1)
     if tokens > allowed:
         said = "The answer has more tokens than the limit allows."
         yield Judgement("limit_ignored", said, f"at most {allowed} tokens", f"{tokens} tokens")

@@ -70,6 +70,7 @@ def test_several_choices_are_judged_where_they_have_to_be_sampled() -> None:
     [
         (odd.WantsTwoTokens, CHAT, "Every request allows 2 tokens or more"),
         (odd.WantsSixteenTokens, WireDialect.RESPONSES, "Every request allows 16 tokens or more"),
+        (odd.RaisesSmallLimits, WireDialect.RESPONSES, "Every request allows 16 tokens or more"),
         (odd.KnowsTheNewLimitOnly, CHAT, "The limit is sent as max_completion_tokens"),
         (odd.FixesTheTemperature, CHAT, "temperature is left out"),
         (odd.AlwaysThinks, MESSAGES, "Answers may have 512 tokens: the model thinks long."),

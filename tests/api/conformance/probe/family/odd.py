@@ -147,6 +147,14 @@ class WantsSixteenTokens(FamilyServer):
         )
 
 
+class RaisesSmallLimits(FamilyServer):
+    """Raises limits below 16, which the vendor refuses, to that."""
+
+    def answer(self, query: Query) -> Said:
+        """Return an answer of at least so many tokens."""
+        return super().answer(replace(query, limit=max(16, query.limit)))
+
+
 class KnowsTheNewLimitOnly(FamilyServer):
     """Wants max_completion_tokens."""
 
