@@ -707,7 +707,11 @@ class ConversationMenu(QObject):
             self._workspace.show_version(message, step)
 
     def _say(self, words: str) -> None:
-        report_failure(self._parent, words)
+        what, _, why = words.partition(": ")
+        if why:  # in bold is what happened, the cause is below it
+            report_failure(self._parent, f"{what}.", why[0].upper() + why[1:])
+        else:
+            report_failure(self._parent, words)
 
 
 def file_name(title: str) -> str:
