@@ -279,7 +279,8 @@ class FlowText(QTextBrowser):
 
     def _fit(self, size: QSizeF) -> None:
         height = max(ceil(size.height()), self.fontMetrics().height())
-        if height != self.height():
+        # Its height may be this one by chance, and not fixed yet.
+        if height != self.minimumHeight():
             self.setFixedHeight(height)
 
 

@@ -84,3 +84,22 @@ def test_nothing_is_asked_while_an_answer_runs(view: QuestionView) -> None:
     view.show_busy(True)
     assert not view.editor.send.isEnabled()
     assert not view.edit.isEnabled()
+
+
+def test_a_question_is_as_high_as_its_text_whatever_room_it_gets_at_first(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(760, 100)
+    window.show()
+    heights = set()
+    for given_px in range(20, 60):
+        view = QuestionView(ConversationMessage("user", "Question 8"), window)
+        view.setGeometry(0, 0, 760, given_px)
+        view.show()
+        QApplication.processEvents()
+        layout = view.layout()
+        assert layout is not None
+        heights.add(layout.totalSizeHint().height())
+    assert len(heights) == 1
