@@ -55,7 +55,7 @@ def ids(value: object) -> str:
 
 def ends_with(report: Report, make: type[Faulty]) -> None:
     """Check the faults, their evidence and the verdict of a report."""
-    assert own_faults(report) == make.finds, as_text(report)
+    assert own_faults(report) == make.shows.get(report.dialect, make.finds), as_text(report)
     evidence_is_sound(report)
     counts = any(one.level in report.levels for one in report.failed)
     assert counts is (report.verdict is Verdict.FAILED)

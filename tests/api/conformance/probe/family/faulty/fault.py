@@ -19,8 +19,10 @@ class Faulty(FamilyServer):
 
     Attributes:
         finds: The checks that must fail for a cause of their own, each with its faults.
+        shows: Likewise, in the dialects where others fail.
         dialects: The dialects in which the fault exists.
     """
 
     finds: ClassVar[dict[str, set[str]]]
+    shows: ClassVar[dict[WireDialect, dict[str, set[str]]]] = {}
     dialects = ALL

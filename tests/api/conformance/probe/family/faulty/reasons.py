@@ -58,6 +58,14 @@ class GivesNoReason(Faulty):
     """Omits the reason of a stream."""
 
     finds: ClassVar = {"stop.one_character": {"reason_missing"}}
+    shows: ClassVar = {
+        WireDialect.MESSAGES: {**finds, "form.streamed": {"sequence_without_reason"}},
+        WireDialect.RESPONSES: {
+            **finds,
+            "form.streamed": {"field_missing"},
+            "limit.stop_on_last_token": {"reason_missing"},
+        },
+    }
 
     def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
         if said[0].ending not in ("stop", "natural"):
@@ -100,6 +108,7 @@ class CountsNothingOut(Faulty):
     """Counts 0 tokens for every answer."""
 
     finds: ClassVar = {"usage.counts": {"usage_zero"}}
+    shows: ClassVar = {WireDialect.MESSAGES: {**finds, "form.streamed": {"usage_falls"}}}
 
     def answer(self, query: Query) -> Said:
         return replace(super().answer(query), tokens=0)

@@ -207,6 +207,9 @@ class TrimsTextBeforeStops(Faulty):
     """Removes the white space before a stop."""
 
     finds: ClassVar = {"stop.one_character": {"space_trimmed"}}
+    shows: ClassVar = {
+        WireDialect.RESPONSES: {**finds, "limit.stop_on_last_token": {"space_trimmed"}}
+    }
 
     def stopped(self, said: Said, full: str, query: Query) -> Said:
         return replace(said, text=said.text.rstrip())
