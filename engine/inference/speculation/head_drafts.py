@@ -34,7 +34,7 @@ MOST_READ = 32
 MOST_CHAINED = 7
 # With more sequences a pass is bound by computing: a wrong draft costs as much as a token, and the
 # streams wait for the trial of it, up to 0.4 s on a CPU, where that begins with the second one.
-MAX_ROWS, MAX_ROWS_ON_CPU = 8, 1
+MAX_ROWS, MAX_ROWS_ON_CPU = 8, 4
 # The expected shares of right drafts before any was verified: of the first of a chain, of others.
 _EXPECTED, _EXPECTED_LATER = 0.7, 0.6
 # A head that was wrong too often is tried again: with each token that it does not draft, its
