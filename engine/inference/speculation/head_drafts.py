@@ -32,8 +32,7 @@ MOST_READ = 32
 # The most tokens of a chain. Each is drafted from the one before, so that later ones are guesses on
 # guesses.
 MOST_CHAINED = 7
-# With more sequences a pass is bound by computing: a wrong draft costs as much as a token, and the
-# streams wait for the trial of it, up to 0.4 s on a CPU, where that begins with the second one.
+# With more sequences a pass is bound by computing: a wrong draft costs as much as a token.
 MAX_ROWS, MAX_ROWS_ON_CPU = 8, 4
 # The expected shares of right drafts before any was verified: of the first of a chain, of others.
 _EXPECTED, _EXPECTED_LATER = 0.7, 0.6
