@@ -160,7 +160,7 @@ def test_an_answer_that_waits_says_every_second_for_how_long(
     assert ticks.interval() <= 1000
     for later, told in ((1001.2, "1 s"), (1002.1, "2 s"), (1075.0, "1 min 15 s")):
         now[0] = later
-        ticks.timeout.emit()  # nothing new has come from the model
+        ticks.timeout.emit()  # the model has sent nothing new
         assert text.text() == f"{words}  ·  {told}"
     run.apply(TextDelta("Hi"))
     view.refresh()
