@@ -37,7 +37,7 @@ from engine.inference.mlx_lm_internals import (
     together,
 )
 from engine.inference.prefill import NO_PREFILL, READ_TOGETHER, PrefillBudget
-from engine.inference.running_cache import prepare_to_run
+from engine.inference.running_cache import is_sole, prepare_to_run
 from engine.inference.sequence import LANES, WORTH_TOKENS, PromptScorer, Sequence, Sequences
 from engine.inference.speculation.cost import CostCurve, PassCosts
 from engine.inference.speculation.head_drafts import OwnHead, head_of, without_head
@@ -201,17 +201,15 @@ class RunningBatch:
         self, model: Any, limits: BatchLimits, new_curve: Callable[[], CostCurve] = CostCurve
     ) -> None:
         self.cache_use = PromptCacheUse()
-        can = together(model)
-        if not can.answers:
+        can, fresh = together(model), make_prompt_cache(model)
+        if not can.answers or is_sole(fresh):
             limits = replace(limits, rows=1)
         self.can_guess = limits.guesses and can.drafts
         # Tokens of the prompts that joined the running rows in the last step.
         self._joined_tokens = 0
         self._stepped_at_s = 0.0
         self._most_read = limits.prefill_chunk
-        self.prompts = PromptCache(
-            make_prompt_cache(model), limits.cache_bytes, self._stream, is_alone=self.is_alone
-        )
+        self.prompts = PromptCache(fresh, limits.cache_bytes, self._stream, is_alone=self.is_alone)
         self._generators = Generators(model, limits, is_cut_anywhere=self.prompts.is_cut_anywhere)
         self._lanes, self.sequences = self._generators.lanes, self._generators.sequences
         self.costs = PassCosts(new_curve)

@@ -64,7 +64,6 @@ from engine.library.models import (
     context_length,
     is_assistant,
     model_name,
-    not_in_batches,
     unsupported,
     weights_size,
 )
@@ -199,7 +198,6 @@ def _read(
     total = weights_size(folder)
     on_progress(LoadProgress("tokenizer", 0, total))
     with _failures_told(folder, lambda error: _in_words(folder, stated, error)):
-        _check_batches(folder, stated)
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
         tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
@@ -280,16 +278,10 @@ def check(folder: Path) -> None:
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
         classes_of(stated)
-        _check_batches(folder, stated)
     except EngineError:
         raise
     except Exception as error:
         raise ModelLoadFailed(_in_words(folder, stated, error)) from error
-
-
-def _check_batches(folder: Path, config: dict[str, Any]) -> None:
-    if refused := not_in_batches(config):
-        raise ModelLoadFailed(f"{model_name(folder)} is of architecture {refused}")
 
 
 def _stamps(folder: Path) -> Stamps | None:

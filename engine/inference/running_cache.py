@@ -4,11 +4,12 @@ mlx-lm right-aligns them in one block and hides the padding on the left by a mas
 at every step, and every layer applies it, even where nothing is padded: there is none here then.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList
+from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, make_prompt_cache
 
 # If every row has this many empty places on its left, copying the block to remove them pays.
 _LEAST_EMPTY = 64
@@ -139,6 +140,55 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
     mx.eval([moved for _, moved in moving])
     for block, moved in moving:
         block[..., end - most : end, :] = moved
+
+
+class SoleCache:
+    """A part of the cache of a sequence that is alone in its batch, as the model itself made it.
+
+    A class of mlx-lm's caches is added to it: this has what mlx-lm's batches ask of every part.
+    """
+
+    # The part's own class.
+    kind: type
+
+    @staticmethod
+    def merge(parts: Sequence[Any]) -> Any:
+        """Return the part of the only sequence."""
+        [part] = parts
+        return part
+
+    def filter(self, batch_indices: Any) -> None:
+        """Keep the only sequence: mlx-lm drops the whole part where none stays."""
+
+    def extract(self, idx: int) -> Any:
+        """Return a part that no longer belongs to a batch; arrays are not copied."""
+        part = copy.deepcopy(self)
+        part.__class__ = self.kind
+        return part
+
+
+_sole_kinds: dict[type, type] = {}
+
+
+def is_sole(fresh: Sequence[Any]) -> bool:
+    """Whether mlx-lm has no kind of cache for several sequences of a model with a fresh cache."""
+    return any(
+        is_sole(part.caches) if isinstance(part, CacheList) else not hasattr(part, "merge")
+        for part in fresh
+    )
+
+
+def joining(cache: list[Any] | None, model: Any) -> list[Any] | None:
+    """Return the cache of a sequence as it joins a batch; None for an empty one."""
+    fresh = make_prompt_cache(model) if cache is None else cache
+    if not is_sole(fresh):
+        return cache
+    for part in fresh:
+        kind = type(part)
+        if kind not in _sole_kinds:
+            _sole_kinds[kind] = type(kind.__name__, (SoleCache, kind), {"kind": kind})
+        part.__class__ = _sole_kinds[kind]
+    return fresh
 
 
 def prepare_to_run(cache: Sequence[Any]) -> None:

@@ -19,6 +19,7 @@ from engine.inference.cache.folder import TOKEN_BYTES, Ticket
 from engine.inference.cache.index import LoadedPrefix, common_tokens, key_of
 from engine.inference.cache.segments import beginning_of
 from engine.inference.mlx_lm_internals import insert_sequence, stop_reading_at
+from engine.inference.running_cache import joining
 from engine.inference.sampling import greedy
 from engine.inference.speculation.draft_model import ModelDrafts
 from engine.inference.speculation.head_drafts import with_head, without_head
@@ -400,7 +401,8 @@ class Sequences:
         """Put a prompt into the lane of those with as much to read, in the order of arrival."""
         tokens, cached = sequence.tokens, sequence.cached
         sequence.lane = lane = lane_of(len(tokens) - cached)
-        cache = with_head(sequence.cache, self._lanes[lane].model)
+        model = self._lanes[lane].model
+        cache = with_head(joining(sequence.cache, model), model)
         insert_sequence(
             self._lanes[lane],
             sequence.number,

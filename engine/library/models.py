@@ -528,8 +528,6 @@ def weights_size(folder: Path) -> int:
 # that is only offered needs none of it.
 
 _MAX_ARCHITECTURE_CHARS = 60
-# Modules of mlx-lm whose models fail at every request: their caches have no ``merge``.
-_NOT_IN_BATCHES = {"deepseek_v41", "llama4"}
 
 
 def problem_of(config: dict[str, Any]) -> str:
@@ -548,17 +546,7 @@ def problem_of(config: dict[str, Any]) -> str:
     if known and _module(config) not in known:
         name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]
         return f"It is of architecture {unsupported(name)}."
-    if refused := not_in_batches(config):
-        return f"It is of architecture {refused}."
     return ""
-
-
-def not_in_batches(config: dict[str, Any]) -> str:
-    """Return the words for an architecture that cannot answer here; empty for all others."""
-    kind = config.get("model_type")
-    if not isinstance(kind, str) or _module(config) not in _NOT_IN_BATCHES:
-        return ""
-    return f"{kind}, whose cache mlx-lm cannot keep in a batch, as answers need it here"
 
 
 def unsupported(architecture: str) -> str:

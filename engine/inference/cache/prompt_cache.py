@@ -108,7 +108,7 @@ class PromptCache:
         self.is_cut_anywhere = is_cut_anywhere(fresh)
         self.disk: DiskCache | None = None
         self._has_segments = has_segments(fresh)
-        self._kinds = kinds_of(fresh)
+        self._fresh, self._kinds = fresh, kinds_of(fresh)
         self._max_path_bytes = int(max_bytes * _MAX_PATH_SHARE)
         self._is_alone = is_alone
         self.index = PrefixIndex(
@@ -329,7 +329,7 @@ class PromptCache:
         folder = self.disk.folder
         if not folder.is_intact(file.name):
             raise DamagedFile("its content is not what was written")
-        parts, metadata = load(folder.path / file.name)
+        parts, metadata = load(folder.path / file.name, self._fresh)
         header = FileHeader.from_metadata(metadata)
         used = slice(end * TOKEN_BYTES)
         if (

@@ -26,7 +26,7 @@ from mlx_lm.models.cache import (
 )
 
 from engine.files.json_fields import DamagedFile
-from engine.library.models import CacheSize, Window, estimated
+from engine.library.models import STEP_TOKENS, CacheSize, Window, estimated
 
 # Cuts the cache of an answer into segments of tokens, and joins segments again.
 #
@@ -35,9 +35,8 @@ from engine.library.models import CacheSize, Window, estimated
 # - ``KVCache`` has keys and values of every token, each at its place. Any segment of them can be
 # cut out, kept once for all prompts that share it, and joined with others. - All other kinds are
 # kept whole, as a snapshot at one token: ``RotatingKVCache`` and ``ChunkedKVCache`` forget what
-# is outside their window, ``ArraysCache`` has a state and no tokens, ``QuantizedKVCache`` and
-# ``ConcatenateKVCache`` cannot be in a batch. A rotating cache whose window is not full yet can
-# still be trimmed.
+# is outside their window, ``ArraysCache`` has a state and no tokens, and so may kinds that a model
+# has of its own. A cache that has not forgotten anything yet can still be trimmed.
 #
 # A ``CacheList`` has parts of either kind. A model with layers of both kinds has segments and
 # snapshots: its prompts share the segments, and can continue only where there is a snapshot.
@@ -241,11 +240,21 @@ def _part_of(whole: Any, layers: Iterator[KVCache], surplus: int) -> Any:
 def _can_be_trimmed(part: Any) -> bool:
     # A layer that uses another's keys is never written to. Not every kind that mlx-lm calls
     # trimmable really is: ``ConcatenateKVCache`` and ``ChunkedKVCache`` lose or keep too much.
+    if isinstance(part, ChunkedKVCache):
+        return bool(part.start_position == 0)
     return bool(part.empty() or (isinstance(part, RotatingKVCache) and part.is_trimmable()))
 
 
 def _compact(part: Any) -> None:
-    if isinstance(part, ArraysCache):
+    if _is_models_own(part):
+        for name, value in vars(part).items():
+            if isinstance(value, mx.array):
+                setattr(part, name, mx.contiguous(value))
+    elif isinstance(part, ChunkedKVCache) and part.keys is not None:
+        # Its memory is for more tokens, and its beginning is for the tokens of the last pass.
+        part.maybe_trim_front()
+        part.keys, part.values = map(mx.contiguous, part.keys_and_values())
+    elif isinstance(part, ArraysCache):
         part.cache = [None if array is None else mx.contiguous(array) for array in part.cache]
     elif isinstance(part, RotatingKVCache) and part.keys is not None:
         keys, values, offset, keep, window, index = part.state
@@ -364,14 +373,43 @@ def evaluate(cache: Sequence[Any]) -> None:
 
 def save(file: Any, cache: list[Any], metadata: dict[str, str]) -> None:
     """Write a cache as mlx-lm writes it."""
-    save_prompt_cache(file, cache, metadata)
+    save_prompt_cache(file, [_for_file(part) for part in cache], metadata)
 
 
-def load(path: Path) -> tuple[list[Any], dict[str, str]]:
-    """Return a cache that mlx-lm wrote, evaluated, and its metadata."""
+def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, str]]:
+    """Return a cache that was saved, evaluated, and its metadata.
+
+    Args:
+        path: The file.
+        fresh: A fresh cache of the model, for the kinds that it has of its own.
+    """
     cache, metadata = load_prompt_cache(str(path), return_metadata=True)
+    own = {type(part).__name__: part for part in _parts(list(fresh)) if _is_models_own(part)}
+    cache = [_from_file(part, own) for part in cache]
     evaluate(cache)
-    return list(cache), dict(metadata)
+    return cache, dict(metadata)
+
+
+def _is_models_own(part: Any) -> bool:
+    """Whether a part is of a kind that a model has of its own, which mlx-lm's files do not know."""
+    return bool(type(part).__module__ != KVCache.__module__)
+
+
+def _for_file(part: Any) -> Any:
+    if not _is_models_own(part):
+        return part
+    states = ArraysCache(0)
+    states.cache = [type(part).__name__, *vars(part).values()]
+    return states
+
+
+def _from_file(part: Any, own: Mapping[str, Any]) -> Any:
+    if not (isinstance(part, ArraysCache) and part.cache and isinstance(part.cache[0], str)):
+        return part
+    name, *values = part.cache
+    again = copy.copy(own[name])
+    vars(again).update(zip(vars(again), values, strict=True))
+    return again
 
 
 # Measures how much memory the cache of a loaded model takes. Engine thread.
@@ -387,7 +425,8 @@ def measured(model: Any, config: Mapping[str, Any]) -> CacheSize:
     try:
         cache = make_prompt_cache(model)
         model(mx.array([[0]]), cache=cache)
-        return size_of(cache)
+        own = any(_is_models_own(part) for part in _parts(cache))
+        return size_of(cache) + (_size_of_own(model) if own else CacheSize())
     except Exception as error:  # the models of mlx-lm are many
         _log.warning("the model's cache could not be measured: %s", error)
         return estimated(config)
@@ -398,6 +437,8 @@ def size_of(cache: list[Any]) -> CacheSize:
     token_bytes = fixed_bytes = 0
     windows: dict[int, int] = {}
     for part in _parts(cache):
+        if _is_models_own(part):
+            continue
         tokens = _allocated_tokens(part)
         if tokens == 0:
             fixed_bytes += part.nbytes
@@ -410,6 +451,17 @@ def size_of(cache: list[Any]) -> CacheSize:
             windows[window] = windows.get(window, 0) + share
     kept = tuple(Window(tokens, share) for tokens, share in sorted(windows.items()))
     return CacheSize(token_bytes, fixed_bytes, kept)
+
+
+def _size_of_own(model: Any) -> CacheSize:
+    """Return how the parts grow that are of kinds of the model's own; a window counts as full."""
+    cache = make_prompt_cache(model)
+    sizes = []
+    for _ in range(2):
+        model(mx.zeros((1, STEP_TOKENS), mx.int32), cache=cache)
+        sizes.append(sum(int(part.nbytes) for part in _parts(cache) if _is_models_own(part)))
+    grown = sizes[1] - sizes[0]
+    return CacheSize(-(-grown // STEP_TOKENS), max(0, sizes[0] - grown))
 
 
 def _parts(cache: list[Any]) -> Iterator[Any]:

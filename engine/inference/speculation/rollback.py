@@ -19,13 +19,14 @@ from mlx_lm.models.cache import (
     BatchKVCache,
     BatchRotatingKVCache,
     CacheList,
+    ChunkedKVCache,
     KVCache,
     RotatingKVCache,
     make_prompt_cache,
 )
 
 from engine.inference.mlx_lm_internals import cut_window, cut_windows, straighten
-from engine.inference.running_cache import RunningKVCache, cut
+from engine.inference.running_cache import RunningKVCache, SoleCache, cut
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.head_drafts import HeadCache
 
@@ -142,7 +143,7 @@ class Rollback:
     def most_tokens(self, cache: Sequence[Any]) -> int:
         """Return how many tokens of all sequences a pass may have; 0 if none can go back."""
         kinds = {type(part) for part in parts_of(cache)}
-        if not all(issubclass(kind, _KINDS) for kind in kinds):
+        if not all(issubclass(kind, _KINDS) or _is_cut_alone(kind) for kind in kinds):
             return 0
         if ArraysCache not in kinds:
             return 1 << 20
@@ -208,7 +209,7 @@ class Rollback:
             elif isinstance(part, RotatingKVCache):
                 if not cut_window(part, surplus):
                     return False
-            elif type(part) is KVCache:
+            elif type(part) in (KVCache, ChunkedKVCache):
                 part.trim(surplus)
             else:
                 return False
@@ -389,6 +390,12 @@ class Rollback:
 _KINDS = (ArraysCache, RunningKVCache, BatchRotatingKVCache, HeadCache)
 
 
+def _is_cut_alone(kind: type) -> bool:
+    """Whether the newest tokens of a lone sequence can be cut off a part of its cache."""
+    # A chunked cache loses its beginning only before a pass, down to what the first token sees.
+    return issubclass(kind, SoleCache) and issubclass(kind, (KVCache, ChunkedKVCache))
+
+
 def _takes_cache(kind: type) -> bool:
     try:
         return "cache" in inspect.signature(kind.__call__).parameters
@@ -423,6 +430,8 @@ def _cut(parts: Sequence[Any], least: int, more: Sequence[int]) -> None:
     for part in parts:
         if isinstance(part, BatchRotatingKVCache):
             cut_windows(part, least, more)
+        elif isinstance(part, SoleCache):
+            part.trim(least)  # type: ignore[attr-defined]  # of its own kind
         elif isinstance(part, HeadCache):
             part.take_back([least + count for count in more])
     cut([part for part in parts if isinstance(part, RunningKVCache)], least, more)

@@ -8,11 +8,15 @@ drafts that are right or wrong at random places. ``tests.lab.endurance.test_arch
 import pkgutil
 from pathlib import Path
 
+import mlx.core as mx
 import mlx_lm.models
 import pytest
+from mlx_lm.generate import generate_step
 
 from engine.inference import batch
+from engine.inference.backend import BatchLimits
 from engine.inference.mlx_lm_internals import Together, together
+from engine.inference.sequence import Sequence
 from tests.support.models.architectures import (
     ARCHITECTURES,
     NOT_BUILT,
@@ -34,6 +38,7 @@ _FAMILIES = (
     "falcon_h1",
     "nemotron_h",
     "recurrent_gemma",
+    "llama4",
 )
 # Modules beside mlx-lm's models.
 _PARTS = {
@@ -100,6 +105,39 @@ def test_mlx_lm_still_answers_wrongly_where_several_sequences_are_together(
             return True  # it cannot be in a batch at all
 
     assert any(is_wrong(seed) for seed in range(1, 9))
+
+
+@pytest.mark.parametrize("name", ["llama4", "deepseek_v41"])
+@pytest.mark.parametrize("chunk", [3, 100])
+def test_a_lone_sequence_is_answered_as_by_mlx_lms_own_loop_however_it_is_read(
+    name: str, chunk: int
+) -> None:
+    """While it is answered, others wait; their turn comes."""
+    model = architecture_model(name)
+    prompts = [[n * (7 + row) % 61 for n in range(71)] for row in range(3)]
+    running = batch.RunningBatch(model, BatchLimits(chunk, 0, 8))
+    answers: dict[int, list[int]] = {
+        running.insert(Sequence(list(prompt))): [] for prompt in prompts
+    }
+    for number, answer in answers.items():
+        while len(answer) < 20:
+            for sampled, token, _ in running.step().sampled:
+                assert sampled == number
+                answer.append(token)
+        running.leave({number: 0})
+    running.close()
+    for prompt, answer in zip(prompts, answers.values(), strict=True):
+        whole = generate_step(mx.array(prompt), model, max_tokens=20, prefill_step_size=100)
+        assert answer == [token for token, _ in whole]
+
+
+def test_a_cache_of_a_models_own_kind_is_used_again_from_memory_and_disk(tmp_path: Path) -> None:
+    batches = RandomBatches(architecture_model("deepseek_v41"), 1, disk=tmp_path)
+    for _ in range(2):
+        outcome = batches.run(cases(10))
+    assert outcome.faults == []
+    assert outcome.cached > outcome.from_disk > 0
+    assert outcome.drafts == 0  # its groups of tokens cannot be opened again
 
 
 def test_a_model_inside_another_is_known_as_well() -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from mlx_lm import utils
-from mlx_lm.models import deepseek_v41
-from mlx_lm.models.cache import ChunkedKVCache
 
 from engine.errors import EngineError
 from engine.inference.mlx_lm_internals import classes_of
@@ -51,14 +49,3 @@ def test_mlx_is_not_imported_to_tell_it() -> None:
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("It is of architecture newer9, which mlx-lm ")
     assert done.stdout.endswith(" False False\n")
-
-
-@pytest.mark.parametrize("kind", ["llama4", "deepseek_v41"])
-def test_an_architecture_whose_cache_cannot_be_in_a_batch_is_refused(kind: str) -> None:
-    assert "cannot keep in a batch" in problem_of({"model_type": kind})
-
-
-def test_mlx_lm_still_has_no_batches_of_their_caches() -> None:
-    """Once this fails, ``_NOT_IN_BATCHES`` need not name their modules any more."""
-    assert not hasattr(ChunkedKVCache, "merge")
-    assert not hasattr(deepseek_v41.LayerCache, "merge")

@@ -23,10 +23,6 @@ from tests.support.asking import ask, loaded_engine, run
     [
         ({"model_type": "wonder"}, "architecture wonder"),
         ({"model_file": "evil.py"}, "never run"),
-        (
-            {"model_type": "llama4"},
-            "architecture llama4, whose cache mlx-lm cannot",
-        ),
         ({"model_type": None}, "not a language model"),
     ],
 )
@@ -70,7 +66,6 @@ def failure(folder: Path) -> str:
 
 def test_what_cannot_be_used_is_said_in_words(copied: Path) -> None:
     for kind, said in (
-        ("llama4", "of architecture llama4, whose cache mlx-lm cannot"),
         (
             "mamba9",
             f"of architecture mamba9, which mlx-lm {mlx_lm.__version__} does not support; "

@@ -137,6 +137,23 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {name: {} for name in _PLAIN.split()}
     "deepseek_v2": _LATENT,
     "deepseek_v3": _LATENT,
     "deepseek_v32": _LATENT | {"index_head_dim": 16, "index_n_heads": 2, "index_topk": 64},
+    "deepseek_v41": {
+        "o_groups": 2,
+        "o_lora_rank": 8,
+        "scoring_func": "sqrtsoftplus",
+        # A window alone, each token, groups of four tokens, and the groups of another layer.
+        "compress_ratios": [0, 1, 4, 4],
+        "kv_source_layer_ids": [1, 2],
+        "index_source_layer_ids": [1, 2, 3],
+        "candidate_source_layer_id": 2,
+        "candidate_topk_blocks": 4,
+        "candidate_block_size": 2,
+        "index_n_heads": 2,
+        "index_head_dim": 8,
+        "index_topk": 6,
+        "hc_mult": 2,
+        "hc_sinkhorn_iters": 4,
+    },
     "exaone4": {"sliding_window_pattern": "LG", "rope_scaling": None},
     "exaone_moe": {"layer_types": _TWO_KINDS, "is_moe_layer": [False, True, True, True]},
     "falcon_h1": {
@@ -284,6 +301,17 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {name: {} for name in _PLAIN.split()}
     },
     "lille-130m": {"block_size": 512, "n_embd": 384, "n_kv_heads": 2},
     "llama4_text": {"intermediate_size_mlp": 48, "no_rope_layers": [1, 0] * 2, "use_qk_norm": True},
+    "llama4": {
+        "text_config": {
+            "attention_chunk_size": WINDOW,
+            "interleave_moe_layer_step": 2,
+            "intermediate_size_mlp": 48,
+            "num_experts_per_tok": 1,
+            "rope_scaling": None,
+            "use_qk_norm": True,
+            "floor_scale": 16,
+        }
+    },
     "longcat_flash": {
         "attention_method": "MLA",
         "zero_expert_type": "identity",
@@ -436,8 +464,6 @@ NOT_BUILT = {
     "muse_spark": "its layers need Metal",
     "prism_hadamard_qwen35": "a packing of qwen3_5, whose weights are not random",
     "olmo": "needs a package of its own",
-    "llama4": "its ChunkedKVCache cannot be in a batch of mlx-lm",
-    "deepseek_v41": "its caches cannot be in a batch of mlx-lm",
 }
 """Architectures of mlx-lm of which no model is built here, and why."""
 

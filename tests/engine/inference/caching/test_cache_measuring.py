@@ -20,6 +20,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.cache.segments import measured, size_of
 from engine.inference.mlx_loading import load
 from engine.library.models import CacheSize, Window, estimated
+from tests.support.models.architectures import architecture_model
 from tests.support.models.tiny_models import STATES
 
 KEYS = mx.zeros((1, 2, 1, 32), mx.float16)
@@ -110,6 +111,17 @@ def test_a_model_with_states_is_measured_with_them() -> None:
     mx.eval(model(mx.array([[0]]), cache=cache))
     assert found.token_bytes == 2 * 16 * 2
     assert found.fixed_bytes == sum(part.nbytes for part in cache[:3]) > 0
+
+
+def test_kinds_of_a_models_own_are_measured_as_they_grow() -> None:
+    model = architecture_model("deepseek_v41")
+    size = measured(model, {})
+    cache = make_prompt_cache(model)
+    for tokens in (300, 700):
+        model(mx.zeros((1, tokens - cache[0].offset), mx.int32), cache=cache)
+        taken = sum(part.nbytes for part in cache)
+        assert size.windows == ()
+        assert 0 <= size.bytes_of(tokens) - taken < 4 * size.token_bytes
 
 
 def test_a_model_that_cannot_be_measured_is_estimated() -> None:

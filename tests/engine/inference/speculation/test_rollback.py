@@ -7,10 +7,11 @@ import pytest
 from mlx import nn
 from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
-from engine.inference.running_cache import prepare_to_run
+from engine.inference.running_cache import joining, prepare_to_run
 from engine.inference.speculation import rollback
 from engine.inference.speculation.rollback import Rollback
-from tests.support.models.architectures import architecture_model
+from tests.support.models.architectures import WINDOW, architecture_model
+from tests.support.random_cases import few_of
 
 # A state with short convolutions, other recurrences, a state beside keys and values, and windows.
 _MODELS = (
@@ -63,6 +64,36 @@ def test_each_sequence_goes_on_behind_its_last_token_that_stays(
     ]
     expected = _next_logits(model, _cache_of(model, read), 3)
     assert mx.allclose(_next_logits(model, cache, 3), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kept", range(5))
+@pytest.mark.parametrize("tokens", few_of(range(1, 3 * WINDOW), 8))
+def test_a_lone_sequence_goes_on_behind_its_last_token_across_the_borders_of_its_chunks(
+    tokens: int, kept: int
+) -> None:
+    model = architecture_model("llama4")
+    prompt = [n * 7 % 61 for n in range(tokens)]
+
+    def read(tokens: list[int]) -> list[Any]:
+        cache = joining(None, model)
+        assert cache is not None
+        model(mx.array([tokens]), cache=cache)
+        return cache
+
+    cache = read(prompt)
+    undone = Rollback(model)
+    assert undone.most_tokens(cache) > 4
+    undone.read(mx.array(_DRAFTS[:1]), cache)
+    undone.take_back(cache, [4 - kept])
+    expected = _next_logits(model, read([*prompt, *_DRAFTS[0][:kept]]), 1)
+    assert mx.allclose(_next_logits(model, cache, 1), expected, atol=1e-4)
+
+
+def test_tokens_in_groups_that_are_closed_are_not_taken_back() -> None:
+    model = architecture_model("deepseek_v41")
+    cache = joining(None, model)
+    assert cache is not None
+    assert Rollback(model).most_tokens(cache) == 0
 
 
 def test_what_leaves_the_batch_is_in_the_order_of_its_tokens() -> None:

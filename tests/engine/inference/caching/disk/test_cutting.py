@@ -6,6 +6,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.models import deepseek_v41
 from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
@@ -49,6 +50,16 @@ def recurrent() -> ArraysCache:
     return cache
 
 
+def grouped(tokens: int = 300) -> deepseek_v41.LayerCache:
+    """Return a cache of a kind that mlx-lm's files do not know."""
+    cache = deepseek_v41.LayerCache(128)
+    if tokens:
+        cache.update_window(mx.random.normal((1, tokens, 8)))
+        cache.compress_kv = mx.random.normal((1, tokens // 4, 8))
+        cache.pending_kv = mx.zeros((1, 0, 8))
+    return cache
+
+
 def values_of(cache: list[Any]) -> list[Any]:
     found = []
     for path, value in tree_flatten([part.state for part in cache]):
@@ -65,6 +76,8 @@ KINDS = {
     "rotating": lambda: [filled(RotatingKVCache(128, keep=4)), filled(KVCache())],
     "short rotating": lambda: [filled(RotatingKVCache(1024), 20)],
     "chunked": lambda: [filled(ChunkedKVCache(128))],
+    "short chunked": lambda: [filled(ChunkedKVCache(512))],
+    "of a model": lambda: [grouped(), grouped(0)],
     "recurrent": lambda: [recurrent(), filled(KVCache())],
     "plain list": lambda: [CacheList(filled(KVCache()), filled(KVCache()))],
     "list": lambda: [CacheList(filled(KVCache()), recurrent())],
@@ -91,7 +104,7 @@ def test_a_cache_comes_back_from_a_file_as_it_was(kind: str, tmp_path: Any) -> N
     evaluate(cache)
     path = tmp_path / "one.safetensors"
     save(str(path), cache, {"fullstop": "here"})
-    found, metadata = load(path)
+    found, metadata = load(path, [deepseek_v41.LayerCache(1)])
     assert values_of(found) == values_of(cache)
     assert kinds_of(found) == kinds_of(cache)
     assert metadata == {"fullstop": "here"}
@@ -148,6 +161,25 @@ def test_a_cache_of_other_tokens_than_it_should_have_is_refused() -> None:
 
 
 def test_a_cache_that_forgets_its_first_tokens_is_not_trimmed() -> None:
-    cache = KINDS["rotating"]()
-    evaluate(cache)
-    assert beginning_of(cache, 300, 250) is None
+    for kind in ("rotating", "chunked", "of a model"):
+        cache = KINDS[kind]()
+        if kind == "chunked":
+            cache[0].maybe_trim_front()
+        evaluate(cache)
+        assert beginning_of(cache, 300, 250) is None
+
+
+def test_a_chunk_that_has_forgotten_nothing_is_trimmed() -> None:
+    cache = KINDS["short chunked"]()
+    beginning = beginning_of(cache, 300, 250)
+    assert beginning is not None
+    for part, whole_part in zip(
+        beginning[0].keys_and_values(), cache[0].keys_and_values(), strict=True
+    ):
+        assert mx.array_equal(part, whole_part[..., :250, :])
+
+
+def test_a_snapshot_of_chunks_takes_no_more_memory_than_its_tokens() -> None:
+    cache = [filled(ChunkedKVCache(128)), filled(ChunkedKVCache(512))]
+    _, snapshot = taken_apart(cache, 300)
+    assert snapshot.compact().size_bytes == (128 + 300) * 2 * 2 * 64 * 4
