@@ -76,7 +76,7 @@ def build(
     middlewares: list[Middleware] = [_logged, _enveloped, _checked]
     untold = Untold()
     if observer is not None:
-        told = _observed(observer, config, untold)
+        told = _observed(observer, untold)
         middlewares = [_logged, told, _enveloped, _checked, _with_body]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
@@ -300,7 +300,7 @@ class Untold:
             await asyncio.wait(self._waiting, timeout=_LAST_ENDS_S)
 
 
-def _observed(observer: RequestObserver, config: ServerConfig, untold: Untold) -> Middleware:
+def _observed(observer: RequestObserver, untold: Untold) -> Middleware:
     """Return the middleware that reports the beginning and the end of each request."""
 
     @web.middleware
@@ -309,6 +309,7 @@ def _observed(observer: RequestObserver, config: ServerConfig, untold: Untold) -
             observer.wanted_trace(), observer.wanted_content()
         )
         observe(observation)
+        config = request.app[SERVICE].config
         began = _began(request, config)
         began_s = time.monotonic()
         observer.request_began(began)

@@ -141,6 +141,16 @@ class Connection(web.RequestHandler):
         self._unparsed = b""
         super().connection_lost(exc)
 
+    def close(self) -> None:
+        """Take no more requests; where none is being answered, close at once.
+
+        aiohttp leaves the client of an idle connection waiting until the server ends.
+        """
+        is_idle = self._waiter is not None
+        super().close()
+        if is_idle and self.transport is not None:
+            self.transport.close()
+
     def data_received(self, data: bytes) -> None:
         """Keep the first bytes of a request until its headers are parsed, and parse head by head.
 

@@ -4,10 +4,12 @@ import asyncio
 import errno
 import logging
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
@@ -68,6 +70,7 @@ class ApiServer:
         self._observer = observer
         self._runner: web.AppRunner | None = None
         self._listening: asyncio.Server | None = None
+        self._encryption: ssl.SSLContext | None = None
 
     @property
     def metrics(self) -> Metrics | None:
@@ -85,7 +88,7 @@ class ApiServer:
         """
         if self.address is not None:
             return self.address
-        encryption = context_of(self.config)
+        self._encryption = context_of(self.config)
         listener = await self._listener()
         self._accept_failures = AcceptFailures(asyncio.get_running_loop())
         # Without handler_cancellation a client that leaves during prefill goes unnoticed.
@@ -96,24 +99,48 @@ class ApiServer:
         )
         try:
             await runner.setup()
-            listening = await asyncio.get_running_loop().create_server(
-                self._connections(runner),
-                sock=listener,
-                backlog=_BACKLOG,
-                ssl=encryption,
-                # A client whose TLS handshake is not complete has not sent its headers either.
-                ssl_handshake_timeout=self.config.header_timeout_s if encryption else None,
-                ssl_shutdown_timeout=_CLOSE_TIMEOUT_S if encryption else None,
-            )
+            address = await self._listen(runner, listener)
         except BaseException:
             listener.close()
             await runner.cleanup()
             raise
         self._accept_failures.watch()
-        self._runner, self._listening = runner, listening
-        port = listener.getsockname()[1]
-        self.address = Address(self.config.host, port, self.config.is_encrypted)
-        return self.address
+        self._runner = runner
+        return address
+
+    async def apply(self, config: ServerConfig) -> Address:
+        """Serve with other settings from now on; running answers go on. Return the address.
+
+        Host, port, key, origins and host names may be others; what else there is stays as it was
+        at the start. Clients connect anew where the address is another one.
+
+        Raises:
+            CannotListen: The server cannot listen there. It goes on where it was, with the other
+                settings; ``address`` is None if it cannot do that either.
+            ConfigError: It cannot go on where it was with the other settings.
+        """
+        runner, listening, address = self._runner, self._listening, self.address
+        assert runner is not None, "it has been started"
+        assert listening is not None, "it has been started"
+        assert address is not None, "it has been started"
+        before, self.config = self.config, config
+        service = runner.app[SERVICE]
+        if (config.host, config.port) == (before.host, before.port):
+            service.config = config
+            return address
+        self.address = None
+        await _accept_no_more(listening)
+        service.config = config
+        assert runner.server is not None, "the runner has been set up"
+        # Who was let in at the earlier address may not be let in at the new one.
+        runner.server.pre_shutdown()
+        try:
+            return await self._listen(runner, await self._listener())
+        except CannotListen:
+            self.config = replace(config, host=address.host, port=address.port)
+            service.config = self.config
+            await self._listen(runner, await self._listener())
+            raise
 
     async def stop(self) -> None:
         """Accept no more requests, give running answers a short time to finish, then end them.
@@ -132,6 +159,22 @@ class ApiServer:
             generation.cancel()
         await runner.cleanup()
         await asyncio.to_thread(service.kept_responses.close)
+
+    async def _listen(self, runner: web.AppRunner, listener: socket.socket) -> Address:
+        """Accept connections at a bound socket; return its address."""
+        encryption = self._encryption
+        self._listening = await asyncio.get_running_loop().create_server(
+            self._connections(runner),
+            sock=listener,
+            backlog=_BACKLOG,
+            ssl=encryption,
+            # A client whose TLS handshake is not complete has not sent its headers either.
+            ssl_handshake_timeout=self.config.header_timeout_s if encryption else None,
+            ssl_shutdown_timeout=_CLOSE_TIMEOUT_S if encryption else None,
+        )
+        port = listener.getsockname()[1]
+        self.address = Address(self.config.host, port, encryption is not None)
+        return self.address
 
     def _connections(self, runner: web.AppRunner) -> Callable[[], Connection]:
         """Return the factory that makes the protocol object of each new connection."""
@@ -255,6 +298,11 @@ class ServerThread:
             self._thread.join()
             self._thread = None
             raise
+
+    def apply(self, config: ServerConfig) -> Address:
+        """Serve with other settings, as ``ApiServer.apply`` does. Blocks until they hold."""
+        assert self._loop is not None, "it has been started"
+        return asyncio.run_coroutine_threadsafe(self._server.apply(config), self._loop).result()
 
     def stop(self) -> None:
         """Stop gracefully and end the thread. Blocks while running answers get time to finish."""

@@ -608,6 +608,9 @@ class Telemetry:
         with_content: Whether spans contain prompts and answers.
         secret: A text that no span may contain: the server's key.
         shutdowns: Functions that send the remaining data; each may take long.
+
+    Attributes:
+        secret: As above; a server that goes on with another key replaces it.
     """
 
     def __init__(
@@ -622,7 +625,7 @@ class Telemetry:
         self._tracer = tracer
         self._instruments = None if meter is None else Instruments(meter)
         self._with_content = with_content
-        self._secret = secret
+        self.secret = secret
         self._shutdowns = shutdowns
         self._queue: Queue[RequestEnded | None] = Queue(_MAX_WAITING)
         self._thread = threading.Thread(target=self._record_all, name="telemetry", daemon=True)
@@ -701,10 +704,10 @@ class Telemetry:
         name = {"name": span_name(ended)}
         began_ns = int(began.began_at * 1e9)
         span = tracer.start_span(
-            str(without_secret(name, self._secret)["name"]),
+            str(without_secret(name, self.secret)["name"]),
             context=extract({name.lower(): value for name, value in began.headers}),
             kind=SpanKind.SERVER,
-            attributes=without_secret(attributes, self._secret),
+            attributes=without_secret(attributes, self.secret),
             start_time=began_ns,
         )
         if has_failed(ended):

@@ -111,7 +111,7 @@ class Service:
 
     Attributes:
         engine: The one engine.
-        config: The settings.
+        config: The settings; ``ApiServer.apply`` replaces them.
         running: The generations that clients are waiting for.
         metrics: The counters of this server.
         kept_responses: Answers that later requests can continue.

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from api.transport.config import Address, ConfigError, ServerConfig
 from api.transport.observation import (
     EVERYTHING,
     Body,
     Content,
     ObservedRun,
+    Observers,
     RequestAdvanced,
     RequestBegan,
     RequestEnded,
@@ -37,6 +39,7 @@ from engine.recording.run_trace import RunTrace
 from ui.models.model_library import ModelLibrary
 from ui.preferences import ServerPreferences
 from ui.server.requests import RequestAnswer, RequestBody, RequestEntry
+from ui.server.server_switch import AddressRefused
 
 # Passes observed requests from the server to the window's log, in batches.
 #
@@ -243,7 +246,6 @@ def _resolved(model: OfferedModel, draft: Path | None) -> OfferedModel:
 if TYPE_CHECKING:
     from api.server.server import ServerThread
     from api.server.telemetry import Telemetry
-    from api.transport.config import ServerConfig
     from api.transport.observation import RequestObserver
     from api.transport.service import ServedEngine
 
@@ -282,13 +284,33 @@ class LocalServer:
 
     async def start(self) -> str:
         """Start serving and return the address."""
-        wanted = self._preferences()
-        needs_key = wanted.is_on_network or wanted.is_key_required
-        key = await self._ask_for_key() if needs_key else None
-        if needs_key and key is None:
-            raise OSError("This needs an API key. Create one below, then turn the server on.")
-        self._url = await asyncio.to_thread(self._start, wanted, key)
-        self._key = key
+        config = await self._config()
+        self._note(config, await asyncio.to_thread(self._start, config))
+        return self._url
+
+    async def apply(self) -> str:
+        """Serve with the preferences and the key of now; running answers go on.
+
+        Raises:
+            AddressRefused: The server goes on at its earlier address.
+            OSError: It cannot serve with these settings.
+        """
+        thread = self._thread
+        if thread is None:
+            raise OSError("The server is off.")
+        config = await self._config()
+        if self._telemetry is not None:
+            self._telemetry.secret = config.api_key
+        try:
+            self._note(config, await asyncio.to_thread(thread.apply, config))
+        except ConfigError as error:
+            raise OSError(str(error)) from error
+        except OSError as error:
+            words = _in_words(error, config)
+            if thread.address is None:
+                raise words from None
+            self._key = config.api_key
+            raise AddressRefused(str(words)) from error
         return self._url
 
     async def stop(self) -> None:
@@ -309,17 +331,11 @@ class LocalServer:
             raise OSError("The request was too long to keep, so it cannot be sent again.")
         await asyncio.to_thread(self._send, entry, self._url, self._key)
 
-    def _start(self, wanted: ServerPreferences, key: str | None) -> str:
-        from api.server.server import PortTaken, ServerThread
+    def _start(self, config: ServerConfig) -> Address:
+        from api.server.server import ServerThread
         from api.server.telemetry import telemetry_for
-        from api.transport.config import ConfigError
-        from api.transport.observation import Observers
 
-        try:
-            config = self._config(wanted, key)
-        except ConfigError as error:
-            raise OSError(str(error)) from error
-        telemetry = telemetry_for(os.environ, __version__, key)
+        telemetry = telemetry_for(os.environ, __version__, config.api_key)
         observer = None if self._observer is None else self._observer()
         told = [each for each in (observer, telemetry) if each is not None]
         thread = ServerThread(self._engine, config, Observers(told) if told else None)
@@ -328,28 +344,41 @@ class LocalServer:
         except BaseException as error:
             if telemetry is not None:
                 telemetry.close()
-            if not isinstance(error, PortTaken):
-                raise
-            taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")
-            taken.errno = errno.EADDRINUSE
-            raise taken from error
+            if isinstance(error, OSError):
+                raise _in_words(error, config) from None
+            raise
         self._thread, self._telemetry = thread, telemetry
-        if wanted.is_on_network:
-            return f"http://{own_address()}:{address.port}"
-        return address.url
+        return address
 
-    def _config(self, wanted: ServerPreferences, key: str | None) -> "ServerConfig":
-        from api.transport.config import ServerConfig
+    async def _config(self) -> ServerConfig:
+        """Return what the preferences want of the server.
 
-        return ServerConfig(
-            host=NETWORK_HOST if wanted.is_on_network else DEFAULT_HOST,
-            port=wanted.port if self._port is None else self._port,
-            api_key=key,
-            is_open_here=not wanted.is_key_required,
-            allowed_origins=wanted.allowed_origins,
-            allowed_hosts=wanted.allowed_hosts,
-            are_models_chosen=self._are_models_chosen,
-        )
+        Raises:
+            OSError: It cannot be; the message says why.
+        """
+        wanted = self._preferences()
+        needs_key = wanted.is_on_network or wanted.is_key_required
+        key = await self._ask_for_key() if needs_key else None
+        if needs_key and key is None:
+            raise OSError("This needs an API key. Create one below, then turn the server on.")
+        try:
+            return ServerConfig(
+                host=NETWORK_HOST if wanted.is_on_network else DEFAULT_HOST,
+                port=wanted.port if self._port is None else self._port,
+                api_key=key,
+                is_open_here=not wanted.is_key_required,
+                allowed_origins=wanted.allowed_origins,
+                allowed_hosts=wanted.allowed_hosts,
+                are_models_chosen=self._are_models_chosen,
+            )
+        except ConfigError as error:
+            raise OSError(str(error)) from error
+
+    def _note(self, config: ServerConfig, address: Address) -> None:
+        """Remember how the server is reached."""
+        is_on_network = config.host == NETWORK_HOST
+        self._url = f"http://{own_address()}:{address.port}" if is_on_network else address.url
+        self._key = config.api_key
 
     def _are_models_chosen(self) -> bool:
         """Whether requests choose a model by its name: a single one answers to every name."""
@@ -375,6 +404,15 @@ class LocalServer:
             raise OSError(f"The server gave no answer ({type(error).__name__}).") from error
         finally:
             connection.close()
+
+
+def _in_words(error: OSError, config: ServerConfig) -> OSError:
+    """Return an error that says to a person that another program has the port."""
+    if error.errno != errno.EADDRINUSE:
+        return error
+    taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")
+    taken.errno = error.errno
+    return taken
 
 
 def own_address() -> str:

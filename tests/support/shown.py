@@ -31,6 +31,9 @@ class SilentServer:
     async def start(self) -> str:
         return "http://127.0.0.1:4711"
 
+    async def apply(self) -> str:
+        return "http://127.0.0.1:4711"
+
     async def stop(self) -> None:
         pass
 

@@ -182,8 +182,7 @@ class ServerPanel(QObject):
         await self.key.finish()
 
     def _remember(self) -> None:
-        # Only what the person wants is remembered: not that a port was taken today, and not that a
-        # restarting server is off for a moment.
+        # Only what the person wants is remembered: not that a port was taken today.
         switch = self.switch
         if self._is_ending or switch.stage not in ("on", "off"):
             return
@@ -195,14 +194,14 @@ class ServerPanel(QObject):
         self.switch.show_reach(now.is_on_network)
         acts = ("port", "is_on_network", "is_key_required", "allowed_origins", "allowed_hosts")
         if any(getattr(then, name) != getattr(now, name) for name in acts):
-            self.switch.restart()
+            self.switch.apply()
 
     def _follow_key(self) -> None:
         if not self.key.has_key:
             self.preferences.change_server(is_key_required=False)
         server = self.preferences.now.server
         if server.is_on_network or server.is_key_required:
-            self.switch.restart()
+            self.switch.apply()
 
 
 # Entries that copy what to type in a terminal for a coding agent; they start no agent.

@@ -23,14 +23,26 @@ _log = logging.getLogger(__name__)
 ServerStage = Literal["off", "starting", "on", "stopping", "failed"]
 
 
+class AddressRefused(OSError):
+    """The server cannot have the address that is wanted; it goes on at its earlier one."""
+
+
 class ServerControl(Protocol):
-    """Starts and stops the server. Both calls run on the window's loop."""
+    """Starts, changes and stops the server. All calls run on the window's loop."""
 
     async def start(self) -> str:
         """Start serving and return the address, for example ``http://127.0.0.1:8080``.
 
         Raises:
             OSError: The port is taken or may not be used; the message is shown as it is.
+        """
+
+    async def apply(self) -> str:
+        """Serve with the settings of now and return the address; running answers go on.
+
+        Raises:
+            AddressRefused: It goes on at its earlier address.
+            OSError: It cannot serve with these settings.
         """
 
     async def stop(self) -> None:
@@ -86,8 +98,8 @@ class ServerSwitch(QObject):
             self.use = words
             self.changed.emit()
 
-    def restart(self) -> None:
-        """Restart a running server with changed settings."""
+    def apply(self) -> None:
+        """Let a running server follow changed settings; what it answers goes on."""
         if not self._is_wanted:
             return
         self._is_stale = True
@@ -112,24 +124,43 @@ class ServerSwitch(QObject):
 
     async def _become_as_wanted(self) -> None:
         while self._is_wanted != (self.stage == "on") or (self._is_stale and self.stage == "on"):
-            if self._is_wanted and self.stage != "on":
-                self._is_stale = False
-                await self._start()
-            else:
+            if not self._is_wanted:
                 await self._stop()
+                continue
+            self._is_stale = False
+            if self.stage == "on":
+                await self._apply()
+            else:
+                await self._start()
 
     async def _start(self) -> None:
         self._set("starting")
         try:
             self.url = await self._control.start()
         except Exception as error:  # the control's own errors are not known here
-            _log.error("the server could not be started", exc_info=error)
-            self._is_wanted = False
-            self.is_port_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-            self.message = failure_words(error)
-            self._set("failed", keep_message=True)
+            self._fail(error)
         else:
             self._set("on")
+
+    async def _apply(self) -> None:
+        try:
+            self.url = await self._control.apply()
+        except AddressRefused as refusal:
+            self.message = failure_words(refusal)
+            self._set("on", keep_message=True)
+        except Exception as error:  # as above
+            # What a person wants of the server does not hold: it must not go on without that.
+            await self._stop()
+            self._fail(error)
+        else:
+            self._set("on")
+
+    def _fail(self, error: Exception) -> None:
+        _log.error("the server could not be started", exc_info=error)
+        self._is_wanted = False
+        self.is_port_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        self.message = failure_words(error)
+        self._set("failed", keep_message=True)
 
     async def _stop(self) -> None:
         self._set("stopping")

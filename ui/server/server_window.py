@@ -338,7 +338,7 @@ def origin_problem(text: str) -> str | None:
 
 
 class ServerSettings(QWidget):
-    """Every change acts at once; a running server restarts with it."""
+    """Every change acts at once; what a running server answers goes on."""
 
     def __init__(self, panel: ServerPanel) -> None:
         super().__init__()

@@ -1,9 +1,15 @@
 import asyncio
 import errno
+import http.client
 import json
 import socket
+import threading
 import urllib.error
 import urllib.request
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +24,9 @@ from app.desktop.server import LocalServer, own_address
 from engine.scheduling.service import Engine
 from engine.values.request import TraceLevel
 from tests.support.outside.collector import AT_ONCE, collecting, plain
+from tests.support.scripted import Stage
 from ui.preferences import ServerPreferences
+from ui.server.server_switch import AddressRefused
 
 
 def status_of(url: str) -> int:
@@ -83,6 +91,122 @@ async def test_preferences_are_read_again_at_each_start() -> None:
     keyed = page | {"X-Api-Key": "a-key"}
     assert await asyncio.to_thread(lambda: get(f"{url}/v1/models", **keyed)) == 200
     await server.stop()
+
+
+async def streamed(url: str, began: threading.Event, **headers: str) -> str:
+    """Ask for an answer as a stream; return all of it."""
+
+    def ask() -> str:
+        body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "go"}]}
+        request = urllib.request.Request(
+            f"{url}/v1/chat/completions", json.dumps(body).encode(), headers
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            lines = []
+            for line in answer:
+                lines.append(line.decode())
+                began.set()
+        return "".join(lines)
+
+    return await asyncio.to_thread(ask)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"allowed_hosts": ("me.example.org",)},
+        {"allowed_origins": ("https://example.org",)},
+        {"is_key_required": True},
+        {"is_on_network": True},
+        {"port": 0},
+    ],
+    ids=str,
+)
+async def test_settings_that_change_leave_a_running_answer_alone_and_hold_for_the_next_request(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    goes_on, began = threading.Event(), threading.Event()
+    stage = Stage(tmp_path, {"go": ["a ", "b ", "c ", "d "]})
+    stage.hold_at(3, goes_on)
+    engine = Engine(loader=stage.load)
+    await engine.load(tmp_path)
+    free = [free_port() for _ in range(2)]
+    wanted = ServerPreferences(port=free[0])
+    server = LocalServer(engine, preferences=lambda: wanted, key=_a_key)
+    before = await server.start()
+    answer = asyncio.ensure_future(streamed(before, began))
+    try:
+        await asyncio.to_thread(began.wait, 60)
+        changed: dict[str, Any] = change if "port" not in change else {"port": free[1]}
+        wanted = replace(wanted, **changed)
+        after = await server.apply()
+        assert not answer.done()
+        asked = {
+            "host": {"Host": "me.example.org"},
+            "page": {"Origin": "https://example.org"},
+            "none": {},
+        }
+        status = {
+            name: await asyncio.to_thread(partial(get, f"{after}/v1/models", **headers))
+            for name, headers in asked.items()
+        }
+        assert status == {
+            "host": 200 if wanted.allowed_hosts else 403,
+            "page": 200 if wanted.allowed_origins else 403,
+            "none": 401 if wanted.is_key_required else 200,
+        }
+        assert after == (
+            f"http://{own_address()}:{wanted.port}"
+            if wanted.is_on_network
+            else f"http://127.0.0.1:{wanted.port}"
+        )
+        if wanted.port != free[0]:
+            with pytest.raises(urllib.error.URLError, match="refused"):
+                await asyncio.to_thread(status_of, before)
+    finally:
+        goes_on.set()
+        text = await answer
+        await server.stop()
+        await engine.aclose()
+    assert "d " in text
+    assert text.endswith("data: [DONE]\n\n")
+
+
+async def test_who_was_let_in_from_the_network_has_to_connect_anew_where_the_server_is_hidden() -> (
+    None
+):
+    wanted = ServerPreferences(port=free_port(), is_on_network=True)
+    server = LocalServer(Engine(), preferences=lambda: wanted, key=_a_key)
+    await server.start()
+    client = http.client.HTTPConnection("127.0.0.1", wanted.port, timeout=60)
+    client.request("GET", "/v1/models")
+    client.getresponse().read()
+    wanted = replace(wanted, is_on_network=False)
+    assert await server.apply() == f"http://127.0.0.1:{wanted.port}"
+    assert client.sock.recv(1) == b""
+    client.close()
+    await server.stop()
+
+
+async def test_a_server_whose_new_port_is_taken_goes_on_at_the_earlier_one() -> None:
+    wanted = ServerPreferences(port=free_port())
+    server = LocalServer(Engine(), preferences=lambda: wanted)
+    before = await server.start()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        wanted = replace(wanted, port=taken, allowed_hosts=("me.example.org",))
+        with pytest.raises(AddressRefused, match=rf"^Port {taken} is taken by another program\."):
+            await server.apply()
+        host = {"Host": "me.example.org"}
+        assert await asyncio.to_thread(lambda: get(f"{before}/v1/models", **host)) == 200
+    assert await server.apply() == f"http://127.0.0.1:{taken}"
+    assert await asyncio.to_thread(status_of, f"http://127.0.0.1:{taken}") == 503
+    await server.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        return int(other.getsockname()[1])
 
 
 def test_the_server_is_not_visible_on_the_network_without_a_key() -> None:

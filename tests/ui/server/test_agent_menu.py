@@ -28,6 +28,9 @@ class PortTakenServer:
     async def start(self) -> str:
         raise OSError(errno.EADDRINUSE, "taken")
 
+    async def apply(self) -> str:
+        raise OSError("it is off")
+
     async def stop(self) -> None:
         pass
 

@@ -17,7 +17,7 @@ from ui.preferences import KeyPlace, Preferences, ServerPreferences
 from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestBody, RequestEntry, RequestLog
 from ui.server.server_panel import ApiKeyState, ServerPanel
-from ui.server.server_switch import ServerSwitch, pill_of
+from ui.server.server_switch import AddressRefused, ServerSwitch, pill_of
 from ui.server.server_window import ServerSettings, ServerWindow
 
 
@@ -33,6 +33,12 @@ class Control:
         if self.error is not None:
             raise self.error
         return "http://127.0.0.1:8642"
+
+    async def apply(self) -> str:
+        self.calls.append("apply")
+        if self.error is not None:
+            raise self.error
+        return "http://127.0.0.1:8643"
 
     async def stop(self) -> None:
         self.calls.append("stop")
@@ -124,17 +130,50 @@ async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembe
         {"is_key_required": True},
     ],
 )
-async def test_a_server_that_is_on_starts_anew_with_other_settings(
+async def test_a_server_that_is_on_follows_other_settings_and_stays_on(
     change: dict[str, object],
 ) -> None:
     control = Control()
     panel = panel_with(control)
     panel.switch.turn(True)
     await on(panel)
+    stages: list[str] = []
+    panel.switch.changed.connect(lambda: stages.append(panel.switch.stage))
     panel.preferences.change_server(**change)
-    await eventually(lambda: control.calls == ["start", "stop", "start"])
-    await on(panel)
+    await eventually(lambda: control.calls == ["start", "apply"])
+    await finish_tasks(panel.switch)
+    assert set(stages) == {"on"}
+    assert panel.switch.url == "http://127.0.0.1:8643"
     assert panel.switch.is_on_network is panel.preferences.now.server.is_on_network
+
+
+async def test_a_server_whose_new_port_is_taken_says_so_and_stays_at_the_earlier_one() -> None:
+    control = Control()
+    panel = panel_with(control, server=ServerPreferences(was_on=True))
+    panel.switch.turn(True)
+    await on(panel)
+    control.error = AddressRefused("Port 9 is taken by another program.")
+    panel.preferences.change_server(port=9)
+    await eventually(lambda: bool(panel.switch.message))
+    assert (panel.switch.stage, panel.switch.url) == ("on", "http://127.0.0.1:8642")
+    assert panel.switch.message == "Port 9 is taken by another program."
+    control.error = None
+    panel.preferences.change_server(port=10)
+    await eventually(lambda: not panel.switch.message)
+    assert (panel.switch.stage, control.calls) == ("on", ["start", "apply", "apply"])
+
+
+async def test_a_server_that_cannot_have_what_a_person_wants_of_it_ends() -> None:
+    control = Control()
+    panel = panel_with(control, server=ServerPreferences(was_on=True))
+    panel.switch.turn(True)
+    await on(panel)
+    control.error = OSError("This needs an API key.")
+    panel.preferences.change_server(is_key_required=True)
+    await eventually(lambda: panel.switch.stage == "failed")
+    assert (panel.switch.message, panel.switch.url) == ("This needs an API key.", "")
+    assert control.calls == ["start", "apply", "stop"]
+    assert panel.preferences.now.server.was_on
 
 
 async def test_other_settings_do_not_turn_on_a_server_that_is_off() -> None:
@@ -154,7 +193,7 @@ async def test_a_new_key_is_shown_until_it_is_hidden_and_reaches_a_server_that_n
     panel.key.renew()
     await eventually(lambda: not panel.key.is_busy)
     assert (panel.key.fresh_key, panel.key.place) == ("fs-new", "keychain")
-    await eventually(lambda: control.calls == ["start", "stop", "start"])
+    await eventually(lambda: control.calls == ["start", "apply"])
     panel.key.hide_key()
     assert panel.key.fresh_key == ""
     assert panel.key.has_key
