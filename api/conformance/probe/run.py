@@ -92,6 +92,7 @@ _NO_STOPS = frozenset({"stop_ignored", "refused"})
 _NEED_STOPS = (
     *("stop", "limit.held", "limit.stop", "choices.stop", "logprobs.stop", "tools.stop"),
     *("structured.", "thinking.answer", "thinking.stop", "thinking.both", "usage.stop"),
+    "errors.stop",
 )
 _CANCELLED = "the probe was cancelled"
 # How often a request may get no answer, and one when it is repeated, before that is a fault.
@@ -373,9 +374,12 @@ class ProbeRun:
     def _learn_from_simplest(self, result: CheckResult, setting: CheckSetting) -> None:
         """Note whether stops work at all, and whether the server has them in this dialect."""
         setting.is_thinking_safe = result.outcome is CheckOutcome.HELD
-        codes = {fault.code for fault in result.faults if not fault.is_intermittent}
+        faults = [fault for fault in result.faults if not fault.is_intermittent]
+        codes = {fault.code for fault in faults}
         driver = setting.client.driver
-        is_everywhere = {fault.mode for fault in result.faults} == {"whole", "streamed"}
+        # Streams that have another text anyway are not asked for.
+        asked = {exchange.mode for exchange in result.exchanges}
+        is_everywhere = {fault.mode for fault in faults} == asked
         if not driver.are_stops_standard and codes and codes <= _NO_STOPS and is_everywhere:
             self._lacks_stops = True
             seen = _no_stops_here()

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,19 @@ def test_stops_that_an_api_does_not_have_are_not_asked_for_in_vain() -> None:
     assert report.failed == ()
     assert report.verdict is Verdict.NOT_JUDGED
     assert "The server has no stops in this API, nor has its vendor." in report.conclusions
+
+
+class KnowsNoStopsBesideOtherText(streams.ThinksAloudInStreams):
+    """Does not know the field of stops, whatever is in it; streams have another text."""
+
+    def read(self, body: dict[str, Any]) -> Query:
+        return super().read({name: value for name, value in body.items() if name != "stop"})
+
+
+def test_also_where_streams_have_another_text_no_stops_of_an_api_are_asked_for_in_vain() -> None:
+    report = report_on(KnowsNoStopsBesideOtherText(RESPONSES))
+    assert "The server has no stops in this API, nor has its vendor." in report.conclusions
+    assert {failure.code for failure in report.failed} == {"baseline", "thinking.off"}
 
 
 def test_an_extension_fails_unless_only_specifications_count() -> None:
