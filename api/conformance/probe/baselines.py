@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from api.conformance.captures.values import CapturedEnding
 from api.conformance.probe.client import Client
 from api.conformance.probe.dialects import Ask
-from api.conformance.probe.plan import Baseline, Baselines, bounds, missing, plan
+from api.conformance.probe.judgement import stream_differs
+from api.conformance.probe.plan import (
+    LEAST_CHARACTERS,
+    Baseline,
+    Baselines,
+    bounds,
+    missing,
+    plan,
+)
 from api.conformance.probe.values import Exchange, Fault, ProbeOptions
 
 MAX_TOKENS = 128
@@ -149,21 +157,21 @@ async def _opening(client: Client, prompt: str, options: ProbeOptions) -> _Openi
         silent = await client.ask(replace(ask, is_thinking=False))
         if silent.is_answer and not silent.capture.thinking:
             return _Opening(replace(ask, is_thinking=False), silent, tuple(conclusions))
-    while max_tokens is None and _thinks_only(run) and ask.max_tokens < _MOST_TOKENS:
+    while max_tokens is None and _is_cut_short(run) and ask.max_tokens < _MOST_TOKENS:
         ask = replace(ask, max_tokens=ask.max_tokens * 4)
         run = await client.ask(ask)
-        if run.is_answer and not _thinks_only(run):
+        if run.is_answer and not _is_cut_short(run):
             conclusions.append(f"Answers may have {ask.max_tokens} tokens: the model thinks long.")
     return _Opening(ask, run, tuple(conclusions))
 
 
-def _thinks_only(run: Exchange) -> bool:
-    """Return whether the limit was reached before the answer began."""
+def _is_cut_short(run: Exchange) -> bool:
+    """Return whether the limit was reached before the answer had enough text for stops."""
     text = run.capture.text
     is_inline = text.lstrip().startswith("<think") and "</think" not in text
     is_cut = run.is_answer and run.capture.ending is CapturedEnding.LIMIT
-    # Not every dialect shows the thinking: an empty answer at the limit means hidden thinking.
-    return is_cut and (is_inline or not text.strip())
+    # Not every server shows the thinking: little text for so many tokens means hidden thinking.
+    return is_cut and (is_inline or len(text.strip()) < LEAST_CHARACTERS)
 
 
 def _baseline(
@@ -210,21 +218,16 @@ def _not_streamed(client: Client, run: Exchange) -> Fault:
 
 
 def _differs(client: Client, whole: Exchange, streamed: Exchange) -> Fault:
-    said = "The streamed answer differs from the whole one, each time."
-    if not (whole.capture.text.strip() and streamed.capture.text.strip()):
-        empty, other = "whole", "streamed"
-        if whole.capture.text.strip():
-            empty, other = other, empty
-        said = f"The {empty} answer is empty: it has no text, which the {other} one has, each time."
+    verdict = stream_differs(whole.capture.text, streamed.capture.text)
     return Fault(
-        "stream_differs",
-        said,
+        verdict.code,
+        verdict.sentence,
         streamed.mode,
-        whole.capture.text,
-        streamed.capture.text,
+        verdict.expected,
+        verdict.got,
         client.curl(streamed.body),
-        baseline=whole.capture.text,
-        exchange=_place(client, streamed),
+        verdict.baseline,
+        _place(client, streamed),
     )
 
 

@@ -141,7 +141,11 @@ _CASES: tuple[Case, ...] = (
     _among("system", "A stop beside a system message", f"With a system message a stop {_ENDS}."),
     _among("turn", "A stop in a second turn", f"In a second turn a stop {_ENDS}."),
     _among("tools", "A stop beside tools", f"With tools that are not called a stop {_ENDS}."),
-    _among("result", "A stop after a tool's result", f"After the result of a tool a stop {_ENDS}."),
+    _among(
+        "result",
+        "A stop after a tool's result",
+        f"Who calls a tool takes its result, and after it a stop {_ENDS}.",
+    ),
     _among(
         "temperature",
         "A stop at a temperature",

@@ -107,6 +107,8 @@ _CALL_PROMPT = "Call the tool note with the text: red, and then do what it says.
 STRUCTURE_PROMPT = "Describe a large blue circle as JSON with color, shape and size"
 
 TOOL_NAME = "note"
+# Some servers want nine letters and digits.
+_CALL_ID = "call12345"
 _WHAT = "Keeps a text."
 _PARAMETERS: Body = {
     "type": "object",
@@ -255,25 +257,25 @@ def after_call(dialect: WireDialect, body: Body, prompt: str) -> Body | None:
         case WireDialect.MESSAGES:
             called: Body = {
                 "type": "tool_use",
-                "id": "toolu_1",
+                "id": _CALL_ID,
                 "name": TOOL_NAME,
                 "input": arguments,
             }
-            result: Body = {"type": "tool_result", "tool_use_id": "toolu_1", "content": prompt}
+            result: Body = {"type": "tool_result", "tool_use_id": _CALL_ID, "content": prompt}
             turns: list[Body] = [
                 {"role": "assistant", "content": [called]},
                 {"role": "user", "content": [result]},
             ]
         case WireDialect.RESPONSES:
-            called = {"type": "function_call", "call_id": "call_1", "name": TOOL_NAME}
-            result = {"type": "function_call_output", "call_id": "call_1", "output": prompt}
+            called = {"type": "function_call", "call_id": _CALL_ID, "name": TOOL_NAME}
+            result = {"type": "function_call_output", "call_id": _CALL_ID, "output": prompt}
             return {**offered, "input": [asked, {**called, "arguments": written}, result]}
         case WireDialect.CHAT:
             function = {"name": TOOL_NAME, "arguments": written}
-            called = {"id": "call_1", "type": "function", "function": function}
+            called = {"id": _CALL_ID, "type": "function", "function": function}
             turns = [
                 {"role": "assistant", "content": None, "tool_calls": [called]},
-                {"role": "tool", "tool_call_id": "call_1", "content": prompt},
+                {"role": "tool", "tool_call_id": _CALL_ID, "content": prompt},
             ]
         case _:
             called = {"function": {"name": TOOL_NAME, "arguments": arguments}}

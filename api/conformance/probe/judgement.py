@@ -18,6 +18,8 @@ from api.conformance.probe.values import CheckOutcome, CheckResult, Exchange, Le
 _LEAST_CUT = 0.35
 _LEAST_TOKENS = 8
 _LEAST_S = 1.0
+# A longer part of a text is not repeated in a sentence.
+_SHOWN_CHARS = 60
 STOP_ONLY_HIDDEN = "stop_only_hidden"
 _ANSWER = "an answer"
 _STOPPED = (CapturedEnding.STOP, CapturedEnding.NATURAL_OR_STOP)
@@ -153,6 +155,8 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
     if any(found.code == "text_retracted" for found in run.capture.findings) and tail != got:
         sentence = f"The stream shows {tail!r}, the beginning of the stop, and takes it back."
         return Judgement("text_retracted", sentence, expected, got, full, is_certain=True)
+    if (spilled := thinking_in_text(case.baseline.thinking, expected, run)) is not None:
+        return spilled
     code, sentence = _difference(case, got, expected, full, run.capture.matched)
     is_certain = first_occurrence(got, case.stops) is not None or code in _STRUCTURAL
     return Judgement(code, sentence, expected, got, full, is_certain)
@@ -160,6 +164,17 @@ def _text(case: StopCase, run: Exchange) -> Judgement | None:
 
 # No model answers so by chance: the text is the right one, but for what stops do to a text.
 _STRUCTURAL = ("prefix_leaked", "half_character", "stop_cut_out")
+
+
+def thinking_in_text(thinking: str, expected: str, run: Exchange) -> Judgement | None:
+    """Return that the end of the thinking is in the text before what is expected there."""
+    got = run.capture.text
+    head = got[: len(got) - len(expected)] if got.endswith(expected) else ""
+    parted = "".join((run.capture.thinking + head).split())
+    if not head.strip() or parted != "".join(thinking.split()):
+        return None
+    said = f"The text begins with a part of the thinking: {head!r}."
+    return Judgement("thinking_in_text", said, expected, got, is_certain=True)
 
 
 def _has_fewer_tokens(case: StopCase, run: Exchange) -> bool:
@@ -185,8 +200,9 @@ def _difference(
         return "stop_ignored", f"The answer ends with the stop {stop!r}: ignored, or shown."
     if got == full:
         return "stop_ignored", f"The stop {stop!r} was ignored."
+    cut_out = "stop_cut_out", f"The stop {stop!r} was cut out, but the text continues after it."
     if got in _without(full, case.stops):
-        return "stop_cut_out", f"The stop {stop!r} was cut out, but the text continues after it."
+        return cut_out
     if got != expected and got == expected.rstrip():
         return "space_trimmed", "The white space before the stop is missing."
     tail = got[len(expected) :] if got.startswith(expected) else None
@@ -204,11 +220,38 @@ def _difference(
             return "another_stop_won", f"{other!r} fired instead of {stop!r}{why}"
     if is_leaked:
         return "prefix_leaked", f"The answer ends with {tail!r}, the beginning of a stop."
+    if tail and full[case.end :].startswith(tail):
+        return cut_out
     if expected.startswith(got):
         return "text_lost", f"{_count(expected, got)} missing before the stop."
     if first_occurrence(got, (stop,)) is not None:
         return "stop_ignored", f"The stop {stop!r} was ignored: the answer contains it."
+    if tail:
+        return "text_differs", "The answer goes on with other text where the stop ends it."
     return "text_differs", "The text before the stop differs from the answer without it."
+
+
+def stream_differs(whole: str, streamed: str, noun: str = "The streamed answer") -> Judgement:
+    """Return that a stream always has another text than the whole answer, and where."""
+    said = f"{noun} differs from the whole one, each time."
+    begin, shorter = 0, min(len(whole), len(streamed))
+    while begin < shorter and whole[begin] == streamed[begin]:
+        begin += 1
+    end = 0
+    while end < shorter - begin and whole[-1 - end] == streamed[-1 - end]:
+        end += 1
+    lost, added = whole[begin : len(whole) - end], streamed[begin : len(streamed) - end]
+    place = "at its beginning" if not begin else f"after {whole[:begin][-12:]!r}"
+    if not (whole.strip() and streamed.strip()):
+        empty, other = ("streamed", "whole") if whole.strip() else ("whole", "streamed")
+        said = f"The {empty} answer is empty: it has no text, which the {other} one has, each time."
+    elif added[:1] == "\ufffd" and lost:
+        said = f"{said[:-1]}: U+FFFD stands in it for the character {lost[0]!r}."
+    elif not added and len(lost) <= _SHOWN_CHARS:
+        said = f"{said[:-1]}: {lost!r} is missing {place}."
+    elif not lost and len(added) <= _SHOWN_CHARS:
+        said = f"{said[:-1]}: {added!r} is added {place}."
+    return Judgement("stream_differs", said, whole, streamed, whole)
 
 
 def _count(expected: str, got: str) -> str:

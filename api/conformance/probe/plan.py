@@ -13,7 +13,7 @@ from api.conformance.probe.values import Exchange, Fault
 
 # A server's answers without stops, and their parts that never change.
 
-_LEAST_CHARACTERS = 12
+LEAST_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Baseline:
     @property
     def is_usable(self) -> bool:
         """Whether there is enough text to choose stops from."""
-        return len(self.stable.strip()) >= _LEAST_CHARACTERS
+        return len(self.stable.strip()) >= LEAST_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,9 @@ class StopCase:
         if (occurrence.stop if occurrence is not None else None) != self.matched:
             return None
         end = len(text) if occurrence is None else occurrence.start
+        behind = self.baseline.text[len(self.text) :]
+        if occurrence is not None and self.text != text[:end] and behind != text[end:]:
+            return None  # this is another place, or nobody knows which
         return replace(self, baseline=replace(self.baseline, text=text), text=text[:end])
 
 

@@ -112,7 +112,8 @@ def _traits(setting: CheckSetting, run: Exchange, stops: Any, limit: int | None)
         "where a stop ends the answer": bool(stops) and capture.ending in _ENDED,
         "with counts asked for": "stream_options" in body,
         "without counts asked for": run.is_streamed and "stream_options" not in body,
-        "after more than 300 tokens": usage is not None and (usage.output_tokens or 0) > 300,
+        "in answers of more than 300 tokens": usage is not None
+        and (usage.output_tokens or 0) > 300,
         "beyond ASCII": not capture.text.isascii(),
     }
     return frozenset(name for name, holds in claims.items() if holds)

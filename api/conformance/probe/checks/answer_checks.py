@@ -19,10 +19,10 @@ from api.conformance.probe.checks.check import (
     undecided,
     without_premise,
 )
-from api.conformance.probe.checks.request_checks import Situation, judged_in
+from api.conformance.probe.checks.request_checks import Situation, judged_in, sent_before
 from api.conformance.probe.client import Client
 from api.conformance.probe.dialects import Ask, Body
-from api.conformance.probe.judgement import Judgement, no_answer
+from api.conformance.probe.judgement import Judgement, no_answer, thinking_in_text
 from api.conformance.probe.plan import Baseline, StopCase, is_first, simple_case
 from api.conformance.probe.values import Exchange, Fault
 
@@ -167,8 +167,9 @@ async def _stop_in_thinking(setting: CheckSetting) -> Seen:
     for stop in stops:
         for is_streamed in _modes(setting):
             ask = replace(given.ask, stops=(stop,), is_streamed=is_streamed)
+            plain = await _as_without(setting, given, ask)
             where = "occurs in the thinking only"
-            await findings.ask(setting.body(ask), partial(_kept, given, given.text, stop, where))
+            await findings.ask(setting.body(ask), partial(_kept, plain, given.text, stop, where))
     return findings.seen(", ".join(map(repr, stops)))
 
 
@@ -186,8 +187,16 @@ async def _stop_in_both(setting: CheckSetting) -> Seen:
     stop, where = case.stops[0], "occurs in the thinking, too"
     for is_streamed in _modes(setting):
         ask = replace(given.ask, stops=case.stops, is_streamed=is_streamed)
-        await findings.ask(setting.body(ask), partial(_kept, given, case.text, stop, where))
+        plain = await _as_without(setting, given, ask)
+        await findings.ask(setting.body(ask), partial(_kept, plain, case.text, stop, where))
     return findings.seen(repr(stop))
+
+
+async def _as_without(setting: CheckSetting, given: Baseline, ask: Ask) -> Baseline:
+    """Return the answer without stops, with the thinking that it has in the mode of a request."""
+    body = setting.body(replace(ask, stops=()))
+    run = sent_before(setting.client, body) or await setting.client.send(body)
+    return replace(given, thinking=run.capture.thinking) if run.is_answer else given
 
 
 def _in_both(given: Baseline) -> StopCase | None:
@@ -212,6 +221,8 @@ def _kept(given: Baseline, expected: str, stop: str, where: str, run: Exchange) 
     broken, got = no_answer(run), run.capture.text
     if broken is not None:
         return [broken]
+    if (spilled := thinking_in_text(given.thinking, expected, run)) is not None:
+        return [spilled]
     if got != expected and not got.strip() and expected.strip():
         said = f"The stop {stop!r} {where}, but there is no answer."
         return [Judgement("thinking_empties_answer", said, expected, got)]
@@ -221,7 +232,9 @@ def _kept(given: Baseline, expected: str, stop: str, where: str, run: Exchange) 
         return [Judgement(code, said, expected, got)]
     thought, whole = run.capture.thinking.strip(), given.thinking.strip()
     if thought != whole and whole.startswith(thought):
-        said = f"The stop {stop!r} {where}, and the thinking is cut at it."
+        before, there, _ = whole.partition(stop)
+        is_at_it = there and thought in (before.strip(), (before + stop).strip())
+        said = f"The stop {stop!r} {where}, and the thinking is cut{' at it' if is_at_it else ''}."
         return [Judgement("thinking_cut", said, whole, thought)]
     return []
 

@@ -33,6 +33,7 @@ from api.conformance.probe.dialects import (
     Body,
     Choice,
     Driver,
+    after_call,
     with_choices,
     with_logprobs,
     with_structure,
@@ -435,6 +436,19 @@ def _read(call: CapturedCall) -> tuple[str, Any]:
 _NAMING_CALLS = (WireDialect.CHAT, WireDialect.MESSAGES)
 
 
+def _after_call(setting: CheckSetting, ask: Ask) -> Body | None:
+    return after_call(setting.client.driver.dialect, setting.body(ask), ask.prompt)
+
+
+async def _result(setting: CheckSetting) -> Seen:
+    """Who calls a tool takes its result, and a stop ends the answer to it."""
+    if (broken := without_premise(setting)) is not None:
+        return broken
+    calls_none = isinstance(await first_call(setting), Seen)
+    situation = Situation("After the result of a tool", _after_call, may_be_refused=calls_none)
+    return await judged_in(situation, setting)
+
+
 async def _cut_by_limit(setting: CheckSetting) -> Seen:
     """A call that the limit cuts ends with the limit as its reason."""
     called = await first_call(setting)
@@ -690,6 +704,7 @@ FEATURE_CHECKS = (
     Check("choices.count", _count),
     Check("choices.stop", _choices),
     Check("logprobs.stop", _logprobs),
+    Check("stops.result", _result),
     Check("tools.call", _call),
     Check("tools.limit", _cut_by_limit),
     Check("tools.stop", _tools),

@@ -128,7 +128,9 @@ async def _alike(setting: CheckSetting) -> Seen:
     faults: dict[str, Fault] = {}
     pairs = list(_pairs(client))
     for whole, streamed in pairs:
-        new = [verdict for verdict in _unlike(whole, streamed) if verdict.code not in faults]
+        # What another check has found it says with the answer that is right.
+        told = faults.keys() | setting.found
+        new = [verdict for verdict in _unlike(whole, streamed) if verdict.code not in told]
         if new:
             # Only what another look shows, too, is a fault.
             again = [await client.send(run.body) for run in (whole, streamed)]
@@ -179,7 +181,8 @@ def _unlike_choices(
         yield Judgement("reason_missing", said, whole.reason, "none")
     elif whole.reason != streamed.reason:
         said = "The stream gives another reason for its end than the whole answer."
-        yield Judgement("wrong_reason", said, str(whole.reason), str(streamed.reason))
+        wanted = f"{whole.reason}, as the whole answer"
+        yield Judgement("wrong_reason", said, wanted, str(streamed.reason))
     elif whole.says_matched and streamed.says_matched and whole.matched != streamed.matched:
         said = "The stream names another stop than the whole answer."
         yield Judgement("wrong_sequence", said, repr(whole.matched), repr(streamed.matched))

@@ -24,9 +24,16 @@ from api.conformance.probe.client import (
     kept_connection,
     one_after_the_other,
 )
-from api.conformance.probe.dialects import Ask, Body, Driver, after_call, with_tool
-from api.conformance.probe.judgement import Judgement, invariants, judge, misprinted, no_answer
-from api.conformance.probe.plan import Baseline, StopCase, bounds, is_solid
+from api.conformance.probe.dialects import Ask, Body, Driver, with_tool
+from api.conformance.probe.judgement import (
+    Judgement,
+    invariants,
+    judge,
+    misprinted,
+    no_answer,
+    stream_differs,
+)
+from api.conformance.probe.plan import LEAST_CHARACTERS, Baseline, StopCase, bounds, is_solid
 from api.conformance.probe.values import Exchange
 
 # Checks stops and limits beside other parts of a request: each is asked without them, and with.
@@ -37,7 +44,6 @@ _SHORT = "Repeat exactly: red blue"
 _SHORT_PLAIN = "<|im_start|>user\nRepeat exactly: red blue<|im_end|>\n<|im_start|>assistant\n"
 _LATE_TOKENS = 300
 _TEMPERATURE, _SEED = 0.7, 7
-_LEAST_CHARACTERS = 12
 
 Views = Callable[[Exchange], Sequence[Exchange]]
 Extra = Callable[[Exchange], list[Judgement]]
@@ -88,7 +94,7 @@ async def judged_in(
     given = await _without_stops(situation, setting, findings, ask)
     if isinstance(given, Seen):
         return given
-    if len(given.text.strip()) < (least or _LEAST_CHARACTERS) and not findings.faults:
+    if len(given.text.strip()) < (least or LEAST_CHARACTERS) and not findings.faults:
         return undecided("The answers are too short to choose stops from.")
     if findings.faults:
         return findings.seen("")
@@ -109,7 +115,20 @@ async def judged_in(
         if (given.tokens or len(given.text) // _TOKEN_CHARACTERS) < limit + 3:
             continue
         body = situation.body(setting, replace(ask, max_tokens=limit, is_streamed=is_streamed))
+        known = len(findings.faults)
         await findings.ask(body, partial(_limited_in, situation, given, limit, client.driver))
+        if len(findings.faults) > known:
+            # What a limit does elsewhere, too, is not a fault of the situation.
+            plain = setting.body(
+                replace(setting.main.ask, max_tokens=limit, is_streamed=is_streamed)
+            )
+            run = sent_before(client, plain) or await client.send(plain)
+            codes = {
+                verdict.code for verdict in limited(setting.main, limit, client.driver.words, run)
+            }
+            findings.faults[known:] = [
+                each for each in findings.faults[known:] if each.code not in codes
+            ]
     return findings.seen(repr(case.stops[0]))
 
 
@@ -149,9 +168,8 @@ async def _without_stops(
         is_repeatable &= texts == [_texts(situation, run) for run in again]
         if is_repeatable and len(runs) == 2:
             streamed = runs[1]
-            said = "The streamed answer differs from the whole one, each time."
             wanted, got = (repr(text) if len(text) > 1 else text[0] for text in texts)
-            findings.note(streamed, [Judgement("stream_differs", said, wanted, got)])
+            findings.note(streamed, [stream_differs(wanted, got)])
             return findings.seen("")
         setting.shared.setdefault("varying", {})[situation.words] = [
             *texts, *(_texts(situation, run) for run in again)
@@ -264,10 +282,6 @@ def _offering(setting: CheckSetting, ask: Ask) -> Body | None:
     return with_tool(setting.client.driver.dialect, setting.body(ask))
 
 
-def _after_call(setting: CheckSetting, ask: Ask) -> Body | None:
-    return after_call(setting.client.driver.dialect, setting.body(ask), ask.prompt)
-
-
 def _sampled(setting: CheckSetting, ask: Ask) -> Body | None:
     if "temperature" in setting.client.driver.left_out:
         return None
@@ -280,7 +294,6 @@ _SITUATIONS = {
         "In a second turn", partial(_beside, Ask("", earlier=_EARLIER)), may_be_refused=False
     ),
     "stops.tools": Situation("With tools that are not called", _offering),
-    "stops.result": Situation("After the result of a tool", _after_call),
     "stops.temperature": Situation("At a temperature", _sampled),
 }
 
@@ -297,7 +310,7 @@ async def _late(setting: CheckSetting) -> Seen:
     """A stop works after more tokens than servers keep in a small window."""
     if (broken := without_premise(setting)) is not None:
         return broken
-    findings = Findings(setting, f"After more than {_LATE_TOKENS} tokens")
+    findings = Findings(setting)
     # As many numbers as it takes: those up to 99 have 3 characters with their line breaks.
     tokens, chars = setting.main.tokens or 0, len(setting.main.text)
     count = 150 if not tokens else max(150, 25 + int(1.3 * _LATE_TOKENS * chars / tokens / 4))
@@ -316,6 +329,7 @@ async def _late(setting: CheckSetting) -> Seen:
             stop = given.text[start : start + length]
             if is_solid(given, start, start + length) and stop not in given.thinking:
                 case = StopCase("late", given, (stop,), given.text[:start], stop)
+                findings.situation = f"After more than {_LATE_TOKENS} tokens"
                 for is_streamed in modes(setting):
                     await findings.judge(case, is_streamed=is_streamed)
                 return findings.seen(repr(stop))

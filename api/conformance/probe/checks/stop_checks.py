@@ -21,7 +21,13 @@ from api.conformance.probe.checks.check import (
     working_case,
 )
 from api.conformance.probe.dialects import Driver
-from api.conformance.probe.judgement import STOP_ONLY_HIDDEN, Judgement, judge, no_answer
+from api.conformance.probe.judgement import (
+    STOP_ONLY_HIDDEN,
+    Judgement,
+    judge,
+    no_answer,
+    stream_differs,
+)
 from api.conformance.probe.plan import (
     NEVER,
     Baseline,
@@ -502,8 +508,8 @@ async def long_answer(
     if first.is_answer and again.is_answer and text != again.capture.text and is_comparable:
         others = [await client.ask(ask), await client.ask(streaming)]
         if [run.capture.text for run in others] == [text, again.capture.text]:
-            said = "A long answer has another text when it is streamed, each time."
-            findings.note(again, [Judgement("stream_differs", said, text, again.capture.text)])
+            verdict = stream_differs(text, again.capture.text, "The stream of a long answer")
+            findings.note(again, [verdict])
     is_usable = first.is_answer and text == again.capture.text and "\ufffd" not in text
     if not is_usable or len(text) <= len(usual.text):
         return usual

@@ -11,7 +11,14 @@ from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import Findings
 from api.conformance.probe.dialects import DRIVERS, Ask
-from api.conformance.probe.judgement import Judgement, invariants, judge, no_answer, took_as_long
+from api.conformance.probe.judgement import (
+    Judgement,
+    invariants,
+    judge,
+    no_answer,
+    stream_differs,
+    took_as_long,
+)
 from api.conformance.probe.plan import Baseline, StopCase
 from api.conformance.probe.values import CheckOutcome, Exchange
 
@@ -83,10 +90,48 @@ def test_the_expected_answer_has_no_fault() -> None:
         ("one", "space_trimmed"),
         ("on", "text_lost"),
         ("uno ", "text_differs"),
+        ("one  three", "stop_cut_out"),
+        ("one  3", "text_differs"),
     ],
 )
 def test_each_kind_of_wrong_text_has_its_name(text: str, code: str) -> None:
     assert codes(case(), exchange(answer(text))) == [code]
+
+
+def test_where_other_text_goes_on_behind_it_the_text_before_the_stop_is_not_said_to_differ() -> (
+    None
+):
+    [verdict] = judge(case(), exchange(answer("one 3")), DRIVERS[WireDialect.MESSAGES])
+    assert verdict.sentence == "The answer goes on with other text where the stop ends it."
+
+
+def test_the_end_of_the_thinking_in_the_text_is_named() -> None:
+    thought = case(thinking="First I think. Then I say it.")
+    body = answer("Then I say it. one ")
+    body["content"].insert(0, {"type": "thinking", "thinking": "First I think. ", "signature": ""})
+    [verdict] = judge(thought, exchange(body), DRIVERS[WireDialect.MESSAGES])
+    assert verdict.code == "thinking_in_text"
+    assert "'Then I say it. '" in verdict.sentence
+    body["content"][0]["thinking"] = "Something else. "
+    assert codes(thought, exchange(body)) == ["text_differs"]
+
+
+@pytest.mark.parametrize(
+    ("streamed", "said"),
+    [
+        ("two three", "'one ' is missing at its beginning."),
+        ("one twothree", "' ' is missing after 'one two'."),
+        ("one two", "' three' is missing after 'one two'."),
+        ("one two, three", "',' is added after 'one two'."),
+        ("one t\ufffdo three", "U+FFFD stands in it for the character 'w'."),
+        ("uno two three", "The streamed answer differs from the whole one, each time."),
+        ("", "The streamed answer is empty: it has no text, which the whole one has, each time."),
+    ],
+)
+def test_a_stream_with_another_text_is_said_to_differ_where_it_does(
+    streamed: str, said: str
+) -> None:
+    assert stream_differs("one two three", streamed).sentence.endswith(said)
 
 
 def test_a_lost_end_is_found_if_no_stop_could_fire() -> None:

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from api.conformance.probe.values import CheckOutcome, ProbeFailed, Report, Verd
 from tests.api.conformance.probe.family import odd
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
-from tests.api.conformance.probe.family.talk import Query
+from tests.api.conformance.probe.family.talk import Query, Said
 from tests.support.outside.certificates import write_certificate
 from tests.support.random_cases import few_of
 
@@ -159,6 +160,25 @@ def test_a_file_without_certificates_is_named(tmp_path: Path) -> None:
     file.write_text("nothing")
     with pytest.raises(ProbeFailed, match=r"ca\.pem is not a file of certificates"):
         report_on(FamilyServer(CHAT), ca_file=file)
+
+
+class HidesItsThinking(FamilyServer):
+    """Thinks before each answer, and does not show it."""
+
+    is_thinking_always = True
+
+    def thought(self, query: Query) -> str:
+        """Return a thought that leaves a short limit almost no room for the answer."""
+        return "" if query.has_schema else "x" * 111
+
+    def answer(self, query: Query) -> Said:
+        """Return the answer without it."""
+        return replace(super().answer(query), thinking="")
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_a_server_that_hides_its_thinking_is_judged(is_quick: bool) -> None:
+    nothing_is_wrong(report_on(HidesItsThinking(MESSAGES), is_quick=is_quick))
 
 
 def test_the_given_limit_is_used_for_every_answer() -> None:

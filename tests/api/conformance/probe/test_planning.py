@@ -1,5 +1,7 @@
 """Stops are chosen from answers so that the effect of each is certain."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,6 +90,25 @@ def test_the_shadowing_stop_is_a_prefix_of_the_other_and_is_listed_last() -> Non
     long, short = found.stops
     assert long.startswith(short)
     assert found.matched == short
+
+
+@pytest.mark.parametrize(
+    ("streamed", "text"),
+    [
+        (f"<think>a</think>{LINES}", "<think>a</think>"),
+        (f"<think>1</think>{LINES}", None),
+        (LINES[:-4], ""),
+        (LINES[3:], None),
+        (f"_{LINES[3:-2]}", None),
+    ],
+)
+def test_a_stop_is_judged_in_another_text_of_streams_only_at_the_same_place(
+    streamed: str, text: str | None
+) -> None:
+    first = case("very_first", baseline(LINES))
+    given = replace(first.baseline, streamed_text=streamed)
+    judged = replace(first, baseline=given).in_mode(is_streamed=True)
+    assert (None if judged is None else judged.text) == text
 
 
 @pytest.mark.parametrize("code", ["recurring_prefix", "held_at_the_end"])
