@@ -204,6 +204,8 @@ class RunningBatch:
         can, fresh = together(model), make_prompt_cache(model)
         if not can.answers or is_sole(fresh):
             limits = replace(limits, rows=1)
+        if not can.chunks:
+            limits = replace(limits, prefill_chunk=1)
         self.can_guess = limits.guesses and can.drafts
         # Tokens of the prompts that joined the running rows in the last step.
         self._joined_tokens = 0

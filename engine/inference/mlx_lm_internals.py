@@ -31,10 +31,14 @@ _NO_BATCH = {
     "gpt_bigcode",
     "longcat_flash_ngram",
     "minimax_m3_vl",
+    "olmo",
     "phi3small",
 }
-# Those whose masks depend on how many tokens a pass has: a window that is one token longer, blocks.
-_NO_DRAFTS = {"phi3small", "plamo3"}
+# Those whose masks depend on how many tokens a pass has: a window that is one token longer, and
+# masks that are added to the scores as they are, so that nothing is hidden, or even as words.
+_NO_DRAFTS = {"olmo", "phi3small", "plamo3"}
+# Of these, only a pass over a single token is right, in which there is nothing to hide.
+_NO_CHUNKS = {"olmo", "phi3small"}
 
 
 class Together(NamedTuple):
@@ -44,11 +48,13 @@ class Together(NamedTuple):
         prompts: Whether prompts of different lengths are read together.
         answers: Whether several answers are decoded together.
         drafts: Whether a pass over several tokens sees what passes over one see.
+        chunks: Whether a prompt may be read several tokens at a time.
     """
 
     prompts: bool
     answers: bool
     drafts: bool
+    chunks: bool = True
 
 
 def together(model: Any) -> Together:
@@ -63,6 +69,7 @@ def together(model: Any) -> Together:
         prompts=names.isdisjoint(_PADDING_IS_READ | _NO_BATCH),
         answers=names.isdisjoint(_NO_BATCH),
         drafts=names.isdisjoint(_NO_DRAFTS),
+        chunks=names.isdisjoint(_NO_CHUNKS),
     )
 
 

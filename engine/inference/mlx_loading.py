@@ -36,6 +36,7 @@ from engine.inference.mlx_lm_internals import (
     classes_of,
     has_template_in_code,
     inner_tokenizer,
+    together,
 )
 from engine.inference.sampling import sampling_defaults
 from engine.inference.speculation.assistants import (
@@ -63,6 +64,7 @@ from engine.library.models import (
     check_folder,
     context_length,
     is_assistant,
+    missing_package,
     model_name,
     unsupported,
     weights_size,
@@ -198,6 +200,7 @@ def _read(
     total = weights_size(folder)
     on_progress(LoadProgress("tokenizer", 0, total))
     with _failures_told(folder, lambda error: _in_words(folder, stated, error)):
+        _check_packages(folder, stated)
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
         tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
@@ -221,9 +224,10 @@ def _failures_told(folder: Path, in_words: Callable[[BaseException], str]) -> It
         raise ModelLoadFailed(f"{model_name(folder)} is not as published: {error}") from error
     except DamagedFile as error:
         raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
-    except EngineError:
+    except (EngineError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # panics of native libraries are such exceptions
+    # Panics of native libraries are such exceptions, and so is the wish to end the process.
+    except BaseException as error:
         raise ModelLoadFailed(in_words(error)) from error
 
 
@@ -274,14 +278,16 @@ def _attached_head(
 def check(folder: Path) -> None:
     """Check a model folder without loading it."""
     stated = check_folder(folder)
-    try:
+    with _failures_told(folder, lambda error: _in_words(folder, stated, error)):
         if stated.get("model_file"):
             raise ValueError("code from models is never run")
+        _check_packages(folder, stated)
         classes_of(stated)
-    except EngineError:
-        raise
-    except Exception as error:
-        raise ModelLoadFailed(_in_words(folder, stated, error)) from error
+
+
+def _check_packages(folder: Path, config: dict[str, Any]) -> None:
+    if missing := missing_package(config):
+        raise ModelLoadFailed(f"{model_name(folder)} {missing}")
 
 
 def _stamps(folder: Path) -> Stamps | None:
@@ -506,8 +512,9 @@ def _compared(
     model: Any, prompt: Sequence[int], tokens: Sequence[int], on_token: Callable[[], None]
 ) -> Comparison:
     cache = make_prompt_cache(model)
-    for start in range(0, len(prompt) - 1, _CHUNK):
-        model(mx.array([prompt[start : min(start + _CHUNK, len(prompt) - 1)]]), cache=cache)
+    chunk = _CHUNK if together(model).chunks else 1
+    for start in range(0, len(prompt) - 1, chunk):
+        model(mx.array([prompt[start : min(start + chunk, len(prompt) - 1)]]), cache=cache)
         mx.eval([part.state for part in cache])
     near_ties, differences, last = 0, [], prompt[-1]
     for index, token in enumerate(tokens):

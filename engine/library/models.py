@@ -528,6 +528,9 @@ def weights_size(folder: Path) -> int:
 # that is only offered needs none of it.
 
 _MAX_ARCHITECTURE_CHARS = 60
+# Modules of mlx-lm's models that end the whole process where a module cannot be imported: that
+# module, and the package that has it.
+_PACKAGES = {"olmo": ("hf_olmo", "ai2-olmo")}
 
 
 def problem_of(config: dict[str, Any]) -> str:
@@ -546,7 +549,21 @@ def problem_of(config: dict[str, Any]) -> str:
     if known and _module(config) not in known:
         name = escaped(" ".join(kind.split()))[:_MAX_ARCHITECTURE_CHARS]
         return f"It is of architecture {unsupported(name)}."
+    if words := missing_package(config):
+        return f"It {words}."
     return ""
+
+
+def missing_package(config: dict[str, Any]) -> str:
+    """Return the words for a package that mlx-lm needs for a model and that is not installed.
+
+    Empty if none is missing.
+    """
+    kind = config.get("model_type")
+    module, package = _PACKAGES.get(_module(config) if isinstance(kind, str) else "", ("", ""))
+    if not module or find_spec(module) is not None:
+        return ""
+    return f"needs a package that is not installed here: pip install {package}"
 
 
 def unsupported(architecture: str) -> str:

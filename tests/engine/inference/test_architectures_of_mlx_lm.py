@@ -67,6 +67,7 @@ _WRONG_TOGETHER = (
     "gemma2",
     "gpt_bigcode",
     "longcat_flash_ngram",
+    "olmo",
     "phi3small",
 )
 
@@ -138,6 +139,12 @@ def test_a_cache_of_a_models_own_kind_is_used_again_from_memory_and_disk(tmp_pat
     assert outcome.faults == []
     assert outcome.cached > outcome.from_disk > 0
     assert outcome.drafts == 0  # its groups of tokens cannot be opened again
+
+
+@pytest.mark.parametrize("name", ["olmo", "phi3small"])
+def test_a_prompt_is_read_token_by_token_where_several_would_see_each_other(name: str) -> None:
+    outcome = RandomBatches(architecture_model(name), 1).run(cases(6))
+    assert outcome.faults == []
 
 
 def test_a_model_inside_another_is_known_as_well() -> None:

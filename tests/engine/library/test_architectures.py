@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from mlx_lm import utils
 
 from engine.errors import EngineError
 from engine.inference.mlx_lm_internals import classes_of
-from engine.library.models import _table, problem_of
+from engine.library import models
+from engine.library.models import _table, missing_package, problem_of
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,16 @@ def test_the_tables_of_other_names_are_mlx_lms_own(name: str) -> None:
     expected = getattr(utils, name)
     assert expected
     assert _table(name) == expected
+
+
+def test_a_package_that_mlx_lm_would_end_the_process_for_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = {"model_type": "olmo"}
+    said = "It needs a package that is not installed here: pip install ai2-olmo."
+    assert problem_of(config) == said
+    monkeypatch.setattr(models, "find_spec", lambda _: ModuleSpec("hf_olmo", None))
+    assert missing_package(config) == ""
 
 
 def test_mlx_is_not_imported_to_tell_it() -> None:

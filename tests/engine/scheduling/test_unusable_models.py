@@ -23,6 +23,7 @@ from tests.support.asking import ask, loaded_engine, run
     [
         ({"model_type": "wonder"}, "architecture wonder"),
         ({"model_file": "evil.py"}, "never run"),
+        ({"model_type": "olmo"}, "pip install ai2-olmo"),
         ({"model_type": None}, "not a language model"),
     ],
 )
@@ -68,13 +69,14 @@ def test_what_cannot_be_used_is_said_in_words(copied: Path) -> None:
     for kind, said in (
         (
             "mamba9",
-            f"of architecture mamba9, which mlx-lm {mlx_lm.__version__} does not support; "
+            f"is of architecture mamba9, which mlx-lm {mlx_lm.__version__} does not support; "
             "a later version may",
         ),
-        (None, "not a language model: its config.json names no model_type"),
+        ("olmo", "needs a package that is not installed here: pip install ai2-olmo"),
+        (None, "is not a language model: its config.json names no model_type"),
     ):
         changed_config(copied, model_type=kind)
-        assert failure(copied).startswith(f"a-model is {said}")
+        assert failure(copied).startswith(f"a-model {said}")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from engine.inference.batch import RunningBatch
 from engine.inference.cache import index, prompt_cache
 from engine.inference.cache.folder import DiskCache, stamps_of
 from engine.inference.cache.index import LoadedPrefix
+from engine.inference.mlx_lm_internals import together
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.speculation.sources import DraftSource
 from engine.values.request import CacheOwner
@@ -74,17 +75,21 @@ class Outcome:
 
 
 class PlainLoop:
-    """The bare model at temperature 0: one sequence, one token at a time."""
+    """The bare model at temperature 0: one sequence, one token at a time.
+
+    It reads a prompt in chunks, where mlx-lm does that rightly.
+    """
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self._chunk = _CHUNK if together(model).chunks else 1
 
     def answer(self, prompt: Sequence[int], tokens: int) -> tuple[list[int], list[float]]:
         """Return the answer, and how far apart the two best logits of each token are."""
         cache = make_prompt_cache(self._model)
         read = 0
         while read < len(prompt) - 1:
-            part = list(prompt[read : min(len(prompt) - 1, read + _CHUNK)])
+            part = list(prompt[read : min(len(prompt) - 1, read + self._chunk)])
             self._model(mx.array([part]), cache=cache)
             mx.eval([one.state for one in cache])
             read += len(part)
