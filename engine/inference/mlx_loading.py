@@ -168,6 +168,8 @@ def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str
         return f"{name} needs code of its own ({_shown(code)}), and code from models is never run"
     if isinstance(error, ValueError) and "not supported" in str(error):
         return f"{name} is of architecture {unsupported(kind)}"
+    if "No Metal back-end" in str(error):
+        return f"{name} needs a Mac: mlx-lm computes {kind} with programs for Apple's GPUs"
     if isinstance(error, MemoryError):
         return f"there is not enough memory for {name}"
     return _failure(folder, error)
@@ -203,6 +205,9 @@ def _read(
         _check_packages(folder, stated)
         # Lazy, so that the weights are then read in parts, with progress, and can be cancelled.
         model, config, head = _load_lazily(folder)
+        if not mx.metal.is_available():
+            # This computes nothing, but fails where the model needs kernels of Metal.
+            model(mx.array([[0]]), cache=make_prompt_cache(model))
         tokenizer = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
         if check_loaded is not None:
             check_loaded(model, tokenizer, config)

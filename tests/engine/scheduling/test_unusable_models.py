@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import mlx.core as mx
 import mlx_lm
 import pytest
+from mlx_lm.models import bitlinear_layers
 
 from engine.errors import ModelLoadFailed
 from engine.files.json_fields import DamagedFile
@@ -16,6 +17,7 @@ from engine.inference.backend import LoadProgress
 from engine.inference.mlx_loading import read_weights
 from engine.scheduling.service import Engine
 from tests.support.asking import ask, loaded_engine, run
+from tests.support.models.architectures import write_architecture
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,19 @@ def test_code_in_a_model_folder_is_not_run(copied: Path, tmp_path: Path) -> None
         "a-model needs code of its own (evil.py), and code from models is never run"
     )
     assert not proof.exists()
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="there is a GPU of Apple's")
+def test_a_model_with_programs_for_apples_gpus_is_refused_elsewhere(
+    tmp_path: Path, demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other tests replace the kernels of all models.
+    kernel = bitlinear_layers.make_bitlinear_kernel()
+    folder = write_architecture(tmp_path / "a-model", "bitnet", demo_model_path)
+    monkeypatch.setattr(bitlinear_layers, "_bitlinear_kernel", kernel)
+    assert failure(folder) == (
+        "a-model needs a Mac: mlx-lm computes bitnet with programs for Apple's GPUs"
+    )
 
 
 def damaged(folder: Path, name: str, place: int, value: float, dtype: mx.Dtype) -> None:

@@ -1,6 +1,6 @@
 """Proves the answers of every architecture: ``python -m tests.lab.endurance.architectures``.
 
-Each one that mlx-lm can build gives 500 answers in random batches, with drafts that are right or
+Each one that mlx-lm has gives 500 answers in random batches, with drafts that are right or
 wrong, over later turns, edits and caches on disk, and is compared with the bare model. Prints a
 line for each: answers and tokens that were compared, near ties (the two best logits are closer than
 1e-3), answers that go on otherwise from a near tie on, drafts that were verified and accepted,
@@ -15,14 +15,13 @@ from pathlib import Path
 
 from tests.support.models.architectures import (
     ARCHITECTURES,
-    DEPENDS_ON_PARTS,
     architecture_model,
 )
 from tests.support.models.random_batches import Outcome, RandomBatches
 
 ANSWERS = 500
 _IN_A_BATCH = 20
-NAMES = sorted(set(ARCHITECTURES) - DEPENDS_ON_PARTS)
+NAMES = sorted(ARCHITECTURES)
 
 
 def outcome_of(name: str, answers: int, seed: int) -> Outcome:

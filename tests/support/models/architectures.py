@@ -5,12 +5,18 @@ takes the fields that it knows. What it calls otherwise is in its own entry.
 """
 
 import importlib
+import json
+import shutil
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_unflatten
+from mlx_lm.models import bitlinear_layers
+
+from tests.support.models.plain_kernels import replace_kernels
 
 VOCABULARY = 64
 WINDOW = 12
@@ -128,6 +134,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {name: {} for name in _PLAIN.split()}
     "bailing_hybrid": {},
     "bailing_moe_linear": {"head_dim": None},
     "bailing_moe_v3": {},
+    "bitnet": {},
     "cohere2": {"sliding_window_pattern": 2},
     "dbrx": {
         "d_model": 32,
@@ -350,6 +357,18 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {name: {} for name in _PLAIN.split()}
     "ministral3": {"layer_types": _TWO_KINDS, "rope_parameters": _LLAMA_4_ROPES},
     "mistral4": _LATENT | {"rope_parameters": _LLAMA_4_ROPES},
     "muse_glimmer": {"layer_types": _TWO_KINDS, "layer_rope_theta": [1000.0, 0.0] * 2},
+    "muse_spark": {
+        "text_config": {
+            "layer_types": _TWO_KINDS,
+            "layer_rope_theta": [1000.0, 0.0] * 2,
+            "rope_parameters": {"rope_theta": 1000.0},
+            "post_norm_eps": 1e-5,
+            "final_logit_softcapping": 30.0,
+            "output_multiplier": 1.0,
+            "moe_hidden_size": 16,
+            "num_shared_experts": 0,
+        }
+    },
     "nanochat": {"num_key_value_heads": 4},
     "nemotron": {"hidden_act": "relu2"},
     "nemotron-nas": {
@@ -412,6 +431,21 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {name: {} for name in _PLAIN.split()}
         "mamba_d_state": 8,
     },
     "plamo3": {"window_size": WINDOW, "sliding_window_pattern": 2},
+    "prism_hadamard_qwen35": {
+        "schema_version": 1,
+        "tensor_namespace": "mlx-lm-text",
+        "quantization": {"bits": 2, "group_size": 128, "mode": "affine"},
+        "modules": [
+            {"path": path, "embedding": "embed" in path, "dtype": "float16", "block": block}
+            for path, block in (
+                ("model.embed_tokens", 0),
+                ("model.layers.0.mlp.gate_proj", 0),
+                ("model.layers.0.mlp.down_proj", 512),
+                ("model.layers.1.self_attn.q_proj", 0),
+            )
+        ],
+        "text_config": {"hidden_size": 128, "intermediate_size": 512, "num_experts": 0},
+    },
     "qwen": {"kv_channels": 8, "no_bias": True},
     "qwen3_5": {},
     "qwen3_5_moe": {},
@@ -471,16 +505,6 @@ ARCHITECTURES |= {
     "qwen3_vl": {"text_config": {"model_type": "qwen3"}},
     "qwen3_vl_moe": {"text_config": {"model_type": "qwen3_moe"}},
 }
-NOT_BUILT = {
-    "bitnet": "its layers need Metal",
-    "muse_spark": "its layers need Metal",
-    "prism_hadamard_qwen35": "a packing of qwen3_5, whose weights are not random",
-}
-"""Architectures of mlx-lm of which no model is built here, and why."""
-
-# What they see depends in mlx-lm on the parts in which a prompt is read (windows), so that no two
-# ways to read it agree.
-DEPENDS_ON_PARTS = {"plamo3"}
 
 
 def architecture_config(name: str) -> dict[str, Any]:
@@ -491,11 +515,11 @@ def architecture_config(name: str) -> dict[str, Any]:
     return config
 
 
-def architecture_model(name: str, seed: int = 0) -> Any:
+def architecture_model(name: str, seed: int = 0, config: dict[str, Any] | None = None) -> Any:
     """Return a model of an architecture, whose answers do not repeat one token."""
     module = _module(name)
     mx.random.seed(seed + 7)
-    model = module.Model(module.ModelArgs.from_dict(architecture_config(name)))
+    model = module.Model(module.ModelArgs.from_dict(config or architecture_config(name)))
     make_louder(model)
     model.eval()
     mx.eval(model.parameters())
@@ -508,10 +532,28 @@ def _module(name: str) -> ModuleType:
     is_there = probed in sys.modules
     sys.modules.setdefault(probed, ModuleType(probed))
     try:
-        return importlib.import_module(f"mlx_lm.models.{name}")
+        module = importlib.import_module(f"mlx_lm.models.{name}")
     finally:
         if not is_there:
             del sys.modules[probed]
+    for used in (module, bitlinear_layers):
+        replace_kernels(used)
+    return module
+
+
+def write_architecture(folder: Path, name: str, tokenizer: Path) -> Path:
+    """Write the folder of a model of an architecture with the tokenizer of another folder."""
+    folder.mkdir(parents=True)
+    for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(tokenizer / file, folder / file)
+    config = architecture_config(name)
+    size = json.loads((tokenizer / "config.json").read_text())["vocab_size"]
+    for part in (config, config.get("text_config", {})):
+        part["vocab_size"] = size
+    (folder / "config.json").write_text(json.dumps(config))
+    weights = dict(tree_flatten(architecture_model(name, config=config).parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
+    return folder
 
 
 def silence_layers(model: Any) -> None:
@@ -528,14 +570,20 @@ def make_louder(model: Any) -> None:
     """Give a model random weights in single precision with which its logits differ."""
     model.set_dtype(mx.float32)
     # Random weights of usual size give nearly equal logits, and some begin as zeros.
-    weights = [
-        (key, _louder(key, one) if mx.issubdtype(one.dtype, mx.floating) else one)
-        for key, one in tree_flatten(model.parameters())
-    ]
+    weights = [(key, _louder(key, one)) for key, one in tree_flatten(model.parameters())]
     model.update(tree_unflatten(weights))
 
 
 def _louder(key: str, weight: mx.array) -> mx.array:
+    if weight.dtype == mx.uint8:  # four numbers of -1, 0 or 1
+        digits = mx.random.randint(0, 3, (4, *weight.shape)).astype(mx.uint8)
+        return digits[0] + 4 * digits[1] + 16 * digits[2] + 64 * digits[3]
+    if weight.dtype == mx.uint32:  # sixteen numbers of two bits
+        return mx.random.randint(0, 1 << 32, weight.shape, mx.uint32)
+    if not mx.issubdtype(weight.dtype, mx.floating):
+        return weight
+    if key.endswith("signs"):
+        return mx.where(mx.random.normal(weight.shape) > 0, 1.0, -1.0)
     if weight.ndim < 2:
         return weight + 0.2 * mx.random.normal(weight.shape)
     if "A_log" in key:

@@ -84,21 +84,26 @@ class PlainLoop:
         self._model = model
         self._chunk = _CHUNK if together(model).chunks else 1
 
-    def answer(self, prompt: Sequence[int], tokens: int) -> tuple[list[int], list[float]]:
-        """Return the answer, and how far apart the two best logits of each token are."""
+    def answer(
+        self, prompt: Sequence[int], tokens: int, ends: Sequence[int] = ()
+    ) -> tuple[list[int], list[float]]:
+        """Return the answer, and how far apart the two best logits of each token are.
+
+        ``ends`` are the ends of the parts in which the prompt is read; by default all are as long.
+        """
         cache = make_prompt_cache(self._model)
-        read = 0
-        while read < len(prompt) - 1:
-            part = list(prompt[read : min(len(prompt) - 1, read + self._chunk)])
-            self._model(mx.array([part]), cache=cache)
-            mx.eval([one.state for one in cache])
-            read += len(part)
-        last, answer, gaps = prompt[-1], [], []
+        read, last = 0, len(prompt) - 1
+        for end in (*(ends or range(self._chunk, last, self._chunk)), last):
+            if read < (end := min(end, last)):
+                self._model(mx.array([list(prompt[read:end])]), cache=cache)
+                mx.eval([one.state for one in cache])
+                read = end
+        token, answer, gaps = prompt[-1], [], []
         for _ in range(tokens):
-            logits = self._model(mx.array([[last]]), cache=cache)[0, -1]
+            logits = self._model(mx.array([[token]]), cache=cache)[0, -1]
             best = mx.sort(logits)[-2:]
-            last = int(mx.argmax(logits).item())
-            answer.append(last)
+            token = int(mx.argmax(logits).item())
+            answer.append(token)
             gaps.append(float((best[1] - best[0]).item()))
         return answer, gaps
 
@@ -107,10 +112,18 @@ class _Running:
     """An answer in the batch, and what it is compared with."""
 
     def __init__(
-        self, prompt: list[int], answer: list[int], gaps: list[float], source: Foreseen | None
+        self,
+        prompt: list[int],
+        length: int,
+        answer: list[int],
+        gaps: list[float],
+        source: Foreseen | None,
     ) -> None:
-        self.prompt, self.answer, self.gaps, self.source = prompt, answer, gaps, source
+        self.prompt, self.length = prompt, length
+        self.answer, self.gaps, self.source = answer, gaps, source
         self.found: list[int] = []
+        # How far its prompt was read after each step.
+        self.read: list[int] = []
         self.has_turned = False
 
 
@@ -143,7 +156,11 @@ class RandomBatches:
         self._drafts = drafts
         self._head = head
         self._plain = PlainLoop(model)
-        self._folder = disk
+        # Where what a model sees depends on the parts in which a prompt is read, the bare model
+        # answers afterwards and reads the same parts; nothing comes from caches.
+        can = together(model)
+        self._depends_on_parts = can.chunks and not can.drafts
+        self._folder = None if self._depends_on_parts else disk
         # Prompts with their answers, which can go on or be asked otherwise.
         self._turns: list[tuple[list[int], list[int]]] = []
 
@@ -193,7 +210,7 @@ class RandomBatches:
     def _run(self, answers: int, disk: DiskCache | None) -> None:
         draws = self._draws
         width = draws.choice((2, 4, 8, 12))
-        room = draws.choice((1 << 26, 1 << 26, 20_000))
+        room = draws.choice((1 << 26, 1 << 26, 20_000)) if not self._depends_on_parts else 0
         batch = RunningBatch(self._model, BatchLimits(_CHUNK, room, 8), lambda: Eager(width))
         if disk is not None:
             self._attach(batch, disk)
@@ -213,6 +230,8 @@ class RandomBatches:
                 self.outcome.cached += sequence.cached
                 self.outcome.from_disk += sequence.from_disk
             step = batch.step()
+            for number, read in step.read:
+                running[number].read.append(read)
             got: dict[int, int] = {}
             for number, token, _ in step.sampled:
                 running[number].found.append(token)
@@ -227,12 +246,12 @@ class RandomBatches:
             for number in [*running]:
                 one = running[number]
                 # Some are cancelled, which happens between two steps.
-                surplus = len(one.found) - len(one.answer)
+                surplus = len(one.found) - one.length
                 if surplus >= 0 or (one.found and draws.random() < 0.01):
                     gone[number] = max(0, surplus)
                     del running[number]
                     self._compare(one)
-                    answer = one.found[: len(one.answer)]
+                    answer = one.found[: one.length]
                     if not one.has_turned and len(one.prompt) + len(answer) <= _LONGEST:
                         self._turns = [*self._turns[1 - _MOST_TURNS :], (one.prompt, answer)]
             if gone:
@@ -259,13 +278,16 @@ class RandomBatches:
         """Return a fresh answer and what it is compared with."""
         draws = self._draws
         prompt = self._prompt()
-        answer, gaps = self._plain.answer(prompt, draws.randint(4, 24))
+        length = draws.randint(4, 24)
+        if self._depends_on_parts:
+            return _Running(prompt, length, [], [], None)
+        answer, gaps = self._plain.answer(prompt, length)
         source = None
         if self._drafts and draws.random() < 0.85:
             share = draws.choice((0.0, 0.1, 0.3, 0.8))
             wrong = [place for place in range(len(answer)) if draws.random() < share]
             source = Foreseen([*answer, *[0] * 40], wrong)
-        return _Running(prompt, answer, gaps, source)
+        return _Running(prompt, length, answer, gaps, source)
 
     def _compare_drafts(self, one: _Running, checked: Any, got: int) -> None:
         """Compare how many drafts were accepted with how many of them are right."""
@@ -291,7 +313,9 @@ class RandomBatches:
 
     def _compare(self, one: _Running) -> None:
         outcome = self.outcome
-        found = one.found[: len(one.answer)]
+        found = one.found[: one.length]
+        if self._depends_on_parts:
+            one.answer, one.gaps = self._plain.answer(one.prompt, one.length, one.read)
         outcome.answers += 1
         outcome.tokens += len(found)
         outcome.near_ties += sum(gap < NEAR for gap in one.gaps[: len(found)])
