@@ -70,12 +70,14 @@ class Theme(QObject):
     Signals:
         changing: Colors or sizes are about to change.
         changed: They changed; repaint.
+        settled: The layouts have followed another size of the text; the next frame shows it.
         code_look_chosen: A person chose how code is shown; carries the ``CodeLook``.
         columns_chosen: A person chose the columns of a table; carries ``columns``.
     """
 
     changing = Signal()
     changed = Signal()
+    settled = Signal()
     code_look_chosen = Signal(object)
     columns_chosen = Signal(object)
     current: "ClassVar[Theme | None]" = None
@@ -116,6 +118,11 @@ class Theme(QObject):
     def text_percent(self) -> int:
         """The size of all text, as a share of the usual one."""
         return self._text_percent
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether layouts still follow another size of the text."""
+        return self._rounds > 0
 
     def px(self, usual: float) -> int:
         """Return the size of an icon, a switch or a row in proportion to the text, in pixels."""
@@ -234,6 +241,7 @@ class Theme(QObject):
         if self._rounds:
             self._settling.start()
             return
+        self.settled.emit()
         held, self._held = self._held, []
         for window in held:
             if shiboken6.isValid(window):

@@ -256,3 +256,17 @@ async def test_other_colors_in_a_small_window_with_large_text_leave_its_columns_
         await asyncio.sleep(0.1)
     theme.changing.disconnect(watch)
     assert not any(gone)  # else Qt deletes a line between columns while it styles it
+
+
+@pytest.mark.parametrize("width", [WIDTH, 1_900])
+async def test_columns_are_as_wide_as_before_when_the_text_is_as_large_as_before(
+    window: MainWindow, width: int
+) -> None:
+    columns = (window.sidebar, window.stop_panel)
+    window.resize(width, HEIGHT)
+    await eventually(lambda: all(column.isVisible() for column in columns))
+    before = [column.width() for column in columns]
+    window.preferences.change(text_percent=200)
+    await eventually(lambda: window.stop_panel.isVisible() is (width > WIDTH))
+    window.preferences.change(text_percent=100)
+    await eventually(lambda: [column.width() for column in columns] == before)
