@@ -17,6 +17,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import InvalidRequest, ModelLoadFailed
+from engine.inference.mlx_lm_internals import together
 from engine.library.models import read_json
 from engine.values.request import Vector
 
@@ -101,6 +102,7 @@ class TextReader:
     ) -> None:
         self._model = model
         self._trunk = trunk_of(model)
+        self._reads_chunks = together(model).chunks
         self._texts = texts
         self._pooling = pooling
         self._dimensions = dimensions
@@ -155,8 +157,10 @@ class TextReader:
     def _pass(self, most: int) -> int:
         """Read the next part of a group of texts; return how many tokens it had."""
         rows, longest = self._inputs.shape
-        # A single token would be read in another way by some kinds of caches.
-        width = max(2, min(longest - self._read, most // rows))
+        width = 1
+        if self._reads_chunks:
+            # A single token would be read in another way by some kinds of caches.
+            width = max(2, min(longest - self._read, most // rows))
         inputs = self._inputs[:, self._read : self._read + width]
         hidden = self._trunk(inputs, cache=self._cache)
         if (

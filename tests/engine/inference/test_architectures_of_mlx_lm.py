@@ -13,9 +13,11 @@ import mlx.core as mx
 import mlx_lm.models
 import pytest
 from mlx_lm.generate import generate_step
+from mlx_lm.models.cache import make_prompt_cache
 
 from engine.inference import batch
 from engine.inference.backend import BatchLimits
+from engine.inference.embedding import Pooling, TextReader
 from engine.inference.mlx_lm_internals import Together, together
 from engine.inference.sequence import Sequence
 from tests.support.asking import ask, loaded_engine
@@ -160,6 +162,26 @@ def test_a_cache_of_a_models_own_kind_is_used_again_from_memory_and_disk(tmp_pat
 def test_a_prompt_is_read_token_by_token_where_several_would_see_each_other(name: str) -> None:
     outcome = RandomBatches(architecture_model(name), 1).run(cases(6))
     assert outcome.faults == []
+
+
+def test_texts_that_become_vectors_are_read_token_by_token_there_as_well() -> None:
+    model = architecture_model("phi3small")
+    texts = [[n * 7 % 61 for n in range(40)], [n * 5 % 61 for n in range(44)]]
+    reader = TextReader(
+        model,
+        texts,
+        pooling=Pooling.LAST,
+        dimensions=None,
+        vocabulary_size=model.args.vocab_size,
+        most_tokens=100,
+    )
+    while not reader.is_done:
+        reader.read(1.0)
+    for place, vector in reader.take():
+        cache = make_prompt_cache(model)
+        for token in texts[place]:
+            hidden = model.model(mx.array([[token]]), cache=cache)[0, -1]
+        assert mx.allclose(mx.array(list(vector)), hidden / mx.linalg.norm(hidden), atol=1e-4)
 
 
 def test_answers_are_those_of_the_bare_model_that_reads_the_same_parts(tmp_path: Path) -> None:
