@@ -191,6 +191,11 @@ def joining(cache: list[Any] | None, model: Any) -> list[Any] | None:
     return fresh
 
 
+def taken_out(cache: Sequence[Any]) -> list[Any]:
+    """Return the cache of a sequence that leaves a batch, perhaps before it was read there."""
+    return [part.extract(0) if isinstance(part, SoleCache) else part for part in cache]
+
+
 def prepare_to_run(cache: Sequence[Any]) -> None:
     """Let the parts of a running batch's cache be what they are here from now on."""
     for part in cache:

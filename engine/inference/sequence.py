@@ -19,7 +19,7 @@ from engine.inference.cache.folder import TOKEN_BYTES, Ticket
 from engine.inference.cache.index import LoadedPrefix, common_tokens, key_of
 from engine.inference.cache.segments import beginning_of
 from engine.inference.mlx_lm_internals import insert_sequence, stop_reading_at
-from engine.inference.running_cache import joining
+from engine.inference.running_cache import joining, taken_out
 from engine.inference.sampling import greedy
 from engine.inference.speculation.draft_model import ModelDrafts
 from engine.inference.speculation.head_drafts import with_head, without_head
@@ -303,7 +303,7 @@ class Sequences:
                 if sequence.lane is not None:
                     self.begins_to_decode(sequence)
                 cache, sequence.held = caches.get(sequence.number, (None, None))
-                sequence.cache = cache and without_head(cache)
+                sequence.cache = cache and taken_out(without_head(cache))
         return gone
 
     def let_go(self, gone: abc.Sequence[Sequence]) -> None:

@@ -20,6 +20,7 @@ from engine.inference.backend import BatchLimits
 from engine.inference.embedding import Pooling, TextReader
 from engine.inference.mlx_lm_internals import Together, together
 from engine.inference.sequence import Sequence
+from engine.values.request import PERSON
 from tests.support.asking import ask, loaded_engine
 from tests.support.models.architectures import (
     ARCHITECTURES,
@@ -147,6 +148,36 @@ async def test_a_model_without_batches_answers_requests_that_come_together(
         together = await asyncio.gather(*(ask(engine, text, max_tokens=12) for _ in range(3)))
     assert [answer.text for answer in together] == [alone.text] * 3
     assert all(answer.finished.usage.cached_tokens > 0 for answer in together)
+
+
+@pytest.mark.parametrize("name", ["llama4", "deepseek_v41"])
+def test_a_sequence_that_leaves_before_its_turn_leaves_a_cache_as_others_do(name: str) -> None:
+    model = architecture_model(name)
+    running = batch.RunningBatch(model, BatchLimits(16, 1 << 26, 8))
+    prompt = [n * 7 % 61 for n in range(40)]
+
+    def inserted() -> int:
+        sequence = Sequence([*prompt, 1, 2])
+        number = running.insert(sequence)
+        assert sequence.cached >= 39
+        return number
+
+    def stepped() -> None:
+        while not running.step().sampled:
+            pass
+
+    first = running.insert(Sequence(list(prompt)))
+    stepped()
+    running.leave({first: 0})
+    second, waiting = inserted(), inserted()
+    stepped()
+    running.evict_prompts(0)
+    running.leave({waiting: 0})
+    running.leave({second: 0})
+    cache, _ = running.prompts.index.fetch(PERSON.name, [*prompt, 1, 2])
+    assert cache is not None
+    assert [type(part) for part in cache] == [type(part) for part in make_prompt_cache(model)]
+    running.close()
 
 
 def test_a_cache_of_a_models_own_kind_is_used_again_from_memory_and_disk(tmp_path: Path) -> None:
