@@ -245,45 +245,58 @@ def with_tool(dialect: WireDialect, body: Body, choice: Choice = Choice.AUTO) ->
     return offered if choice is Choice.AUTO else {**offered, "tool_choice": kinds[choice]}
 
 
-def after_call(dialect: WireDialect, body: Body, prompt: str) -> Body | None:
-    """Return a request in which the tool was called, and its result is what the user says."""
+def after_call(
+    dialect: WireDialect, body: Body, prompt: str, answer: Mapping[str, Any] | None = None
+) -> Body | None:
+    """Return a request in which the tool was called, and its result is what the user says.
+
+    Args:
+        dialect: The dialect.
+        body: The request without them.
+        prompt: The result.
+        answer: A whole answer of the server with a call, which then stands in the request as it
+            is; None for a call that the probe makes up.
+    """
     offered = with_tool(dialect, body)
     if offered is None:
         return None
-    arguments = {"text": "red"}
+    answer, arguments = answer or {}, {"text": "red"}
     written = json.dumps(arguments)
     asked: Body = {"role": "user", "content": _CALL_PROMPT}
-    match dialect:
-        case WireDialect.MESSAGES:
-            called: Body = {
-                "type": "tool_use",
-                "id": _CALL_ID,
-                "name": TOOL_NAME,
-                "input": arguments,
-            }
-            result: Body = {"type": "tool_result", "tool_use_id": _CALL_ID, "content": prompt}
-            turns: list[Body] = [
-                {"role": "assistant", "content": [called]},
-                {"role": "user", "content": [result]},
-            ]
-        case WireDialect.RESPONSES:
-            called = {"type": "function_call", "call_id": _CALL_ID, "name": TOOL_NAME}
-            result = {"type": "function_call_output", "call_id": _CALL_ID, "output": prompt}
-            return {**offered, "input": [asked, {**called, "arguments": written}, result]}
-        case WireDialect.CHAT:
-            function = {"name": TOOL_NAME, "arguments": written}
-            called = {"id": _CALL_ID, "type": "function", "function": function}
-            turns = [
-                {"role": "assistant", "content": None, "tool_calls": [called]},
-                {"role": "tool", "tool_call_id": _CALL_ID, "content": prompt},
-            ]
-        case _:
-            called = {"function": {"name": TOOL_NAME, "arguments": arguments}}
-            turns = [
-                {"role": "assistant", "content": "", "tool_calls": [called]},
-                {"role": "tool", "tool_name": TOOL_NAME, "content": prompt},
-            ]
-    return {**offered, "messages": [asked, *turns]}
+    if dialect is WireDialect.MESSAGES:
+        call: Body = {"type": "tool_use", "id": _CALL_ID, "name": TOOL_NAME, "input": arguments}
+        parts = answer.get("content") or [call]
+        results = [
+            {"type": "tool_result", "tool_use_id": part["id"], "content": prompt}
+            for part in parts
+            if part["type"] == call["type"]
+        ]
+        said: Body = {"role": "assistant", "content": parts}
+        return {**offered, "messages": [asked, said, {"role": "user", "content": results}]}
+    if dialect is WireDialect.RESPONSES:
+        call = {"type": "function_call", "call_id": _CALL_ID, "name": TOOL_NAME}
+        parts = answer.get("output") or [{**call, "arguments": written}]
+        results = [
+            {"type": "function_call_output", "call_id": part["call_id"], "output": prompt}
+            for part in parts
+            if part["type"] == call["type"]
+        ]
+        return {**offered, "input": [asked, *parts, *results]}
+    if dialect is WireDialect.CHAT:
+        function = {"name": TOOL_NAME, "arguments": written}
+        call = {"id": _CALL_ID, "type": "function", "function": function}
+        said = {"role": "assistant", "content": None, "tool_calls": [call]}
+        said = answer["choices"][0]["message"] if answer else said
+        results = [
+            {"role": "tool", "tool_call_id": each["id"], "content": prompt}
+            for each in said["tool_calls"]
+        ]
+    else:
+        call = {"function": {"name": TOOL_NAME, "arguments": arguments}}
+        said = answer.get("message") or {"role": "assistant", "content": "", "tool_calls": [call]}
+        result = {"role": "tool", "tool_name": TOOL_NAME, "content": prompt}
+        results = [result] * len(said["tool_calls"])
+    return {**offered, "messages": [asked, said, *results]}
 
 
 # The body of a request in each dialect, without its stops.

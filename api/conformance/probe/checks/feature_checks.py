@@ -417,7 +417,7 @@ def _call_in_text(run: Exchange) -> list[Judgement]:
 def _other_call(plain: Exchange, run: Exchange) -> list[Judgement]:
     """Compare the calls and the text of a stream with those of the whole answer."""
     wholes, streamed = plain.capture.tool_calls, run.capture.tool_calls
-    wanted, got = ([_read(call) for call in calls] for calls in (wholes, streamed))
+    wanted, got = ([read_call(call) for call in calls] for calls in (wholes, streamed))
     if wanted != got and all(_is_whole(call.arguments) for call in (*wholes, *streamed)):
         said = "The call of the stream is not the one of the whole answer."
         return [Judgement("call_differs", said, repr(wanted), repr(got))]
@@ -428,25 +428,33 @@ def _other_call(plain: Exchange, run: Exchange) -> list[Judgement]:
     return []
 
 
-def _read(call: CapturedCall) -> tuple[str, Any]:
-    return call.name, parsed(call.arguments) if _is_whole(call.arguments) else call.arguments
+def read_call(call: CapturedCall) -> tuple[str, Any]:
+    """Return the name of a call and its arguments, read if they are an object."""
+    arguments = call.arguments or "{}"
+    return call.name, parsed(arguments) if _is_whole(arguments) else arguments
 
 
 # The dialects whose reason says that a tool is called.
 _NAMING_CALLS = (WireDialect.CHAT, WireDialect.MESSAGES)
 
 
-def _after_call(setting: CheckSetting, ask: Ask) -> Body | None:
-    return after_call(setting.client.driver.dialect, setting.body(ask), ask.prompt)
+def _after_call(called: Exchange | None, setting: CheckSetting, ask: Ask) -> Body | None:
+    """Return a request with the result of the server's own call, or of one that is made up."""
+    after = partial(after_call, setting.client.driver.dialect, setting.body(ask), ask.prompt)
+    try:
+        return after(None if called is None else mapping(parsed(called.text)))
+    except (LookupError, TypeError, ValueError):
+        return after()  # other checks say that a call has another form
 
 
 async def _result(setting: CheckSetting) -> Seen:
-    """Who calls a tool takes its result, and a stop ends the answer to it."""
+    """Who calls a tool takes the result of its own call, and a stop ends the answer to it."""
     if (broken := without_premise(setting)) is not None:
         return broken
-    calls_none = isinstance(await first_call(setting), Seen)
-    situation = Situation("After the result of a tool", _after_call, may_be_refused=calls_none)
-    return await judged_in(situation, setting)
+    first = await first_call(setting)
+    called = None if isinstance(first, Seen) else first[0]
+    words, body = "After the result of a tool", partial(_after_call, called)
+    return await judged_in(Situation(words, body, may_be_refused=called is None), setting)
 
 
 async def _cut_by_limit(setting: CheckSetting) -> Seen:

@@ -1,6 +1,5 @@
 """Checks the form of all answers, and that a stream says of itself what the whole answer does."""
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ from api.conformance.probe.checks.check import (
     skipped,
     undecided,
 )
+from api.conformance.probe.checks.feature_checks import read_call
 from api.conformance.probe.client import Client
 from api.conformance.probe.judgement import Judgement
 from api.conformance.probe.values import Exchange, Fault
@@ -190,20 +190,10 @@ def _unlike_choices(
         code = "thinking_differs" if streamed.thinking.strip() else "thinking_missing"
         said = "The thinking of the stream is not the one of the whole answer."
         yield Judgement(code, said, whole.thinking, streamed.thinking or "none")
-    calls, others = _calls_of(whole), _calls_of(streamed)
+    calls, others = (list(map(read_call, each.tool_calls)) for each in (whole, streamed))
     if calls != others and calls and others:
         said = "The calls of the stream are not those of the whole answer."
         yield Judgement("call_differs", said, repr(calls), repr(others))
-
-
-def _calls_of(choice: Capture | CapturedChoice) -> list[tuple[str, Any]]:
-    calls: list[tuple[str, Any]] = []
-    for call in choice.tool_calls:
-        try:
-            calls.append((call.name, json.loads(call.arguments or "{}")))
-        except ValueError:
-            calls.append((call.name, call.arguments))
-    return calls
 
 
 FORM_CHECKS = (

@@ -162,6 +162,13 @@ def test_a_file_without_certificates_is_named(tmp_path: Path) -> None:
         report_on(FamilyServer(CHAT), ca_file=file)
 
 
+@pytest.mark.parametrize("dialect", odd.RefusesResultsOfOtherCalls.dialects)
+def test_a_server_gets_the_result_of_its_own_call(dialect: WireDialect) -> None:
+    only = ("stop.one_character", "stops.result", "tools.call")
+    report = report_on(odd.RefusesResultsOfOtherCalls(dialect), only=only)
+    assert {result.outcome for result in report.results} == {CheckOutcome.HELD}, as_text(report)
+
+
 class HidesItsThinking(FamilyServer):
     """Thinks before each answer, and does not show it."""
 

@@ -414,6 +414,17 @@ class ShowsTheTemplatesSpace(FamilyServer):
         return replace(said, text=f"\n\n{said.text}") if said.text else said
 
 
+class RefusesResultsOfOtherCalls(FamilyServer):
+    """Refuses the result of a call that it has not made."""
+
+    dialects = (WireDialect.MESSAGES, WireDialect.CHAT, WireDialect.RESPONSES)
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse a call that somebody else has made up."""
+        is_other = "call12345" in str(query.body)
+        return self.refusal("this is none of my calls") if is_other else None
+
+
 RIGHT: Sequence[type[FamilyServer]] = (
     DraftsItsAnswer,
     SendsUnknownEvents,
@@ -443,4 +454,5 @@ RIGHT: Sequence[type[FamilyServer]] = (
     LogsIds,
     LogsItsVocabulary,
     ShowsTheTemplatesSpace,
+    RefusesResultsOfOtherCalls,
 )
