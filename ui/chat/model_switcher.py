@@ -143,7 +143,7 @@ class ModelBadge(QWidget):
         self._open.clicked.connect(self.switch_wanted)
         self.cancel = IconButton("close", "Cancel loading", size=14)
         self.cancel.clicked.connect(model.loaded.cancel_load)
-        self.again = QPushButton("Try Again")
+        self.again = QPushButton("Retry")
         self.again.setAccessibleName("Load the model again")
         self.again.clicked.connect(model.load_again)
         row(
@@ -180,7 +180,7 @@ class ModelBadge(QWidget):
         self.name.setToolTip(self._details())
         self.name.setAccessibleName(f"Model: {words}. Switch models")
         self.cancel.setVisible(model.stage == "loading")
-        self.again.setText(RESTART if model.is_stuck else "Try Again")
+        self.again.setText(RESTART if model.is_stuck else "Retry")
         self.again.setVisible(model.stage == "failed" and model.loaded.path is not None)
 
     def _details(self) -> str:

@@ -396,6 +396,9 @@ class ConversationView(QListView):
         self._follows_model = False
         self._was_key = False
         self._takes: ConversationFolder | None = None
+        self._was_seen = False
+        current_theme().changing.connect(self._note_sight)
+        current_theme().settled.connect(self._keep_in_sight)
 
     @property
     def is_walked(self) -> bool:
@@ -414,6 +417,17 @@ class ConversationView(QListView):
         super().resizeEvent(event)
         if was_seen and current.isValid():
             self.scrollTo(current)
+
+    def _note_sight(self) -> None:
+        if current_theme().is_settling:  # the text gets another size
+            seen = self.viewport().rect().intersects(self.visualRect(self.currentIndex()))
+            self._was_seen = self._was_seen or seen
+
+    def _keep_in_sight(self) -> None:
+        """Keep the current row in sight when all rows have another height."""
+        if self._was_seen and self.currentIndex().isValid():
+            self.scrollTo(self.currentIndex())
+        self._was_seen = False
 
     def chosen(self) -> list[Conversation]:
         """Return the selected conversations, in the order of the list."""

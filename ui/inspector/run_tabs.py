@@ -30,7 +30,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.records.runs import Run
 from ui.words import guess_words
 
@@ -317,12 +317,12 @@ class CompareTab(InspectorTab):
         shown, other = self._inspector.shown, self._chosen()
         has_both = shown is not None and other is not None
         self.page.setVisible(has_both)
+        restyle(self.sentence, "role", "title" if has_both else "muted")
         if shown is None or other is None:
             self.sentence.setText(
                 "No run is shown."
                 if shown is None
-                else "There is no other answer in this conversation to compare with. Regenerate "
-                "the answer, edit the question, or pick a run of another conversation under Runs."
+                else "No other answer yet. Regenerate this one, or choose a run under Runs."
             )
             return
         if other.trace is None and other.run.id not in self._looked_for:

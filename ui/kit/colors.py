@@ -18,7 +18,7 @@ class Colors:
     ``accent`` is for fills and frames, and ``link`` for words that can be clicked. ``token`` is for
     the bars that separate the tokens of a tape. ``hint`` is for examples in empty fields and for
     words that are switched off, ``disabled`` for such icons: they never have the color of plain
-    text, which would make an empty field look filled.
+    text, which would make an empty field look filled. ``checked`` frames a box that is on.
     """
 
     canvas: str
@@ -40,6 +40,7 @@ class Colors:
     accent_hover: str
     on_accent: str
     accent_soft: str
+    checked: str
     match: str
     match_soft: str
     done: str
@@ -97,6 +98,7 @@ LIGHT = Colors(
     accent_hover="#4a40b5",
     on_accent="#ffffff",
     accent_soft="#eceafb",
+    checked="#5a4fcf",
     match="#5a4fcf",
     match_soft="#eceafb",
     done="#1f7a4f",
@@ -136,6 +138,7 @@ DARK = Colors(
     accent_hover="#7b72ea",
     on_accent="#ffffff",
     accent_soft="#2c2949",
+    checked="#6c62e2",
     match="#aaa3fb",
     match_soft="#2c2949",
     done="#6ecb9b",
@@ -177,6 +180,7 @@ def strengthened(colors: Colors) -> Colors:
         token=color,
         line="#8c8c94" if colors.is_dark else "#75716a",
         control=color,
+        checked=color,
         strong_line="#b9b9c2" if colors.is_dark else "#4a4741",
         **inks,
     )

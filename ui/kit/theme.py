@@ -339,7 +339,9 @@ def stylesheet(colors: Colors, text_percent: int = 100) -> str:
     underline = "underline" if colors.is_strong else "none"
     # And a strong groove would look like a bar that is full.
     groove = colors.bubble if colors.is_strong else colors.line
-    given = {"ring": ring, "underline": underline, "groove": groove}
+    # Likewise what of a slider is not reached.
+    rail = colors.line if colors.is_strong else colors.strong_line
+    given = {"ring": ring, "underline": underline, "groove": groove, "rail": rail}
     sheet = Template(_SHEET).substitute(asdict(colors), **given)
     return sheet if text_percent == 100 else _LENGTH.sub(lambda m: _grown(m, text_percent), sheet)
 
@@ -487,7 +489,7 @@ QInputDialog QAbstractSpinBox QLineEdit { padding: 0 8px; }
 QAbstractSpinBox QLineEdit { background: transparent; border: none; padding: 0; }
 
 QSlider { background: transparent; min-height: 18px; }
-QSlider::groove:horizontal { background: $strong_line; height: 4px; border-radius: 2px; }
+QSlider::groove:horizontal { background: $rail; height: 4px; border-radius: 2px; }
 QSlider::sub-page:horizontal { background: $control; height: 4px; border-radius: 2px; }
 QSlider[is_set="true"]::sub-page:horizontal { background: $accent; }
 QSlider::handle:horizontal {
@@ -505,9 +507,9 @@ QCheckBox::indicator, QRadioButton::indicator {
 QCheckBox::indicator { border-radius: 4px; }
 QRadioButton::indicator { border-radius: 8px; }
 QCheckBox::indicator:hover, QRadioButton::indicator:hover { border: 1px solid $text; }
-QCheckBox::indicator:checked { background: $accent; border: 1px solid $accent; }
+QCheckBox::indicator:checked { background: $accent; border: 1px solid $checked; }
 QRadioButton::indicator:checked {
-    border: 1px solid $accent;
+    border: 1px solid $checked;
     background: qradialgradient(cx: 0.5, cy: 0.5, radius: 0.5, fx: 0.5, fy: 0.5,
         stop: 0 $on_accent, stop: 0.4 $on_accent, stop: 0.48 $accent, stop: 1 $accent);
 }
@@ -548,7 +550,7 @@ QListView[kind="rows"]::item:selected { background: $accent_soft; color: $text; 
 QListView[kind="rows"]::indicator {
     width: 15px; height: 15px; background: $raised; border: 1px solid $control; border-radius: 4px;
 }
-QListView[kind="rows"]::indicator:checked { background: $accent; border: 1px solid $accent; }
+QListView[kind="rows"]::indicator:checked { background: $accent; border: 1px solid $checked; }
 QHeaderView { background: transparent; border: none; }
 QHeaderView::section {
     background: $raised; color: $muted; border: none; border-bottom: 1px solid $line;

@@ -280,5 +280,5 @@ class DownloadRow(QFrame):
         restyle(self.words, "role", "fault" if download.stage == "failed" else "muted")
         self.cancel.setVisible(is_running)
         self.resume.setVisible(download.stage in ("cancelled", "failed"))
-        self.resume.setText("Try Again" if download.stage == "failed" else "Resume")
+        self.resume.setText("Retry" if download.stage == "failed" else "Resume")
         self.close_button.setVisible(not is_running)

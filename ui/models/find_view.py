@@ -549,7 +549,7 @@ class FindView(QWidget):
         self.heading = label("", "heading", weight=QFont.Weight.DemiBold)
         self.note = label("", "muted", 0.95)
         self.problem = label("", "", is_wrapped=True)
-        self.again = QPushButton("Try Again")
+        self.again = QPushButton("Retry")
         self.empty = label("", "muted", is_wrapped=True)
         self.order = Choice("Order of the models", list(ORDERS.items()))
         self.bits = Choice("Bits of a weight", [("", "Any Bits")])

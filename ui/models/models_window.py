@@ -266,7 +266,7 @@ class LoadedModel(QWidget):
         self.bar.setAccessibleName("Loading of the model")
         self.cancel = QPushButton("Cancel")
         self.cancel.setAccessibleName("Cancel loading")
-        self.again = QPushButton("Try Again")
+        self.again = QPushButton("Retry")
         idle, minutes = declaration("models.rests_after_min"), library.rests_after_min
         offered = {minutes: f"Unload After {minutes} min"} | dict(idle.choices)
         choices = [(str(after), offered[after]) for after in sorted(offered)]
@@ -326,7 +326,7 @@ class LoadedModel(QWidget):
         else:
             self.bar.setRange(0, 0)
         self.cancel.setVisible(stage == "loading")
-        self.again.setText(RESTART if model.is_stuck else "Try Again")
+        self.again.setText(RESTART if model.is_stuck else "Retry")
         self.again.setVisible(stage == "failed" and model.path is not None)
 
     def _words(self) -> str:
@@ -355,7 +355,7 @@ def _head_words(info: ModelInfo) -> str:
     if info.own_head is None:
         return ""
     problem = info.own_head.problem
-    return f"  ·  draft head not used: {problem}" if problem else "  ·  has its own draft head"
+    return f"  ·  own draft head: yes{f', not used: {problem}' if problem else ''}"
 
 
 class LoadingAfter(QObject):

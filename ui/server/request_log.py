@@ -426,6 +426,7 @@ class _ToneDelegate(QStyledItemDelegate):
 
 
 _ALL = "All Routes"
+_ROUTE_CHARS = 14  # wide ones, as Qt counts: more than "Chat Completions" takes
 _FILTER_PX = 300  # the width of the words in the empty filter
 _JSON_LINES = "JSON Lines (*.jsonl)"
 
@@ -457,6 +458,8 @@ class RequestLogPanel(QWidget):
         add_clear_button(self.search, "Clear the filter")
         self.dialects = Choice("Routes to show", [("", _ALL)])
         self.dialects.setSizeAdjustPolicy(Choice.SizeAdjustPolicy.AdjustToContents)
+        # As wide as the longest route from the start: it does not grow with the first request.
+        self.dialects.setMinimumContentsLength(_ROUTE_CHARS)
         self.errors_only = ChipButton("fault", "Errors Only", is_toggle=True)
         self.pause = ChipButton("pause", "Pause", is_toggle=True)
         self.export = IconButton("report", "Save the shown requests as JSON Lines")

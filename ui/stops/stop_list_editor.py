@@ -166,7 +166,7 @@ class StopDelegate(QStyledItemDelegate):
         side = theme.px(16)
         box = QRectF(0, 0, side, side)
         box.moveCenter(area.center())
-        painter.setPen(QPen(QColor(colors.accent if is_on else colors.control), 1.2))
+        painter.setPen(QPen(QColor(colors.checked if is_on else colors.control), 1.2))
         painter.setBrush(QColor(colors.accent if is_on else colors.raised))
         painter.drawRoundedRect(box, side / 4, side / 4)
         if is_on:

@@ -77,7 +77,10 @@ class RemovableRows(QWidget):
             self.buttons.append(button)
             column.addWidget(line)
         if not self.buttons:
-            column.addWidget(label("None", "muted"))
+            none = label("None", "muted")
+            none.setAlignment(Qt.AlignmentFlag.AlignTop)
+            none.setContentsMargins(0, _LINE_TOP_PX, 0, 0)
+            column.addWidget(none)
 
     def _remove(self, gone: tuple[str, ...]) -> None:
         self._change(tuple(entry for entry in self._entries() if entry != gone))
@@ -152,6 +155,7 @@ class KeptPromptsRow(QWidget):
 # It is made from the declarations.
 
 _NAMES_PX = 150
+_LINE_TOP_PX = 6  # above the first line of a control of several
 _FIELD_PX = 230
 _TEXT_PX = 92
 
@@ -340,7 +344,7 @@ class _Page(QWidget):
             )
         title = label(name, is_wrapped=True)
         current_theme().follow(title, lambda: title.setFixedWidth(current_theme().px(_NAMES_PX)))
-        title.setContentsMargins(0, 6 if is_tall else 0, 0, 0)
+        title.setContentsMargins(0, _LINE_TOP_PX if is_tall else 0, 0, 0)
         # Without an alignment, a widget of fixed width would be centered in its cell.
         left, middle = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignVCenter
         top = Qt.AlignmentFlag.AlignTop

@@ -96,6 +96,32 @@ async def test_the_open_conversation_stays_in_sight_in_a_list_that_becomes_lower
     assert listed.verticalScrollBar().value() == 0, "a person looks at the others"
 
 
+async def test_the_open_conversation_stays_in_sight_when_the_text_grows_and_shrinks(
+    window: MainWindow,
+) -> None:
+    window.resize(1400, 800)
+    for number in range(40):
+        window.workspace.take_in(talk(f"talk {number}"))
+    listed = window.sidebar.list
+    conversation = window.sidebar.rows.at(20)
+    assert isinstance(conversation, Conversation)
+    window.workspace.open(conversation)
+
+    def is_seen() -> bool:
+        place = listed.visualRect(listed.currentIndex())
+        return place.height() > 0 and listed.viewport().rect().contains(place)
+
+    await eventually(is_seen)
+    for percent in (200, 100, 150):
+        height = listed.visualRect(listed.currentIndex()).height()
+        window.preferences.change(text_percent=percent)
+        await eventually(lambda: not window.theme.is_settling)
+        await eventually(
+            lambda before=height: listed.visualRect(listed.currentIndex()).height() != before
+        )
+        assert is_seen(), percent
+
+
 async def test_a_place_whose_message_is_gone_is_ignored(
     scripted: ScriptedEngine, theme: Theme, tmp_path: Path
 ) -> None:

@@ -108,17 +108,20 @@ async def test_two_answers_are_compared_and_of_one_that_is_alone_it_says_so_at_i
     await ask(window, COUNT, "6")
     inspector.tabs.setCurrentWidget(inspector.compare)
     await eventually(inspector.compare.isVisible)
-    assert "no other answer" in inspector.compare.sentence.text()
+    assert inspector.compare.sentence.text().startswith("No other answer yet.")
     for _ in range(5):
         await asyncio.sleep(0)  # the layout takes a turn or two
     sentence, line = inspector.compare.sentence, inspector.fontMetrics().height()
     assert sentence.y() + sentence.height() < 4 * line
+    assert sentence.height() < 2 * line, "one line"
+    assert not sentence.fontInfo().bold()
     await ask(window, "Count from 1 to 10, one number per line", "3")
     inspector.tabs.setCurrentWidget(inspector.compare)
     assert inspector.compare.choice.count() == 1
     assert inspector.compare.sentence.text() == (
         "Both are identical for 4 characters; then only the second continues."
     )
+    assert inspector.compare.sentence.fontInfo().bold()
 
 
 async def test_forgetting_all_leaves_the_reason(

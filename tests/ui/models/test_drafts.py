@@ -140,8 +140,8 @@ async def test_a_loaded_model_says_whether_it_drafts_with_a_head_of_its_own(
     opened.window.model_library.add_folder(broken.parent)
     await eventually(lambda: opened.has("broken"))
     for name, words in (
-        ("demo-model", "has its own draft head"),
-        ("broken", "draft head not used"),
+        ("demo-model", "own draft head: yes"),
+        ("broken", "own draft head: yes, not used: "),
     ):
         opened.click(name)
         await opened.loaded(name)

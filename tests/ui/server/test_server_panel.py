@@ -233,6 +233,19 @@ async def test_what_is_below_the_head_stays_in_its_place_when_the_server_is_turn
         assert window.log.mapTo(window, QPoint()) == before
 
 
+@pytest.mark.parametrize("text_percent", [100, 200])
+async def test_the_choice_of_routes_is_as_wide_with_requests_as_without(
+    theme: Theme, text_percent: int
+) -> None:
+    theme.set_text_size(text_percent)
+    panel = panel_with(Control())
+    async with shown(ServerWindow(panel)) as window:
+        width = window.log.dialects.sizeHint().width()
+        panel.log.take([replace(began(1), dialect="Chat Completions")])
+        await eventually(lambda: window.log.dialects.count() == 2)
+        assert window.log.dialects.sizeHint().width() == width
+
+
 async def test_the_facts_of_a_request_need_no_more_room_than_they_take(
     theme: Theme,
 ) -> None:

@@ -2,16 +2,18 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
+from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
+from tests.ui.driving import eventually
 from ui.kit.buttons import CheckBox, Choice
 from ui.kit.colors import DARK, LIGHT, strengthened
 from ui.kit.fields import NumberField
 from ui.kit.theme import Theme
-from ui.preferences import Preferences, ServerPreferences, ToolPreferences
+from ui.preferences import Preferences, ServerPreferences, ToolPreferences, declaration
 from ui.server.server_window import origin_problem
 from ui.window.preferences_dialog import PreferencesDialog, RemovableRows
 
@@ -173,3 +175,32 @@ async def test_approved_tools_are_listed_and_can_be_removed(
     assert len(rows.buttons) == 1
     await state.finish()
     assert state.now.tools.allowed == (("files", "read", "f2"),)
+
+
+@pytest.mark.parametrize("text_percent", [100, 200])
+async def test_the_word_none_stands_in_the_line_of_its_name(
+    plain_theme: Theme, parent: QWidget, text_percent: int
+) -> None:
+    plain_theme.set_text_size(text_percent)
+    dialog = PreferencesDialog(preferences_state(), parent)
+    tools = next(n for n in range(dialog.tabs.count()) if dialog.tabs.tabText(n) == "Tools")
+    dialog.tabs.setCurrentIndex(tools)
+    dialog.show()
+    page = dialog.tabs.currentWidget()
+    await eventually(lambda: page.isVisible() and not plain_theme.is_settling)
+    image = page.grab().toImage()
+
+    def top_of(words: QLabel) -> int:
+        """Return the first line of pixels that a label's first letter reaches, a capital."""
+        place = QRect(words.mapTo(page, QPoint()), words.size())
+        ground = image.pixel(place.topLeft())
+        letter = words.fontMetrics().horizontalAdvance(words.text()[0])
+        columns = range(place.left(), place.left() + letter)
+        lines = range(place.top(), place.bottom())
+        return next(y for y in lines if any(image.pixel(x, y) != ground for x in columns))
+
+    labels = page.findChildren(QLabel)
+    [none] = [words for words in labels if words.text() == "None"]
+    [name] = [words for words in labels if words.text() == declaration("tools.allowed").label]
+    assert top_of(none) == top_of(name)
+    dialog.close()

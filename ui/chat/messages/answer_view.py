@@ -209,7 +209,7 @@ class AnswerView(QWidget):
     """Shows the thinking, the text, and the line that says why the answer stopped.
 
     Signals:
-        regenerate_wanted: A person pressed "Try Again" or "Regenerate".
+        regenerate_wanted: A person pressed "Retry" or "Regenerate".
             rewritten: A person replaced the text; carries the new text.
         left: A person cancelled the editing.
         menu_wanted: A person wants its menu; carries the place on the screen.
@@ -240,7 +240,7 @@ class AnswerView(QWidget):
         self.pace = label("", "faint", 0.92)
         self.reason = ReasonLine()
         reasons.addButton(self.reason)
-        self._retry = QPushButton("Try Again")
+        self._retry = QPushButton("Retry")
         self._retry.setAccessibleName("Ask this question again")
         self.action_row = self.reason.row = MessageActions(self, (self.reason, self._retry))
         add = self.action_row.add

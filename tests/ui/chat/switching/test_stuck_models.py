@@ -150,7 +150,7 @@ async def test_the_side_of_a_stuck_model_shows_the_whole_cause_and_is_tried_agai
     assert (right.cause.text(), right.cause.isVisible()) == (why, True)
     assert window.chat.sides.words.text() == "One of the answers failed."
     hanging.held.clear()
-    [again] = [one for one in right.view.findChildren(QPushButton) if one.text() == "Try Again"]
+    [again] = [one for one in right.view.findChildren(QPushButton) if one.text() == "Retry"]
     assert again.isVisible()
     again.click()
     assert window.chat.sides.words.text() == "An answer is being written."

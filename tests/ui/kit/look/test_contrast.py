@@ -131,6 +131,10 @@ def test_with_more_contrast_what_is_chosen_and_what_is_off_is_seen(name: str) ->
         assert contrast(palette.accent_soft, getattr(palette, ground)) >= SHAPE
     for ink in ("text", "muted", "faint", "link", *TONES):
         assert contrast(getattr(palette, ink), palette.accent_soft) >= TEXT
+    rail = stylesheet(palette).partition("QSlider::groove:horizontal { background: ")[2][:7]
+    assert contrast(rail, palette.control) >= SHAPE, "how far a slider reaches"
+    assert contrast(rail, palette.raised) >= SHAPE
+    assert contrast(palette.checked, palette.accent_soft) >= SHAPE, "a box in a chosen row"
     # A switch is filled when it is on, and an outline when it is off.
     assert contrast(palette.accent, palette.raised) >= SHAPE
     assert contrast(palette.control, palette.raised) >= SHAPE
