@@ -110,6 +110,7 @@ class Drafting:
         width, sources = self._planned(numbers)
         if not width:
             return None
+        unread = _unread(sources)
         guesses, origins, proposing_s = self._proposed(rows, sources, min(width, most) - 1)
         size = int(rows.pending_logprobs(0).shape[-1])
         guesses = [_within(guess, size) for guess in guesses]
@@ -118,17 +119,24 @@ class Drafting:
             return None
         width = next(other for other in WIDTHS if other > longest)
         curve = self._costs.curve(len(numbers))
+        proposing = self._extra(sources) * longest
+        if unread > longest and curve.one_s:  # this reading is not a part of each draft
+            proposing = proposing_s / curve.one_s
         single, comparing_s = None, 0.0
         if self._noise.is_probe_due(width):
             compared_s = time.perf_counter()
             single = self._single_logprobs(rows, known)
             comparing_s = time.perf_counter() - compared_s
+            if not curve.goes_on(*_agreeing(single, guesses, origins)):
+                curve.balance.add(-COMPARING - proposing)
+                self._was_checked = True
+                return None
         # Where a state takes tokens in, padding has to be taken back as well.
         checked = check(rows, self._rollback, guesses, longest + 1, self._noise, single)
         self._ended_at_s = time.perf_counter()
         took_s = self._ended_at_s - began_s - proposing_s - comparing_s
         tokens = sum(len(verified.tokens) for verified in checked) / len(checked)
-        beside = self._extra(sources) * longest + (0.0 if single is None else COMPARING)
+        beside = proposing + (0.0 if single is None else COMPARING)
         curve.note(width, took_s, tokens, beside)
         self._checks += 1
         if self._checks % _CLEAR_EVERY == 0:
@@ -174,7 +182,7 @@ class Drafting:
         width, gain = self._weighed(others)
         if self._head_rests:
             self._head_rests -= 1
-        elif len(numbers) <= self._max_head_rows and (head := _head_among(of_rows)) is not None:
+        elif len(numbers) <= self._max_head_rows and _has_head(of_rows):
             best = [_best(sources) for sources in of_rows]
             # What is looked up costs nothing, and a long passage may give more than a short chain.
             with_head = self._weighed(best)
@@ -184,13 +192,13 @@ class Drafting:
                 self._head_rests = _HEAD_RESTS
                 self._rests += 1
                 if self._rests % _FORGETS_AFTER == 0:
-                    self._proposing[head.origin].forget()
+                    self._costs.curve(len(numbers)).forget_draft()
         return width, [source for _, source in others]
 
     def _weighed(self, chosen: abc.Sequence[tuple[float, DraftSource | None]]) -> tuple[int, float]:
         """Return the width of a pass over the drafts of some sources, and what it gives."""
         guesses = [
-            Guess(likelihood, MOST_CHAINED, source.later)
+            Guess(likelihood, MOST_CHAINED, source.later, source.unread(len(chosen)))
             if isinstance(source, HeadDrafts)
             else Guess(likelihood, _MOST)
             for likelihood, source in chosen
@@ -207,15 +215,14 @@ class Drafting:
 
     def _extra(self, sources: abc.Sequence[DraftSource | None]) -> float:
         """Return what one guess for each row costs to make, in passes over one token."""
-        one_s = self._costs.curve(len(sources)).one_s
-        proposing_s = head_s = 0.0
+        curve = self._costs.curve(len(sources))
+        proposing_s = head = 0.0
         for source in sources:
-            took_s = 0.0 if source is None else self._proposing[source.origin].value_s or 0.0
             if isinstance(source, HeadDrafts):
-                head_s = took_s  # it drafts for all rows at once
-            else:
-                proposing_s += took_s
-        return (proposing_s + head_s) / one_s if one_s else 0.0
+                head = curve.draft_cost  # it drafts for all rows at once
+            elif source is not None:
+                proposing_s += self._proposing[source.origin].value_s or 0.0
+        return head + (proposing_s / curve.one_s if curve.one_s else 0.0)
 
     def _proposed(
         self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], most: int
@@ -246,7 +253,7 @@ class Drafting:
         drafted = [source for source in sources if isinstance(source, HeadDrafts)]
         if not drafted:
             return 0.0
-        held = rows.cache[-1].waiting_tokens
+        unread = _unread(sources)
         began_s = time.perf_counter()
         most = min(most, MOST_CHAINED)
         drafts = drafted[0].head.propose(rows.cache, rows.pending(), most)
@@ -254,8 +261,7 @@ class Drafting:
             if isinstance(source, HeadDrafts):
                 source.offer(draft)
         took_s = time.perf_counter() - began_s
-        if held <= WIDTHS[-1]:  # what waited longer is read once
-            self._proposing[drafted[0].origin].note(took_s / most)
+        self._costs.curve(len(sources)).note_drafts(took_s, most, unread)
         return took_s
 
     def _step(
@@ -301,10 +307,31 @@ class Drafting:
         return logprobs
 
 
-def _head_among(of_rows: abc.Sequence[abc.Sequence[DraftSource]]) -> HeadDrafts | None:
-    """Return the drafts of the model's own head for one of the rows; None where it has none."""
-    drafts = (source for sources in of_rows for source in sources)
-    return next((source for source in drafts if isinstance(source, HeadDrafts)), None)
+def _has_head(of_rows: abc.Sequence[abc.Sequence[DraftSource]]) -> bool:
+    """Whether the model's own head drafts for one of the rows."""
+    return any(isinstance(source, HeadDrafts) for sources in of_rows for source in sources)
+
+
+def _unread(sources: abc.Sequence[DraftSource | None]) -> int:
+    """Return how many tokens of each row the model's own head reads before its next draft."""
+    heads = [source for source in sources if isinstance(source, HeadDrafts)]
+    return max((source.unread(len(sources)) for source in heads), default=0)
+
+
+def _agreeing(
+    single: mx.array, guesses: abc.Sequence[abc.Sequence[int]], origins: abc.Sequence[TokenOrigin]
+) -> tuple[int, int]:
+    """Return for how many rows a pass over one token says the first guess, and how many have some.
+
+    What a grammar forces is right, whatever is likely.
+    """
+    likeliest: Any = mx.argmax(single, axis=-1).tolist()
+    agree = [
+        origin is TokenOrigin.FORCED or guessed[0] == token
+        for guessed, origin, token in zip(guesses, origins, likeliest, strict=True)
+        if guessed
+    ]
+    return sum(agree), len(agree)
 
 
 def _best(sources: abc.Sequence[DraftSource]) -> tuple[float, DraftSource | None]:

@@ -22,7 +22,7 @@ from engine.inference.mlx_lm_internals import insert_sequence, stop_reading_at
 from engine.inference.running_cache import joining, taken_out
 from engine.inference.sampling import greedy
 from engine.inference.speculation.draft_model import ModelDrafts
-from engine.inference.speculation.head_drafts import with_head, without_head
+from engine.inference.speculation.head_drafts import HeadDrafts, with_head, without_head
 from engine.inference.speculation.sources import DraftSource
 from engine.inference.thinking_budget import BudgetProcessor
 from engine.values.events import CacheMiss
@@ -413,6 +413,9 @@ class Sequences:
             samplers=[sequence.sampler],
             logits_processors=[sequence.processors],
         )
+        for source in sequence.sources:
+            if isinstance(source, HeadDrafts):
+                source.begin(len(tokens) - cached)
         sequence.cache = None
         sequence.read = cached
         sequence.is_joined = True

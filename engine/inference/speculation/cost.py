@@ -41,14 +41,22 @@ _FORGETS_AFTER = 512
 # long, it may be as long as this many passes over one: no stream becomes slower than that.
 _LONGEST_BESIDE_S = 0.05
 _LONGEST_BESIDE = 2.0
-# What drafting may lose, in passes over one token: at first, and for each token. It rests once it
-# has lost more, so that plain decoding of 100 tokens would be faster by some 3 % at most.
+# What drafting may lose, in passes over one token: two at first, and from 100 tokens on a fiftieth
+# of all tokens. Nothing is tried that may lose more, so that plain decoding is never faster by more
+# than 2 %.
 _FIRST_LOSS = 2.0
-_LOSS = 0.01
+_LOSS = 0.02
 # No more is saved up.
 _MOST_LOSS = 8.0
-# A width that was never tried is compared with a pass over one token (``Rounding``).
+# Passes that are wider than all before are compared with a pass over one token (``Rounding``).
 COMPARING = 1.0
+_COMPARED = 2
+# What each token of the very first pass over several may cost, in passes over one.
+_DEAREST = 1.1
+# What a draft of the model's own head is expected to take before it was measured, in passes over
+# one token, and what reading one more of the tokens that wait for the head takes, in its drafts.
+_EXPECTED_DRAFT = 0.08
+_READING = 0.25
 # No file of remembered costs is larger.
 _MOST_FILE_BYTES = 1 << 16
 
@@ -90,11 +98,13 @@ class Guess(NamedTuple):
         likelihood: How likely the first one is right.
         most: The most guesses.
         later: How likely each further one is right after a right one; None for as likely.
+        unread: How many tokens the model's own head reads before the first one.
     """
 
     likelihood: float
     most: int
     later: float | None = None
+    unread: int = 0
 
     def expected(self, length: int) -> float:
         """Return how many of ``length`` guesses are accepted."""
@@ -110,12 +120,15 @@ class Balance:
     """What drafting has saved, and may therefore lose, in passes over one token."""
 
     passes: float = _FIRST_LOSS
+    tokens: float = 0.0
 
-    def add(self, saved: float, tokens: float) -> None:
+    def add(self, saved: float, tokens: float = 0.0) -> None:
         """Note that each row got some tokens, and how many passes less than plainly decoded."""
+        before = max(_FIRST_LOSS, _LOSS * self.tokens)
+        self.tokens += tokens
+        saved += max(_FIRST_LOSS, _LOSS * self.tokens) - before
         # A first pass that was held up by something else does not count for long.
-        passes = max(-_FIRST_LOSS, self.passes + saved + _LOSS * tokens)
-        self.passes = min(_MOST_LOSS, passes)
+        self.passes = min(_MOST_LOSS, max(-_FIRST_LOSS, self.passes + saved))
 
 
 class CostCurve:
@@ -125,10 +138,13 @@ class CostCurve:
 
     Attributes:
         balance: What may be lost by trying widths; all curves of a model share it.
+        draft: How long a draft of the model's own head takes, for all rows.
     """
 
     def __init__(self) -> None:
         self.balance = Balance()
+        self.draft = Measured()
+        self._remembered_draft: float | None = None
         self._one = Measured()
         self._measured = {width: Measured() for width in WIDTHS}
         self._costs: dict[int, float] | None = None
@@ -146,9 +162,35 @@ class CostCurve:
         costs = {width: self._cost(width) for width in WIDTHS}
         return {width: cost for width, cost in costs.items() if cost is not None}
 
-    def remember(self, costs: Mapping[int, float]) -> None:
+    @property
+    def known_draft(self) -> float | None:
+        """What a draft of the model's own head was measured to cost, now or before."""
+        one_s, took_s = self._one.value_s, self.draft.value_s
+        return took_s / one_s if one_s and took_s is not None else self._remembered_draft
+
+    @property
+    def draft_cost(self) -> float:
+        """What a draft of the model's own head costs for all rows, in passes over one token."""
+        known = self.known_draft
+        return _EXPECTED_DRAFT if known is None else known
+
+    def note_drafts(self, took_s: float, drafts: int, read: int) -> None:
+        """Note how long the head took for its drafts, and how many waiting tokens it read first.
+
+        Where many waited, it says little of what a draft takes.
+        """
+        if self.draft.value_s is None or read <= drafts:
+            self.draft.note(took_s / (drafts + _READING * read))
+
+    def forget_draft(self) -> None:
+        """Let a draft of the head be measured again: the machine may have been busy."""
+        self.draft.forget()
+        self._remembered_draft = None
+
+    def remember(self, costs: Mapping[int, float], draft: float | None = None) -> None:
         """Use costs of an earlier time until they are measured again."""
         self._remembered = dict(costs)
+        self._remembered_draft = draft
         self._widest = max(self._widest, *costs)
         self._costs = None
 
@@ -225,7 +267,7 @@ class CostCurve:
             extra: The cost of making one guess, in passes over one token.
         """
         best, most = 1, _LEAST_GAIN
-        if self._one.count < _LEAST_MEASURED or self.balance.passes < 0:
+        if self._one.count < _LEAST_MEASURED:
             return best
         self.costs()
         longest = math.inf
@@ -235,26 +277,40 @@ class CostCurve:
             if width > 2 * self._widest or self._most[width] > longest:
                 break
             gain = self.gain(rows, guesses, extra, width)
-            if gain > most and self._is_affordable(width):
+            if gain > most and self._worst(rows, guesses, extra, width) <= self.balance.passes:
                 best, most = width, gain
         if best == 1 and guesses:
             self._reconsider()
         return best
+
+    def goes_on(self, agreeing: int, guesses: int) -> bool:
+        """Return whether a pass that is to be compared is made after the pass over one token.
+
+        Args:
+            agreeing: For how many rows that pass says what is guessed first.
+            guesses: How many rows have guesses.
+        """
+        return 2 * agreeing >= guesses
 
     def gain(self, rows: int, guesses: Sequence[Guess], extra: float, width: int) -> float:
         """Return how many times the tokens of plain decoding a pass gives for its time."""
         expected = rows + sum(guess.expected(width - 1) for guess in guesses)
         return expected / rows / (self.costs()[width] + extra * (width - 1))
 
-    def _is_affordable(self, width: int) -> bool:
-        """Whether a pass may be tried, although all its guesses may be wrong and each of its tokens
-        may cost what it did so far.
+    def _worst(self, rows: int, guesses: Sequence[Guess], extra: float, width: int) -> float:
+        """Return what a pass loses if all its guesses are wrong.
+
+        Each token of a pass that was never made may cost what those of others did so far. A pass
+        that is to be compared is only made where the pass over one token agrees with half of them.
         """
-        if self._cost(width) is not None:
-            return True
-        is_first = all(self._cost(other) is None for other in WIDTHS)
-        dear = float(width) if is_first else self._most[width]
-        return dear - 1.0 + COMPARING <= self.balance.passes
+        if self._cost(width) is None and all(self._cost(other) is None for other in WIDTHS):
+            lost = _DEAREST * width - 1.0
+        else:
+            lost = self._most[width] - 1.0
+        if self._measured[width].count < _COMPARED:
+            lost = COMPARING + max(0.0, lost - math.ceil(len(guesses) / 2) / rows)
+        unread = max(guess.unread for guess in guesses)
+        return lost + extra * (width - 1) + self.draft_cost * _READING * unread
 
     def _reconsider(self) -> None:
         """Forget slow measurements after a while: the machine may have been busy then."""
@@ -286,7 +342,7 @@ class PassCosts:
     """What the passes of one model cost on this machine, for each number of sequences.
 
     Attributes:
-        proposing: For each kind of source: what one of its drafts takes.
+        proposing: For each kind of source but the model's own head: what one of its drafts takes.
     """
 
     def __init__(self, new_curve: Callable[[], CostCurve] = CostCurve) -> None:
@@ -295,9 +351,10 @@ class PassCosts:
         self._balance = Balance()
         self._curves: dict[int, CostCurve] = {}
         self._file: Path | None = None
-        # What the file holds: the model that it is of, and the costs.
+        # What the file holds: the model that it is of, the costs, and those of the head's drafts.
         self._model = ""
         self._remembered: dict[int, dict[int, float]] = {}
+        self._remembered_drafts: dict[int, float] = {}
 
     def curve(self, rows: int) -> CostCurve:
         """Return the costs for a number of sequences; similar numbers share them."""
@@ -306,7 +363,7 @@ class PassCosts:
             curve = self._curves[key] = self._new_curve()
             curve.balance = self._balance
             if key in self._remembered:
-                curve.remember(self._remembered[key])
+                curve.remember(self._remembered[key], self._remembered_drafts.get(key))
         return curve
 
     def remember_in(self, file: Path, model: str) -> None:
@@ -320,10 +377,11 @@ class PassCosts:
         try:
             content = parsed_json(read_bounded(file, _MOST_FILE_BYTES).decode())
             if isinstance(content, dict) and content.get("model") == model:
-                costs, head_s = _read_costs(content), content.get("head_s")
-                if head_s is not None:
-                    self.proposing[TokenOrigin.HEAD].note(_positive(head_s))
-                self._remembered = costs
+                costs, drafts = _read_costs(content), content.get("drafts", {})
+                if not isinstance(drafts, dict):
+                    raise DamagedFile("it has no costs of drafts")
+                drafts = {int(rows): _positive(cost) for rows, cost in drafts.items()}
+                self._remembered, self._remembered_drafts = costs, drafts
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
@@ -332,12 +390,16 @@ class PassCosts:
     def save(self) -> None:
         """Write what was measured since it was read; that it cannot be written is no error."""
         measured = {rows: curve.known for rows, curve in self._curves.items() if curve.known}
-        if self._file is None or measured.items() <= self._remembered.items():
+        drafts = {rows: curve.known_draft for rows, curve in self._curves.items()}
+        drafts = {rows: draft for rows, draft in drafts.items() if draft is not None}
+        known = self._remembered.items(), self._remembered_drafts.items()
+        if self._file is None or (measured.items() <= known[0] and drafts.items() <= known[1]):
             return
-        costs = {**self._remembered, **measured}
-        content: dict[str, Any] = {"model": self._model, "costs": costs}
-        if (head_s := self.proposing[TokenOrigin.HEAD].value_s) is not None:
-            content["head_s"] = head_s
+        content: dict[str, Any] = {
+            "model": self._model,
+            "costs": {**self._remembered, **measured},
+            "drafts": {**self._remembered_drafts, **drafts},
+        }
         try:
             make_folders(self._file.parent)
             write_whole(self._file, json.dumps(content))

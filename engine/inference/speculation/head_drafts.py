@@ -28,22 +28,32 @@ _log = logging.getLogger(__name__)
 MOST_WAITING = 64
 # The most tokens that a head reads before it drafts, of all rows together. All answers wait
 # meanwhile: on a slow CPU, reading 512 tokens takes 140 ms, where a pass of the model takes 6 ms.
-MOST_READ = 32
+# With the last 24, drafts are right nearly as often as with all.
+MOST_READ = 24
 # The most tokens of a chain. Each is drafted from the one before, so that later ones are guesses on
 # guesses.
 MOST_CHAINED = 7
 # With more sequences a pass is bound by computing: a wrong draft costs as much as a token.
 MAX_ROWS, MAX_ROWS_ON_CPU = 8, 4
-# The expected shares of right drafts before any was verified: of the first of a chain, of others.
-_EXPECTED, _EXPECTED_LATER = 0.7, 0.6
+# The expected share of right drafts before any was verified, and for how many drafts it counts. It
+# is what a good head reaches: a worse one is known as such after a few drafts.
+_EXPECTED, _EXPECTED_WEIGHT = 0.85, 4.0
 # A head that was wrong too often is tried again: with each token that it does not draft, its
 # expected share of right drafts moves back towards ``_EXPECTED`` by this fraction.
-_RECOVERY = 0.002
+_RECOVERY = 0.004
+# Drafts of a head that knows fewer of the last tokens are wrong more often, and are judged apart.
+# What comes from the cache of prompts it does not know.
+_KNOWN, _EXPECTED_EARLY = 8, 0.5
 
 
 def max_rows() -> int:
     """Return for how many sequences at once a head drafts at most, on this device."""
     return MAX_ROWS_ON_CPU if mx.default_device() == mx.Device(mx.cpu) else MAX_ROWS
+
+
+def most_read(rows: int) -> int:
+    """Return how many tokens of each of some rows a head reads at most before it drafts."""
+    return max(1, MOST_READ // rows)
 
 
 class _Waiting(NamedTuple):
@@ -177,7 +187,7 @@ class HeadCache:
             cache: The model's own cache, which an assistant looks at.
         """
         waiting = self.gathered()
-        limit = max(1, MOST_READ // self.rows) if self.read else 0
+        limit = most_read(self.rows) if self.read else 0
         if max(waiting.counts) > limit:
             waiting = waiting.latest(limit)
         counts = waiting.counts
@@ -420,13 +430,15 @@ class OwnHead:
 
     Attributes:
         hits: How often the first draft of a chain was right.
+        early_hits: The same where the head knew few of the tokens before it.
         later_hits: How often the next one was right after a right one.
     """
 
     def __init__(self, origin: TokenOrigin = TokenOrigin.HEAD) -> None:
         self.origin = origin
-        self.hits = HitRate(_EXPECTED)
-        self.later_hits = HitRate(_EXPECTED_LATER)
+        self.hits = HitRate(_EXPECTED, expected_weight=_EXPECTED_WEIGHT)
+        self.early_hits = HitRate(_EXPECTED_EARLY, expected_weight=_EXPECTED_WEIGHT)
+        self.later_hits = HitRate(_EXPECTED, expected_weight=_EXPECTED_WEIGHT)
         self._has_failed = False
 
     def drafts(self) -> "HeadDrafts":
@@ -460,46 +472,70 @@ class HeadDrafts:
     Attributes:
         head: The head.
         origin: What they count as.
+        known: How many of the last tokens the head has read or can read.
     """
 
     def __init__(self, head: OwnHead) -> None:
+        self.known = 0
         self.head = head
         self.origin = head.origin
         self._hits = HitRate(head.hits.value)
         self._later_hits = HitRate(head.later_hits.value)
         self._proposed: list[int] = []
         self._is_first = True
+        self._is_early = False
+        # How many of these came since the last drafts.
+        self._since = 0
 
     def offer(self, drafts: Sequence[int]) -> None:
         """Take the drafts for the next tokens."""
         self._proposed = list(drafts)
         self._is_first = True
+        self._is_early = self.known < _KNOWN
+        self._since = 0
+
+    def begin(self, prompt_tokens: int) -> None:
+        """Note how many tokens of the prompt the model has read here: not those from a cache."""
+        self.known = self._since = prompt_tokens
 
     def extend(self, tokens: Sequence[int]) -> None:
         """Take the next tokens of the answer."""
+        self.known += len(tokens)
+        self._since += len(tokens)
         for token in tokens:
             self._judge(token)
 
     def _judge(self, token: int) -> None:
         """Learn from the next token how good the drafts are."""
         if not self._proposed:
-            self._hits.value += (_EXPECTED - self._hits.value) * _RECOVERY
+            for rate in (self.head.hits, self._hits):
+                rate.value += (_EXPECTED - rate.value) * _RECOVERY
             return
         is_hit = self._proposed[0] == token
-        of_all = self.head.hits if self._is_first else self.head.later_hits
-        for rate in (of_all, self._hits if self._is_first else self._later_hits):
+        rates = [self.head.later_hits, self._later_hits]
+        if self._is_first:
+            rates = [self.head.early_hits] if self._is_early else [self.head.hits, self._hits]
+        for rate in rates:
             rate.note(is_hit)
         self._is_first = False
         del self._proposed[: 1 if is_hit else None]
 
     def likelihood(self) -> float:
         """Return how likely the first draft of a chain is right."""
-        return self._hits.value if self.head.can_draft else 0.0
+        if not self.head.can_draft:
+            return 0.0
+        return (self.head.early_hits if self.known < _KNOWN else self._hits).value
 
     @property
     def later(self) -> float:
         """How likely the next draft is right after a right one."""
         return self._later_hits.value
+
+    def unread(self, rows: int) -> int:
+        """Return how many tokens the head reads before its next draft, for one of some rows."""
+        if self.head.origin is not TokenOrigin.HEAD:
+            return 0  # an assistant reads the model's own cache
+        return max(0, min(self._since - 1, most_read(rows)))
 
     def propose(self, most: int) -> Sequence[int]:
         """Return the drafts that were offered."""

@@ -34,15 +34,16 @@ class Rounding:
     def is_probe_due(self, width: int) -> bool:
         """Return whether the next pass should be compared; called once before each pass.
 
-        One that is wider than all before it may be computed by another kernel.
+        One that is wider than all that were compared may be computed by another kernel.
         """
         self._checks += 1
-        is_wider, self._widest = width > self._widest, max(width, self._widest)
+        is_wider = width > self._widest
         return is_wider or self._probes < _FIRST_PROBES or self._checks % _PROBE_EVERY == 0
 
-    def compare(self, several: mx.array, single: mx.array) -> None:
-        """Compare log-probabilities, of any shape."""
+    def compare(self, several: mx.array, single: mx.array, width: int = 1) -> None:
+        """Compare log-probabilities of a pass over ``width`` tokens, of any shape."""
         self._probes += 1
+        self._widest = max(width, self._widest)
         # Impossible tokens are at minus infinity in both.
         apart = mx.where(several == single, 0.0, mx.abs(several - single)).max()
         self._most = max(self._most, float(apart.item()))  # type: ignore[arg-type]
@@ -200,7 +201,7 @@ def check(
     padded = [[*tokens, *[0] * (width - len(tokens))] for tokens in inputs]
     logits = rollback.read(mx.array(padded), rows.cache)
     if single is not None:
-        noise.compare(first_logprobs(logits), single)
+        noise.compare(first_logprobs(logits), single, width)
     draws = [
         _Draws(rows, index, tokens, logits[index, : len(tokens)])
         for index, tokens in enumerate(inputs)

@@ -8,12 +8,12 @@ import pytest
 from engine.errors import ModelLoadFailed
 from engine.inference.backend import LoadCancelled, unobserved
 from engine.inference.loader import compare_with_plain_loop
-from engine.inference.speculation.cost import CostCurve
 from engine.scheduling.service import Engine
 from engine.values.events import TokenTrace
 from engine.values.request import TraceLevel
 from engine.values.tokens import Comparison, TokenOrigin
 from tests.support.asking import ask, events_of, request
+from tests.support.models.guessing import verify_all_drafts
 
 Answer = tuple[list[int], list[int]]
 QUESTION = "Repeat exactly: one two three four five one two three four five one two"
@@ -85,7 +85,7 @@ async def test_a_folder_without_a_model_is_refused_in_words(tmp_path: Path) -> N
 async def test_only_the_named_sources_draft_and_the_answer_is_the_same(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, drafts: frozenset[TokenOrigin]
 ) -> None:
-    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+    verify_all_drafts(monkeypatch, 8)
     lookups = frozenset({TokenOrigin.LOOKUP})
     usual, without, lookup = [
         await ask(engine, QUESTION, drafts=allowed, max_tokens=60)

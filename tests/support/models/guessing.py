@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine.inference.backend import BatchLimits, OnLoadProgress, Prompt, unobserved
 from engine.inference.batch import RunningBatch
 from engine.inference.mlx_backend import MlxBackend
@@ -69,6 +71,18 @@ class Eager(CostCurve):
     def choose(self, rows: int, guesses: Sequence[Guess], extra: float = 0.0) -> int:
         """Return the width, whatever it costs."""
         return self._width if guesses else 1
+
+    def goes_on(self, agreeing: int, guesses: int) -> bool:
+        """Return that wrong guesses are checked as well."""
+        return True
+
+
+def verify_all_drafts(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """Let passes over ``width`` tokens verify all drafts, whatever they cost."""
+    monkeypatch.setattr(
+        CostCurve, "choose", lambda _, rows, guesses, extra=0.0: width * bool(guesses)
+    )
+    monkeypatch.setattr(CostCurve, "goes_on", lambda *_: True)
 
 
 class Foreseen:

@@ -5,7 +5,7 @@ from typing import Any
 import openai
 import pytest
 
-from engine.inference.speculation.cost import CostCurve
+from tests.support.models.guessing import verify_all_drafts
 
 COUNT = [{"role": "user", "content": "Count from 1 to 30, one number per line"}]
 COUNTED = "\n".join(str(number) for number in range(1, 31))
@@ -14,7 +14,7 @@ COUNTED = "\n".join(str(number) for number in range(1, 31))
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Guesses are checked however slow the machine is."""
-    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+    verify_all_drafts(monkeypatch, 8)
 
 
 def asked(openai_client: openai.OpenAI, *, is_streamed: bool, **fields: Any) -> tuple[str, Any]:

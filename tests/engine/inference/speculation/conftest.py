@@ -8,9 +8,9 @@ import pytest
 
 from engine.inference.mlx_backend import MlxBackend
 from engine.inference.speculation import head_drafts
-from engine.inference.speculation.cost import CostCurve
 from engine.scheduling.service import Engine
 from engine.values.request import Limits
+from tests.support.models.guessing import verify_all_drafts
 from tests.support.several.draft_models import write_draft
 
 
@@ -41,7 +41,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _eager(_alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all guesses of draft models checked."""
-    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+    verify_all_drafts(monkeypatch, 8)
 
 
 @pytest.fixture

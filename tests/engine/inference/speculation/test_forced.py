@@ -11,7 +11,6 @@ from engine.grammar.compilation import new_matcher
 from engine.grammar.form_compiler import Constraints, GrammarHelper
 from engine.grammar.masks import TokenConstraint
 from engine.inference.mlx_backend import MlxBackend
-from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import GrammarDrafts
 from engine.scheduling.service import Engine
 from engine.stopping.rules import StopRules
@@ -28,6 +27,7 @@ from engine.values.request import (
 )
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import run
+from tests.support.models.guessing import verify_all_drafts
 
 pytestmark = pytest.mark.long
 
@@ -84,7 +84,7 @@ def called() -> GenerationRequest:
 @pytest.fixture
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all guesses checked, those of grammars alone."""
-    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+    verify_all_drafts(monkeypatch, 8)
     monkeypatch.setattr(MlxBackend, "sources", lambda *_: [])
 
 

@@ -287,31 +287,29 @@ def test_caches_that_are_kept_hold_nothing_of_the_head() -> None:
     batch.close()
 
 
-def test_what_is_read_once_does_not_count_as_the_price_of_a_draft(
+def test_a_source_knows_how_many_tokens_the_head_reads_before_it_drafts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A prompt waits for the head's first drafts, which take as long as a prompt does."""
     model = _with_right_head("qwen3")
     batch = RunningBatch(model, BatchLimits(512, 0, 8), lambda: Eager(4))
     assert batch.own_head is not None
-    proposing = batch._drafting._proposing[TokenOrigin.HEAD]
-    prices: list[int] = []
-    waiting: list[int] = []
+    source = batch.own_head.drafts()
+    waiting: list[tuple[int, int]] = []
     propose = batch.own_head.propose
 
     def watched(cache: Any, known: Sequence[int], most: int) -> Sequence[Sequence[int]]:
-        waiting.append(cache[-1].waiting_tokens)
-        prices.append(proposing.count)
+        held = min(head_drafts.MOST_READ, *cache[-1].gathered().counts)
+        waiting.append((held, source.unread(1)))
         return propose(cache, known, most)
 
     monkeypatch.setattr(batch.own_head, "propose", watched)
-    batch.insert(BatchSequence([5, 9, 2] * 60, sources=[batch.own_head.drafts()]))
-    while len(waiting) < 4:
+    foreseen = Foreseen([5] * 30, range(30))  # is asked first, and always wrong
+    batch.insert(BatchSequence([5, 9, 2] * 60, sources=[source, foreseen]))
+    while len(waiting) < 6:
         batch.step()
     batch.close()
-    assert waiting[0] > 50
-    assert max(waiting[1:]) < 10
-    assert prices == [0, 0, 1, 2]
+    assert waiting[0] == (head_drafts.MOST_READ, head_drafts.MOST_READ)
+    assert all(held == unread for held, unread in waiting)
 
 
 def test_a_closed_model_with_a_head_is_freed_at_once() -> None:
@@ -333,12 +331,18 @@ def test_a_closed_model_with_a_head_is_freed_at_once() -> None:
 
 
 def _counted_passes(
-    monkeypatch: pytest.MonkeyPatch, head_step: float, rows: int, *, is_foreseen: bool = False
+    monkeypatch: pytest.MonkeyPatch,
+    head_step: float,
+    rows: int,
+    *,
+    further: float = 0.02,
+    is_foreseen: bool = False,
 ) -> tuple[float, Counter[TokenOrigin], int]:
     """Let a model answer whose head is right, on a clock that counts passes over one token.
 
-    A head's step takes ``head_step`` of them, and each further token of a pass a fiftieth.
-    ``is_foreseen`` adds a source that costs nothing and is right for the first half of the answer.
+    A head's step takes ``head_step`` of them, each further token of a pass ``further``, and each
+    that the head reads besides a tenth of its step. ``is_foreseen`` adds a source that costs
+    nothing and is right for the first half of the answer.
 
     Returns:
         Tokens of each answer for the time of one pass, right drafts by origin, steps of the head.
@@ -352,11 +356,11 @@ def _counted_passes(
     whole, read = kind.__call__, DraftHead.read
 
     def timed(self: Any, inputs: mx.array, cache: Any = None) -> Any:
-        now[0] += 1 + 0.02 * (inputs.shape[1] - 1)
+        now[0] += 1 + further * (inputs.shape[1] - 1)
         return whole(self, inputs, cache=cache)
 
     def timed_read(self: DraftHead, hidden: mx.array, tokens: mx.array, cache: Any) -> Any:
-        now[0] += head_step
+        now[0] += head_step * (0.9 + tokens.shape[1] / 10)
         steps[0] += 1
         return read(self, hidden, tokens, cache)
 
@@ -400,8 +404,51 @@ def test_a_head_drafts_where_it_pays_and_rests_where_it_does_not(
     assert right[TokenOrigin.HEAD] > 120 * rows
     with monkeypatch.context() as patched:
         gain, right, steps = _counted_passes(patched, 1.5, rows)
-    assert gain > 0.97
+    assert gain > 0.98
     assert steps < 10
+
+
+def test_a_head_whose_steps_are_dear_drafts_where_it_still_pays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a model of four layers: reading what waits costs more than a pass."""
+    gain, right, _ = _counted_passes(monkeypatch, 0.32, 1, further=0.15)
+    assert gain > 1.1
+    assert right[TokenOrigin.HEAD] > 60
+
+
+def test_a_head_that_was_wrong_once_is_tried_again() -> None:
+    own = head_drafts.OwnHead()
+    first = own.drafts()
+    first.begin(20)
+    for _ in range(10):
+        first.offer([1])
+        first.extend([2])
+    second = own.drafts()
+    second.begin(20)
+    assert second.likelihood() < 0.4
+    first.extend([3] * 300)
+    third = own.drafts()
+    third.begin(20)
+    assert min(first.likelihood(), third.likelihood()) > 0.6
+
+
+def test_a_head_that_knows_little_of_a_text_is_not_expected_to_be_right() -> None:
+    own = head_drafts.OwnHead()
+    source = own.drafts()
+    source.begin(1)
+    little = source.likelihood()
+    source.extend([5] * 20)
+    known = source.likelihood()
+    assert little < known
+    source = own.drafts()
+    source.begin(1)
+    for _ in range(4):
+        source.offer([1])
+        source.extend([2])
+    assert source.likelihood() < little
+    source.extend([5] * 20)
+    assert source.likelihood() == known, "what it then got wrong says nothing of later drafts"
 
 
 @pytest.mark.parametrize("rows", [1, 4])

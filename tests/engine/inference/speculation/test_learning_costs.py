@@ -17,7 +17,7 @@ from engine.inference.speculation.sources import PromptLookup
 from tests.support.scripted import ScriptedModel
 
 _TOKENS = 400
-# Shorter answers may lose more: a first try costs two passes, whatever comes after it.
+# Shorter answers may lose more: two passes may be lost at first, whatever comes after them.
 _SHORTEST = 100
 _GO, _EOS, _SIZE = 1, 2, 1000
 _draws = random.Random(1)
@@ -108,10 +108,10 @@ def shares_of_plain_decoding(
 
 @pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("text", TEXTS)
-def test_drafting_never_loses_more_than_three_percent_of_the_first_answer_after_a_start(
+def test_drafting_never_loses_more_than_two_percent_of_the_first_answer_after_a_start(
     monkeypatch: pytest.MonkeyPatch, text: str, cost: str
 ) -> None:
-    least = 0.99 if text == "talk" else 0.97
+    least = 0.99 if text == "talk" else 0.98
     assert min(shares_of_plain_decoding(monkeypatch, text, COSTS[cost])) >= least
 
 

@@ -51,9 +51,14 @@ def test_several_rows_are_never_kept_waiting_long_by_a_pass() -> None:
     guesses = [Guess(0.99, 31), Guess(0.99, 31)]
     assert curve(0.002, **cheap).choose(2, guesses) == WIDTHS[-1]
     steep = {f"w{width}": 1 + 0.15 * (width - 1) for width in WIDTHS}
-    assert curve(0.002, **steep).choose(2, guesses) == WIDTHS[-1]
-    assert curve(0.02, **steep).choose(2, guesses) == 8  # 41 ms; twelve would take 53
-    assert curve(0.02, **steep).choose(1, guesses[:1]) == WIDTHS[-1]
+    for one_s, rows, width in (
+        (0.002, 2, WIDTHS[-1]),
+        (0.02, 2, 8),  # 41 ms; twelve would take 53
+        (0.02, 1, WIDTHS[-1]),
+    ):
+        made = curve(one_s, **steep)
+        made.balance.passes = 8.0
+        assert made.choose(rows, guesses[:rows]) == width
 
 
 @pytest.mark.parametrize("one_s", [0.03, 0.06, 0.2, 3.0])
@@ -137,9 +142,40 @@ def test_drafting_that_has_lost_more_than_it_may_rests_until_tokens_have_made_up
     for _ in range(5):
         made.note(4, 1.5)
     assert made.choose(1, guesses) == 1
-    for _ in range(60):
+    for _ in range(150):
         made.note_one(1.0)
     assert made.choose(1, guesses) == 4
+
+
+def test_no_pass_is_made_that_may_lose_more_than_was_saved() -> None:
+    made = curve(w2=1.2, w4=1.4, w8=1.9, w16=3.0)
+    certain = [Guess(0.99, 15)]
+    for saved, width in ((0.05, 1), (0.3, 2), (0.5, 4), (1.0, 8), (3.0, 16)):
+        for known in (2, 4, 8, 16):
+            for _ in range(2):  # each was compared before
+                made.note(known, made.costs()[known], made.costs()[known])
+        made.balance.passes = saved
+        assert made.choose(1, certain) == width
+
+
+def test_a_draft_of_the_own_head_costs_what_it_takes_after_drafts_not_after_a_rest() -> None:
+    made = curve(w2=1.2)
+    made.note_drafts(1.2, drafts=1, read=24)
+    assert made.draft_cost < 0.25
+    for _ in range(5):
+        made.note_drafts(0.3, drafts=1, read=1)
+    made.note_drafts(1.2, drafts=1, read=24)
+    assert made.draft_cost == pytest.approx(0.24)
+    assert curve().draft_cost < 0.1, "it is tried where nothing is known of it"
+
+
+def test_what_waits_for_the_own_head_is_paid_from_what_was_saved() -> None:
+    made = curve(w2=1.2)
+    made.note(2, 1.2, 1.2)
+    made.note_drafts(0.3, drafts=1, read=0)
+    made.balance.passes = 1.0
+    assert made.choose(1, [Guess(0.95, 1, unread=1)], 0.3) == 2
+    assert made.choose(1, [Guess(0.95, 1, unread=24)], 0.3) == 1
 
 
 def test_what_drafting_may_lose_is_the_same_for_all_numbers_of_sequences() -> None:

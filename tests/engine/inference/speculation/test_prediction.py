@@ -2,12 +2,12 @@
 
 import pytest
 
-from engine.inference.speculation.cost import CostCurve
 from engine.inference.speculation.sources import PredictedText, PredictionDrafts
 from engine.inference.text import predicted
 from engine.scheduling.service import Engine
 from engine.values.request import GenerationRequest, Message, Sampling
 from engine.values.tokens import TokenOrigin
+from tests.support.models.guessing import verify_all_drafts
 
 TEXT = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22]
 
@@ -96,7 +96,7 @@ COUNTED = "\n".join(str(n) for n in range(1, 16))
 @pytest.fixture
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all guesses checked."""
-    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 8 * bool(guesses))
+    verify_all_drafts(monkeypatch, 8)
 
 
 def counting(prediction: str | None) -> GenerationRequest:

@@ -10,7 +10,6 @@ import pytest
 from engine.inference import mlx_loading
 from engine.inference.backend import BatchLimits
 from engine.inference.speculation.cost import CostCurve, Guess, PassCosts
-from engine.values.tokens import TokenOrigin
 from tests.support.asking import ask, loaded_engine
 
 CERTAIN = [Guess(0.99, 31)]
@@ -43,14 +42,14 @@ def test_a_start_knows_what_was_measured_before_it(tmp_path: Path) -> None:
     learnt(file, w2=1.2, w4=1.4, w8=1.9).save()
     curve = started(file, one_s=0.25)  # the machine is twice as fast now: so are all passes
     assert curve.known == pytest.approx({2: 1.2, 4: 1.4, 8: 1.9})
-    assert curve.choose(1, CERTAIN) == 8
+    assert curve.choose(1, [Guess(0.99, 7)]) == 8
 
 
 def test_a_width_that_did_not_pay_is_not_tried_again_after_a_start(tmp_path: Path) -> None:
     learnt(file := tmp_path / "costs.json", w2=2.0).save()
-    curve = started(file)
-    assert curve.choose(1, CERTAIN) == 1
-    assert started(file, model="another").choose(1, CERTAIN) > 1  # an unknown one is tried
+    single = [Guess(0.99, 1)]
+    assert started(file).choose(1, single) == 1
+    assert started(file, model="another").choose(1, single) > 1  # an unknown one is tried
 
 
 def test_costs_that_are_measured_again_replace_what_was_remembered(tmp_path: Path) -> None:
@@ -62,11 +61,10 @@ def test_costs_that_are_measured_again_replace_what_was_remembered(tmp_path: Pat
 
 def test_what_a_draft_of_the_own_head_takes_is_remembered(tmp_path: Path) -> None:
     costs = learnt(tmp_path / "costs.json", w2=1.2)
-    costs.proposing[TokenOrigin.HEAD].note(0.003)
+    costs.curve(1).note_drafts(0.4, drafts=2, read=0)
     costs.save()
-    again = PassCosts()
-    again.remember_in(tmp_path / "costs.json", "m")
-    assert again.proposing[TokenOrigin.HEAD].value_s == 0.003
+    assert started(tmp_path / "costs.json", one_s=0.25).draft_cost == pytest.approx(0.4)
+    assert started(tmp_path / "costs.json", "another").known_draft is None
 
 
 def test_passes_that_were_too_slow_are_forgotten_after_a_while(tmp_path: Path) -> None:
@@ -94,7 +92,8 @@ def test_passes_that_were_too_slow_are_forgotten_after_a_while(tmp_path: Path) -
         '{"model": "m", "costs": {"1": {"2": -1.0}}}',
         '{"model": "m", "costs": {"1": {"2": true}}}',
         '{"model": "m", "costs": {"1": {"2": Infinity}}}',
-        '{"model": "m", "costs": {"1": {"2": 1.0}}, "head_s": NaN}',
+        '{"model": "m", "costs": {"1": {"2": 1.0}}, "drafts": {"1": NaN}}',
+        '{"model": "m", "costs": {"1": {"2": 1.0}}, "drafts": 0.3}',
         '{"model": "of another", "costs": {"1": {"2": 9.0}}}',
         '{"model": "m", "costs": {"1": {"2": 1.0}}}' + " " * 70_000,
         "\udcff",

@@ -64,7 +64,7 @@ def test_each_pass_that_is_wider_than_all_before_it_is_compared() -> None:
 
     def is_compared(width: int) -> bool:
         if is_due := rounding.is_probe_due(width):
-            rounding.compare(mx.array([0.0]), mx.array([0.0]))
+            rounding.compare(mx.array([0.0]), mx.array([0.0]), width)
         return is_due
 
     assert [is_compared(width) for width in (2, 2, 2, 4, 4, 2, 32, 16)] == [

@@ -13,12 +13,12 @@ import pytest
 
 from engine.inference.backend import unobserved
 from engine.inference.loader import compare_with_plain_loop
-from engine.inference.speculation.cost import CostCurve
 from engine.scheduling.service import Engine
 from engine.values.events import Finished, TokenTrace
 from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import ask, loaded_engine
+from tests.support.models.guessing import verify_all_drafts
 from tests.support.models.hybrid_model import write_trained_hybrid
 
 QUESTIONS = (
@@ -58,7 +58,7 @@ def folder(request: pytest.FixtureRequest, demo_model_path: Path, hybrid_path: P
 @pytest.fixture(autouse=True)
 def _eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have three drafts verified in each pass, whatever it costs here."""
-    monkeypatch.setattr(CostCurve, "choose", lambda _, rows, guesses, extra=0.0: 4 * bool(guesses))
+    verify_all_drafts(monkeypatch, 4)
 
 
 async def given(engine: Engine, *turns: str, drafts: frozenset[TokenOrigin] = HEAD) -> Given:
