@@ -345,6 +345,25 @@ def cut_window(part: Any, tokens: int) -> bool:
     return True
 
 
+def fill_window(part: Any) -> None:
+    """Let one row's window hold as many tokens as it says, after all of a pass were removed.
+
+    Its oldest token was cut off before the pass. Nothing sees that token any more, because the next
+    one takes its place: another may stand there.
+    Upstream: ``RotatingKVCache`` and ``BatchRotatingKVCache.merge`` in ``mlx_lm/models/cache.py``.
+    """
+    from mlx import core as mx
+
+    if part.keys is None or part.keys.shape[2] >= part.size() or part._idx != part.keys.shape[2]:
+        return
+    for name in ("keys", "values"):
+        held = getattr(part, name)
+        missing = part.size() - held.shape[2]
+        filled = mx.concatenate([held[..., :1, :]] * missing + [held], axis=2)
+        setattr(part, name, filled)
+    part._idx = part.keys.shape[2]
+
+
 @contextlib.contextmanager
 def limit_of_open_files_kept() -> Iterator[None]:
     """Keep mlx-lm from changing how many files this process may open, while it is imported.

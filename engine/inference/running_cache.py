@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import ArraysCache, BatchKVCache, CacheList, make_prompt_cache
+from mlx_lm.models.cache import (
+    ArraysCache,
+    BatchKVCache,
+    CacheList,
+    RotatingKVCache,
+    make_prompt_cache,
+)
+
+from engine.inference.mlx_lm_internals import fill_window
 
 # If every row has this many empty places on its left, copying the block to remove them pays.
 _LEAST_EMPTY = 64
@@ -193,6 +201,11 @@ def joining(cache: list[Any] | None, model: Any) -> list[Any] | None:
 
 def taken_out(cache: Sequence[Any]) -> list[Any]:
     """Return the cache of a sequence that leaves a batch, perhaps before it was read there."""
+    for part in cache:
+        if isinstance(part, CacheList):
+            taken_out(part.caches)
+        elif isinstance(part, RotatingKVCache):
+            fill_window(part)
     return [part.extract(0) if isinstance(part, SoleCache) else part for part in cache]
 
 

@@ -7,7 +7,7 @@ import pytest
 from mlx import nn
 from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
-from engine.inference.running_cache import joining, prepare_to_run
+from engine.inference.running_cache import joining, prepare_to_run, taken_out
 from engine.inference.speculation import rollback
 from engine.inference.speculation.rollback import Rollback
 from tests.support.models.architectures import WINDOW, architecture_model
@@ -87,6 +87,26 @@ def test_a_lone_sequence_goes_on_behind_its_last_token_across_the_borders_of_its
     undone.take_back(cache, [4 - kept])
     expected = _next_logits(model, read([*prompt, *_DRAFTS[0][:kept]]), 1)
     assert mx.allclose(_next_logits(model, cache, 1), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt_oss", "muse_spark"])
+def test_a_full_window_that_leaves_after_all_tokens_were_taken_back_can_join_again(
+    name: str,
+) -> None:
+    model = architecture_model(name)
+    cache = _cache_of(model, _PROMPTS)
+    undone = Rollback(model)
+    undone.read(mx.array(_DRAFTS), cache)
+    undone.take_back(cache, [4, 2, 4])
+    left = [taken_out([part.extract(row) for part in cache]) for row in range(3)]
+    again = [part[0].merge(list(part)) for part in zip(*left, strict=True)]
+    prepare_to_run(again)
+
+    expected = _cache_of(model, [_PROMPTS[0], [*_PROMPTS[1], 11, 21], _PROMPTS[2]])
+    for _ in range(3):
+        assert mx.allclose(
+            _next_logits(model, again, 3), _next_logits(model, expected, 3), atol=1e-4
+        )
 
 
 def test_tokens_in_groups_that_are_closed_are_not_taken_back() -> None:
