@@ -11,7 +11,7 @@ from string import Template
 from typing import ClassVar, NamedTuple
 
 import shiboken6
-from PySide6.QtCore import QObject, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -246,6 +246,8 @@ class Theme(QObject):
         for window in held:
             if shiboken6.isValid(window):
                 window.setUpdatesEnabled(True)
+                # A request to paint that Qt dropped during the pause keeps it from making others.
+                QCoreApplication.postEvent(window, QEvent(QEvent.Type.UpdateRequest))
 
     def _fonts(self) -> list[tuple[QWidget, float]]:
         return [(widget, widget.font().pointSizeF()) for widget in self._app.allWidgets()]
