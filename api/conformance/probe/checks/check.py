@@ -265,12 +265,8 @@ class Findings:
         body = self._setting.body(ask)
         if case.baseline.is_repeatable:
             run = await self._setting.client.send(body)
-            if took_as_long(in_mode, run):
-                # The machine may have become slower since the answer without stops.
-                plain = await self._setting.client.send(self._setting.body(replace(ask, stops=())))
-                full = in_mode.baseline
-                full = replace(full, total_s=max(full.total_s, plain.total_s))
-                in_mode = replace(in_mode, baseline=full)
+            plain = self._setting.body(replace(ask, stops=()))
+            in_mode = await self.in_this_minute(in_mode, run, plain)
             await self.ask(body, partial(self.verdicts, in_mode), first=run)
             return
         for _ in range(_REPEATS + 1):
@@ -281,6 +277,16 @@ class Findings:
                 self.note(run, certain)
                 return
         self.doubt("The server answers differently each time, so the text cannot be compared.")
+
+    async def in_this_minute(self, case: StopCase, run: Exchange, plain: Any) -> StopCase:
+        """Return a case whose answer without stops takes as long as it takes now.
+
+        The machine may have become slower since it was asked for.
+        """
+        if not took_as_long(case, run):
+            return case
+        full, again = case.baseline, await self._setting.client.send(plain)
+        return replace(case, baseline=replace(full, total_s=max(full.total_s, again.total_s)))
 
     def verdicts(self, case: StopCase, run: Exchange) -> list[Judgement]:
         """Return what is wrong with an answer, unless its thinking may explain that."""

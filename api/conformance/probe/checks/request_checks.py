@@ -104,8 +104,11 @@ async def judged_in(
     client, both = setting.client, modes(setting)
     for is_streamed in both:
         body = situation.body(setting, replace(ask, stops=case.stops, is_streamed=is_streamed))
+        run = await client.send(body)
+        plain = situation.body(setting, replace(ask, is_streamed=is_streamed))
+        case = await findings.in_this_minute(case, run, plain)
         judged = partial(_stopped_in, situation, findings, case, given.is_repeatable)
-        run = await findings.ask(body, judged)
+        run = await findings.ask(body, judged, first=run)
         if run.is_refusal:
             break
     for is_streamed in both if not findings.faults else ():

@@ -1,16 +1,20 @@
 """A server that breaks in the middle has one finding; what may harm it comes after all dialects."""
 
 import asyncio
+import json
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.catalogue import CASES, case_of
 from api.conformance.probe.reports import as_text, summary
-from api.conformance.probe.run import Probing, selected
-from api.conformance.probe.values import CheckOutcome, ProbeOptions, Progress, Verdict
+from api.conformance.probe.run import ProbeRun, Probing, selected
+from api.conformance.probe.values import CheckOutcome, Exchange, ProbeOptions, Progress, Verdict
 from tests.api.conformance.probe.family.probing import report_on
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said
@@ -209,3 +213,17 @@ def test_the_quick_checks_need_few_tokens_and_are_judged(dialect: WireDialect) -
     assert sum(one.outcome is CheckOutcome.HELD for one in report.results) > 0.7 * len(quick)
     # Two minutes at 8 tokens/s.
     assert server.tokens < 2 * 60 * 8
+
+
+async def test_a_server_that_is_slow_on_a_busy_machine_is_not_said_to_be_dead() -> None:
+    text = json.dumps({"type": "message", "content": [{"type": "text", "text": "Hi"}]})
+    answer = Exchange({}, 200, text, parse(text, MESSAGES))
+
+    async def ask_shortly(timeout_s: float) -> Exchange:
+        late = replace(answer, status=0, problem=f"no whole answer within {timeout_s} s")
+        return answer if timeout_s >= 60 else late
+
+    probing = ProbeRun(ProbeOptions("http://127.0.0.1", timeout_s=60.0, recovery_s=0.0))
+    client = SimpleNamespace(ask_shortly=ask_shortly, repeats=True)
+    setting: Any = SimpleNamespace(client=client, short_s=0.1)
+    assert await probing._lives(setting, answer)

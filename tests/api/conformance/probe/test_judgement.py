@@ -10,6 +10,7 @@ import pytest
 from api.conformance.captures.recognition import parse
 from api.conformance.captures.values import CapturedEnding, WireDialect
 from api.conformance.probe.checks.check import Findings
+from api.conformance.probe.checks.request_checks import Situation, judged_in
 from api.conformance.probe.dialects import DRIVERS, Ask
 from api.conformance.probe.judgement import (
     Judgement,
@@ -227,6 +228,36 @@ async def test_a_machine_that_has_become_slower_is_no_server_that_hides_text(
     findings = Findings(setting)
     await findings.judge(case(), is_streamed=False)
     assert [fault.code for fault in findings.faults] == faults
+
+
+@pytest.mark.parametrize(("plain_s", "faults"), [(2.0, {"stop_only_hidden"}), (9.0, set())])
+async def test_beside_a_system_message_a_slower_machine_is_no_fault_either(
+    plain_s: float, faults: set[str]
+) -> None:
+    exchanges: list[Exchange] = []
+
+    async def send(body: dict[str, Any]) -> Exchange:
+        said = answer("one ") if body["stops"] else answer(FULL, "end_turn", None)
+        del said["usage"]
+        is_first = not any(run.body["stops"] for run in exchanges)
+        took_s = 6.0 if body["stops"] else 2.0 if is_first else plain_s
+        run = exchange(said, total_s=took_s, is_streamed=body["stream"])
+        exchanges.append(replace(run, body=body))
+        return exchanges[-1]
+
+    driver = DRIVERS[WireDialect.MESSAGES]
+    client = SimpleNamespace(send=send, driver=driver, curl=str, exchanges=exchanges)
+    setting: Any = SimpleNamespace(
+        client=client,
+        broken_by="",
+        short_s=0.0,
+        main=case(tokens=None).baseline,
+        simple=lambda given: replace(case(), baseline=given),
+        body=lambda ask: {"stops": ask.stops, "stream": ask.is_streamed, "n": ask.max_tokens},
+    )
+    situation = Situation("With a system message", lambda setting, ask: setting.body(ask))
+    seen = await judged_in(situation, setting)
+    assert {fault.code for fault in seen.faults} == faults
 
 
 @pytest.mark.parametrize(
