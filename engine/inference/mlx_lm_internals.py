@@ -8,7 +8,8 @@ Importing this module does not import mlx-lm.
 import contextlib
 import resource
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 # Modules of ``mlx_lm.models`` whose layers take the padding of shorter prompts for tokens. Where
@@ -304,29 +305,33 @@ def window_content(part: Any) -> tuple[Any, Any, Any]:
     return part.keys[..., begin:end, :], part.values[..., begin:end, :], padding
 
 
-def cut_windows(part: Any, shared: int, more: Sequence[int]) -> None:
-    """Remove the newest ``shared`` tokens of all rows of a window, then ``more[row]`` of each.
+def cut_windows(parts: Sequence[Any], shared: int, more: Sequence[int]) -> None:
+    """Remove the newest ``shared`` tokens of all rows of windows, then ``more[row]`` of each.
 
     After a pass over several tokens a window still holds all that the next token sees, whatever is
     removed: mlx-lm cuts its beginning only before a pass, down to what the first token sees.
     Upstream: ``BatchRotatingKVCache`` in ``mlx_lm/models/cache.py``.
     """
     from mlx import core as mx
-    from mlx_lm.models.cache import dynamic_roll
 
-    straighten(part)
-    end = part._idx - shared
-    keys, values = part.keys[..., :end, :], part.values[..., :end, :]
-    part.offset = part.offset - shared
-    if any(more):
-        moved = mx.array(list(more))
-        keys = dynamic_roll(keys, moved[:, None], axis=2)
-        values = dynamic_roll(values, moved[:, None], axis=2)
-        # What was removed is now on the left, where it is hidden as padding.
-        part.left_padding = mx.maximum(part.left_padding, 0) + moved
-        part.offset = part.offset - moved
-    part.keys, part.values, part._idx = keys, values, end
-    part._offset = end if end < part.max_size else part._offset - shared
+    moved = mx.array(list(more))
+    # For windows of each length: where each place is taken from.
+    sources: dict[int, Any] = {}
+    for part in parts:
+        straighten(part)
+        end = part._idx - shared
+        keys, values = part.keys[..., :end, :], part.values[..., :end, :]
+        part.offset = part.offset - shared
+        if any(more):
+            if end not in sources:
+                sources[end] = ((mx.arange(end) - moved[:, None]) % end)[:, None, :, None]
+            keys = mx.take_along_axis(keys, sources[end], axis=2)
+            values = mx.take_along_axis(values, sources[end], axis=2)
+            # What was removed is now on the left, where it is hidden as padding.
+            part.left_padding = mx.maximum(part.left_padding, 0) + moved
+            part.offset = part.offset - moved
+        part.keys, part.values, part._idx = keys, values, end
+        part._offset = end if end < part.max_size else part._offset - shared
 
 
 def cut_window(part: Any, tokens: int) -> bool:
@@ -362,6 +367,46 @@ def fill_window(part: Any) -> None:
         filled = mx.concatenate([held[..., :1, :]] * missing + [held], axis=2)
         setattr(part, name, filled)
     part._idx = part.keys.shape[2]
+
+
+@contextlib.contextmanager
+def recurrences_watched(
+    delta_rule: Callable[..., Any],
+    scan: Callable[..., Any],
+    note_step: Callable[[Any], object] | None,
+) -> Iterator[None]:
+    """Let layers call other functions for their recurrences inside the block.
+
+    Args:
+        delta_rule: Is given Gated DeltaNet's function, and what that is given.
+        scan: The same for Mamba2's.
+        note_step: Is told the state after each token, where it is computed token by token.
+
+    Upstream: ``gated_delta_update`` in ``mlx_lm/models/gated_delta.py``, and ``ssm_update`` in
+    ``mlx_lm/models/ssm.py``, which find these functions in their modules.
+    """
+    from mlx_lm.models import gated_delta, ssm
+
+    step = gated_delta._gated_delta_step_ops
+
+    def noted(*args: Any) -> Any:
+        output, state = step(*args)
+        if note_step is not None:
+            note_step(state)
+        return output, state
+
+    ops, kernel, attn = gated_delta.gated_delta_ops, gated_delta.gated_delta_kernel, ssm.ssm_attn
+    try:
+        gated_delta.gated_delta_ops = partial(delta_rule, ops)
+        gated_delta.gated_delta_kernel = partial(delta_rule, kernel)
+        gated_delta._gated_delta_step_ops = noted
+        ssm.ssm_attn = partial(scan, attn)
+        yield
+    finally:
+        gated_delta.gated_delta_ops = ops
+        gated_delta.gated_delta_kernel = kernel
+        gated_delta._gated_delta_step_ops = step
+        ssm.ssm_attn = attn
 
 
 @contextlib.contextmanager

@@ -274,7 +274,7 @@ def test_a_window_of_mlx_lm_still_holds_what_the_next_token_sees(kept: int) -> N
         passed, plain = windows(), windows()
         mlx_lm_internals.straighten(passed)
         read(passed, 21, 24)
-        mlx_lm_internals.cut_windows(passed, 3 - kept, [0])
+        mlx_lm_internals.cut_windows([passed], 3 - kept, [0])
         for place in range(21, 21 + kept):
             read(plain, place, place + 1)
         held = [sorted(read(one, 30, 31)[0].reshape(-1).tolist())[-8:] for one in (passed, plain)]
@@ -361,3 +361,31 @@ def test_a_batch_of_mlx_lm_reads_its_prompts_with_the_class_that_it_was_given(ba
         return read[0] == ([0, 0], [8, 2]) and read[1] == ([8], [3])
 
     expect("mlx-lm", "BatchGenerator._prompt_batch", reads)
+
+
+def test_the_recurrences_of_mlx_lm_are_looked_up_in_their_modules() -> None:
+    def is_watched() -> bool:
+        from mlx_lm.models import gated_delta, ssm
+
+        before = gated_delta.gated_delta_ops, gated_delta.gated_delta_kernel, ssm.ssm_attn
+        called: list[Any] = []
+
+        def watch(run: Any, *args: Any, **options: Any) -> Any:
+            called.append(run)
+            return run(*args, **options)
+
+        steps: list[mx.array] = []
+        ones, heads = mx.ones((1, 3, 2, 4)), mx.ones((2,))
+        with mlx_lm_internals.recurrences_watched(watch, watch, steps.append):
+            gates = mx.ones((1, 3, 2))
+            state = gated_delta.gated_delta_update(ones, ones, ones, gates, gates, heads, heads)[1]
+            ssm.ssm_update(ones, heads, ones, ones, heads, gates, heads)
+        after = gated_delta.gated_delta_ops, gated_delta.gated_delta_kernel, ssm.ssm_attn
+        return (
+            after == before
+            and called == [before[0], before[2]]
+            and len(steps) == 3
+            and steps[-1] is state
+        )
+
+    expect("mlx-lm", "gated_delta._gated_delta_step_ops and ssm.ssm_attn", is_watched)

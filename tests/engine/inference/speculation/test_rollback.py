@@ -27,6 +27,22 @@ _MODELS = (
     "gpt_oss",
     "qwen3",
 )
+# Those of whose layers only the recurrences run again.
+_RECURRENT = (
+    "qwen3_next",
+    "bailing_moe_v3",
+    "kimi_linear",
+    "qwen3_5",
+    "olmo_hybrid",
+    "mamba2",
+    "nemotron_h",
+    "granitemoehybrid",
+    "falcon_h1",
+    "lfm2",
+    "plamo2",
+)
+# Others with states.
+_STATES = ("jamba", "rwkv7", "recurrent_gemma", "baichuan_m1")
 _PROMPTS = ([3, 9, 4, 11, 2], [7, 7, 1], [5, 60, 2, 8, 8, 30, 31, 32, 33, 34, 35, 36, 37, 38])
 _DRAFTS = ([10, 20, 30, 40], [11, 21, 31, 41], [12, 22, 32, 42])
 
@@ -138,29 +154,97 @@ def test_what_leaves_the_batch_is_in_the_order_of_its_tokens() -> None:
             assert mx.allclose(found.keys, expected, atol=1e-4)
 
 
-def test_only_recurrences_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = architecture_model("qwen3_next")
-    cache = _cache_of(model, _PROMPTS)
+@pytest.mark.parametrize("keeps_steps", [True, False])
+@pytest.mark.parametrize("name", few_of(_RECURRENT, 5))
+def test_no_layer_is_called_again_where_only_its_recurrence_has_to_run(
+    name: str, keeps_steps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = architecture_model(name)
     undone = Rollback(model)
+    cache = _cache_of(model, _PROMPTS)
     undone.most_tokens(cache)
+    if not keeps_steps:
+        monkeypatch.setattr(rollback, "_MOST_REMEMBERED_BYTES", 0)
     undone.read(mx.array(_DRAFTS), cache)
 
-    def multiplied(*_: object) -> None:
-        raise AssertionError("a product with weights was computed again")
+    def called(*_: object, **__: object) -> None:
+        raise AssertionError("a layer was called again")
 
-    monkeypatch.setattr(nn.Linear, "__call__", multiplied)
+    for kind in {type(module) for module in model.modules()}:
+        monkeypatch.setattr(kind, "__call__", called)
     undone.take_back(cache, [3, 0, 2])
+    undone.shorten([part.extract(1) for part in cache], 1, 2, 2)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = architecture_model("qwen3_next")
+@pytest.mark.parametrize("name", ["qwen3_next", "kimi_linear"])
+def test_a_state_that_was_kept_is_the_state_that_is_computed_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = architecture_model(name)
+
+    def states() -> list[mx.array]:
+        undone, cache = Rollback(model), _cache_of(model, _PROMPTS)
+        undone.most_tokens(cache)
+        undone.read(mx.array(_DRAFTS), cache)
+        undone.take_back(cache, [3, 0, 2])
+        return [state for part in cache if isinstance(part, ArraysCache) for state in part.cache]
+
+    kept = states()
+    monkeypatch.setattr(rollback, "_MOST_REMEMBERED_BYTES", 0)
+    assert all(mx.array_equal(*both) for both in zip(kept, states(), strict=True))
+
+
+def test_a_convolution_that_keeps_something_else_is_called_again() -> None:
+    class Louder(nn.Module):
+        """A layer that keeps the end of what its convolution was given, but twice as large."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv1d(8, 8, 3, groups=8, bias=False)
+
+        def __call__(self, inputs: mx.array, cache: Any) -> mx.array:
+            before = mx.zeros((inputs.shape[0], 2, 8)) if cache[0] is None else cache[0]
+            given = mx.concatenate([before / 2, inputs], axis=1)
+            cache[0] = given[:, -2:] * 2
+            return inputs + self.conv(given)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(64, 8)
+            self.layers = [Louder(), Louder()]
+
+        def make_cache(self) -> Any:
+            return [ArraysCache(1) for _ in self.layers]
+
+        def __call__(self, tokens: mx.array, cache: Any) -> mx.array:
+            hidden = self.embed(tokens)
+            for layer, part in zip(self.layers, cache, strict=True):
+                hidden = layer(hidden, cache=part)
+            return hidden
+
+    model = Model()
+    cache = _cache_of(model, _PROMPTS)
+    undone = Rollback(model)
+    assert undone.most_tokens(cache) > 4
+    undone.read(mx.array(_DRAFTS), cache)
+    undone.take_back(cache, [3, 0, 2])
+    read = [[*p, *d[:n]] for p, d, n in zip(_PROMPTS, _DRAFTS, (1, 4, 2), strict=True)]
+    expected = _next_logits(model, _cache_of(model, read), 3)
+    assert mx.allclose(_next_logits(model, cache, 3), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["qwen3_next", "mamba2", "rwkv7"])
+def test_what_is_remembered_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = architecture_model(name)
     undone = Rollback(model)
     states = sum(part.nbytes for part in _cache_of(model, [[1]]) if not hasattr(part, "keys"))
-    assert undone.pass_bytes(8) == states + 8 * undone.token_bytes
+    counted = undone.pass_bytes(8)
     assert undone.token_bytes > 0
+    assert counted == states + 8 * max(undone.token_bytes, undone.step_bytes)
     monkeypatch.setattr(rollback, "_MOST_REMEMBERED_BYTES", 5 * undone.token_bytes)
     assert undone.most_tokens(_cache_of(model, [[1]])) == 5
-    assert undone.pass_bytes(8) == states + 5 * undone.token_bytes
+    assert undone.pass_bytes(80) == states + 5 * undone.token_bytes
     assert Rollback(architecture_model("qwen3")).pass_bytes(8) == 0
 
 
@@ -196,12 +280,18 @@ def test_a_model_whose_states_nobody_is_given_takes_nothing_back() -> None:
     assert Rollback(model).most_tokens([ArraysCache(2)]) == 0
 
 
-@pytest.mark.parametrize("name", [name for name in _MODELS if name not in ("gpt_oss", "qwen3")])
-def test_a_pass_holds_no_more_than_is_counted_for_its_sequences(name: str) -> None:
+@pytest.mark.parametrize("keeps_steps", [True, False])
+@pytest.mark.parametrize("name", few_of([*_STATES, *_RECURRENT], 7))
+def test_a_pass_holds_no_more_than_is_counted_for_its_sequences(
+    name: str, keeps_steps: bool
+) -> None:
     model = architecture_model(name)
     mx.eval(model.parameters())
     drafts = mx.array([[*range(10, 42)]] * 3)
     undone = Rollback(model)
+    undone.most_tokens(_cache_of(model, _PROMPTS))
+    if not keeps_steps:
+        undone.step_bytes = 0
     counted = 3 * undone.pass_bytes(drafts.shape[1])
 
     def taken(reads: Any) -> int:
