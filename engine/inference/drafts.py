@@ -33,8 +33,6 @@ _PLAIN_IN_A_ROW = 3
 _CLEAR_EVERY = 256
 # How many decisions are made without the model's own head once it does not pay.
 _HEAD_RESTS = 8
-# After so many of these rests, what a draft of the head takes is measured again.
-_FORGETS_AFTER = 64
 
 
 class Drafting:
@@ -54,7 +52,7 @@ class Drafting:
         self._costs = costs
         self._noise = Rounding()
         self._proposing = costs.proposing
-        self._head_rests = self._rests = 0
+        self._head_rests = 0
         self._max_head_rows = max_rows()
         self._ended_at_s = 0.0
         self._was_checked = False
@@ -190,9 +188,6 @@ class Drafting:
                 return with_head[0], [source for _, source in best]
             if not with_head[0]:
                 self._head_rests = _HEAD_RESTS
-                self._rests += 1
-                if self._rests % _FORGETS_AFTER == 0:
-                    self._costs.curve(len(numbers)).forget_draft()
         return width, [source for _, source in others]
 
     def _weighed(self, chosen: abc.Sequence[tuple[float, DraftSource | None]]) -> tuple[int, float]:

@@ -7,6 +7,7 @@ more tokens of a prompt its cache holds, the longer each further one takes to re
 import json
 import logging
 import math
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,8 +36,9 @@ _REMEMBERED = 5
 # only one in ``_ONE_IN`` of these frequent passes is measured.
 _LEAST_MEASURED = 3
 _ONE_IN = 4
-# Widths that were too slow are measured again after guesses were skipped this many times.
-_FORGETS_AFTER = 512
+# Where nothing pays, what was held up by something else is measured again after so many tokens: a
+# single pass easily is. That is repeated half as often each time, and in the end with all the rest.
+_FORGETS_AFTER, _FORGETS_LATER = 32, 1024
 # The longest pass while other rows, which may have no guesses, wait for it. Where one token takes
 # long, it may be as long as this many passes over one: no stream becomes slower than that.
 _LONGEST_BESIDE_S = 0.05
@@ -64,7 +66,7 @@ _log = logging.getLogger(__name__)
 
 
 class Measured:
-    """How long a pass takes: the least of the last few measurements."""
+    """How long a pass takes: the median of the last few measurements."""
 
     __slots__ = ("_last", "value_s")
 
@@ -83,7 +85,7 @@ class Measured:
         last.append(took_s)
         if len(last) > _REMEMBERED:
             del last[0]
-        self.value_s = min(last)
+        self.value_s = statistics.median_low(last)
 
     def forget(self) -> None:
         """Forget all measurements."""
@@ -151,7 +153,9 @@ class CostCurve:
         self._most: dict[int, float] = {}
         # Widths are tried from small to large, at most twice the largest so far.
         self._widest = 1
-        self._passed_over = 0
+        # Tokens since the last pass over several, and after how many of them all is forgotten.
+        self._plain = 0
+        self._forgets_after = _FORGETS_AFTER
         self._skipped = 0
         # What passes cost when the model was loaded before.
         self._remembered: dict[int, float] = {}
@@ -182,11 +186,6 @@ class CostCurve:
         if self.draft.value_s is None or read <= drafts:
             self.draft.note(took_s / (drafts + _READING * read))
 
-    def forget_draft(self) -> None:
-        """Let a draft of the head be measured again: the machine may have been busy."""
-        self.draft.forget()
-        self._remembered_draft = None
-
     def remember(self, costs: Mapping[int, float], draft: float | None = None) -> None:
         """Use costs of an earlier time until they are measured again."""
         self._remembered = dict(costs)
@@ -207,6 +206,7 @@ class CostCurve:
     def note_one(self, took_s: float) -> None:
         """Note the time of a pass over one token of each row; most of them are skipped."""
         self.balance.add(0.0, 1.0)
+        self._plain += 1
         self._skipped += 1
         if self._skipped < _ONE_IN and self._one.count >= _REMEMBERED:
             return
@@ -228,8 +228,12 @@ class CostCurve:
         self._measured[width].note(took_s)
         self._widest = max(self._widest, width)
         self._costs = None
+        self._plain = 0
         if (cost := self._cost(width)) is not None:
-            self.balance.add(tokens - cost - beside, tokens)
+            saved = tokens - cost - beside
+            self.balance.add(saved, tokens)
+            if saved > 0:
+                self._forgets_after = _FORGETS_AFTER
 
     def costs(self) -> dict[int, float]:
         """Return the cost of each width in passes over one token."""
@@ -279,8 +283,8 @@ class CostCurve:
             gain = self.gain(rows, guesses, extra, width)
             if gain > most and self._worst(rows, guesses, extra, width) <= self.balance.passes:
                 best, most = width, gain
-        if best == 1 and guesses:
-            self._reconsider()
+        if best == 1 and guesses and self._plain >= self._forgets_after:
+            self._forget()
         return best
 
     def goes_on(self, agreeing: int, guesses: int) -> bool:
@@ -312,16 +316,22 @@ class CostCurve:
         unread = max(guess.unread for guess in guesses)
         return lost + extra * (width - 1) + self.draft_cost * _READING * unread
 
-    def _reconsider(self) -> None:
-        """Forget slow measurements after a while: the machine may have been busy then."""
-        self._passed_over += 1
-        if self._passed_over >= _FORGETS_AFTER:
-            self._passed_over = 0
-            for measured in self._measured.values():
+    def _forget(self) -> None:
+        """Let what was held up by something else be measured again, and in the end everything.
+
+        No pass should take longer than its tokens one by one, and no draft longer than a pass.
+        """
+        is_all = self._forgets_after == _FORGETS_LATER
+        for width, measured in ((1, self.draft), *self._measured.items()):
+            cost = self.draft_cost if measured is self.draft else self._cost(width) or 0.0
+            if is_all or cost > width:
                 measured.forget()
-            self._remembered = {}
-            self._widest = 1
-            self._costs = None
+        if is_all:
+            self._remembered, self._remembered_draft = {}, None
+        self._widest = max((1, *self.known))
+        self._plain = 0
+        self._forgets_after = min(_FORGETS_LATER, 2 * self._forgets_after)
+        self._costs = None
 
 
 def _most_costs(costs: Mapping[int, float], widest: int) -> dict[int, float]:

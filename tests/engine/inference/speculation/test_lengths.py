@@ -111,6 +111,30 @@ def test_a_width_that_was_always_too_slow_is_tried_again_after_a_while() -> None
     assert any(width > 1 for width in tries)
 
 
+@pytest.mark.parametrize("is_pass_slow", [True, False])
+def test_what_was_held_up_the_first_time_is_measured_again_soon(is_pass_slow: bool) -> None:
+    """As where a program for the GPU is made in the first pass over several tokens."""
+    made = curve()
+    made.note(2, 9.0 if is_pass_slow else 1.1, tokens=2)
+    made.note_drafts(0.1 if is_pass_slow else 3.0, 1, 0)
+
+    def tokens_until_drafts() -> int:
+        for count in range(2000):
+            if made.choose(1, [Guess(0.99, 31)], made.draft_cost) > 1:
+                return count
+            made.note_one(1.0)
+        raise AssertionError("it never drafts again")
+
+    assert tokens_until_drafts() < 300  # what was lost is first made up for
+    # What is as dear each time is tried less and less often.
+    pauses = []
+    for _ in range(5):
+        made.note(2, 9.0, tokens=1)
+        pauses.append(tokens_until_drafts())
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 400
+
+
 def test_the_time_of_making_guesses_counts_against_them() -> None:
     made = curve(w8=1.5)
     assert made.choose(1, [Guess(0.8, 7)]) > 1
