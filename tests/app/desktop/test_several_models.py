@@ -35,7 +35,7 @@ def asking(model: str) -> GenerationRequest:
 def served(engine: Engine, is_chosen: Callable[[], bool] = lambda: True) -> Service:
     """What the window's server answers from."""
     server = LocalServer(engine, preferences=lambda: ServerPreferences(is_model_chosen=is_chosen()))
-    return Service(engine, server._config(ServerPreferences(), None))
+    return Service(engine, run(server._config()))
 
 
 async def answered_by(service: Service, name: str) -> str:
