@@ -136,7 +136,7 @@ async def test_settings_that_change_leave_a_running_answer_alone_and_hold_for_th
     before = await server.start()
     answer = asyncio.ensure_future(streamed(before, began))
     try:
-        await asyncio.to_thread(began.wait, 60)
+        assert await asyncio.to_thread(began.wait, 60)
         changed: dict[str, Any] = change if "port" not in change else {"port": free[1]}
         wanted = replace(wanted, **changed)
         after = await server.apply()

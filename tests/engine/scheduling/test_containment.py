@@ -145,7 +145,7 @@ async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice
     thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
                   and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
     running = await engine.generate(request("go"))
-    await asyncio.to_thread(is_stuck.wait, 60)
+    assert await asyncio.to_thread(is_stuck.wait, 60)
     await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
     answer = await running.collect()
     assert answer.finished.stop.kind is StopKind.ERROR

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -230,10 +231,10 @@ async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
 
     real = ExportReader.contents
 
-    def slow(reader: ExportReader) -> FileContents:
+    def slow(reader: ExportReader, tell: Callable[[int], object]) -> FileContents:
         begun.set()
         go_on.wait(60)
-        return real(reader)
+        return real(reader, tell)
 
     monkeypatch.setattr(ExportReader, "contents", slow)
 
@@ -243,7 +244,7 @@ async def test_an_import_cancelled_while_its_file_is_read_adds_nothing(
     files.export_all_to(tmp_path / "all.json")
     await files.finish()
     files.imports.look_into(tmp_path / "all.json")
-    await asyncio.to_thread(begun.wait, 60)
+    assert await asyncio.to_thread(begun.wait, 60)
     files.transfers.cancel()
     await files.finish()  # although the file is still being read
     assert not go_on.is_set()
