@@ -353,8 +353,8 @@ def cut_window(part: Any, tokens: int) -> bool:
 def fill_window(part: Any) -> None:
     """Let one row's window hold as many tokens as it says, after all of a pass were removed.
 
-    Its oldest token was cut off before the pass. Nothing sees that token any more, because the next
-    one takes its place: another may stand there.
+    Its oldest token was cut off before the pass. The next token will overwrite that place before
+    anything reads it, so that a copy of another token fills it.
     Upstream: ``RotatingKVCache`` and ``BatchRotatingKVCache.merge`` in ``mlx_lm/models/cache.py``.
     """
     from mlx import core as mx

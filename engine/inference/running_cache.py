@@ -5,7 +5,7 @@ at every step, and every layer applies it, even where nothing is padded: there i
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -150,6 +150,15 @@ def cut_rows(parts: Sequence[RunningKVCache], more: Sequence[int]) -> None:
         block[..., end - most : end, :] = moved
 
 
+def parts_of(cache: Sequence[Any]) -> Iterator[Any]:
+    """Return the parts of a cache, those of a ``CacheList`` one by one."""
+    for part in cache:
+        if isinstance(part, CacheList):
+            yield from parts_of(part.caches)
+        else:
+            yield part
+
+
 class SoleCache:
     """A part of the cache of a sequence that is alone in its batch, as the model itself made it.
 
@@ -180,10 +189,7 @@ _sole_kinds: dict[type, type] = {}
 
 def is_sole(fresh: Sequence[Any]) -> bool:
     """Whether mlx-lm has no kind of cache for several sequences of a model with a fresh cache."""
-    return any(
-        is_sole(part.caches) if isinstance(part, CacheList) else not hasattr(part, "merge")
-        for part in fresh
-    )
+    return any(not hasattr(part, "merge") for part in parts_of(fresh))
 
 
 def joining(cache: list[Any] | None, model: Any) -> list[Any] | None:
@@ -201,10 +207,8 @@ def joining(cache: list[Any] | None, model: Any) -> list[Any] | None:
 
 def taken_out(cache: Sequence[Any]) -> list[Any]:
     """Return the cache of a sequence that leaves a batch, perhaps before it was read there."""
-    for part in cache:
-        if isinstance(part, CacheList):
-            taken_out(part.caches)
-        elif isinstance(part, RotatingKVCache):
+    for part in parts_of(cache):
+        if isinstance(part, RotatingKVCache):
             fill_window(part)
     return [part.extract(0) if isinstance(part, SoleCache) else part for part in cache]
 

@@ -26,6 +26,7 @@ from mlx_lm.models.cache import (
 )
 
 from engine.files.json_fields import DamagedFile
+from engine.inference.running_cache import parts_of
 from engine.library.models import STEP_TOKENS, CacheSize, Window, estimated
 
 # Cuts the cache of an answer into segments of tokens, and joins segments again.
@@ -133,7 +134,7 @@ def is_cut_anywhere(cache: Sequence[Any]) -> bool:
 
 def has_segments(cache: Sequence[Any]) -> bool:
     """Whether any layer of a model's fresh cache will have segments."""
-    return any(type(part) is KVCache for part in _parts(list(cache)))
+    return any(type(part) is KVCache for part in parts_of(cache))
 
 
 def taken_apart(cache: Sequence[Any], tokens: int) -> tuple[Segment, Snapshot]:
@@ -384,7 +385,7 @@ def load(path: Path, fresh: Sequence[Any] = ()) -> tuple[list[Any], dict[str, st
         fresh: A fresh cache of the model, for the kinds that it has of its own.
     """
     cache, metadata = load_prompt_cache(str(path), return_metadata=True)
-    own = {type(part).__name__: part for part in _parts(list(fresh)) if _is_models_own(part)}
+    own = {type(part).__name__: part for part in parts_of(fresh) if _is_models_own(part)}
     cache = [_from_file(part, own) for part in cache]
     evaluate(cache)
     return cache, dict(metadata)
@@ -425,7 +426,7 @@ def measured(model: Any, config: Mapping[str, Any]) -> CacheSize:
     try:
         cache = make_prompt_cache(model)
         model(mx.array([[0]]), cache=cache)
-        own = any(_is_models_own(part) for part in _parts(cache))
+        own = any(_is_models_own(part) for part in parts_of(cache))
         return size_of(cache) + (_size_of_own(model) if own else CacheSize())
     except Exception as error:  # the models of mlx-lm are many
         _log.warning("the model's cache could not be measured: %s", error)
@@ -436,7 +437,7 @@ def size_of(cache: list[Any]) -> CacheSize:
     """Return how a cache grows, from one that holds at least one token."""
     token_bytes = fixed_bytes = 0
     windows: dict[int, int] = {}
-    for part in _parts(cache):
+    for part in parts_of(cache):
         if _is_models_own(part):
             continue
         tokens = _allocated_tokens(part)
@@ -459,17 +460,9 @@ def _size_of_own(model: Any) -> CacheSize:
     sizes = []
     for _ in range(2):
         model(mx.zeros((1, STEP_TOKENS), mx.int32), cache=cache)
-        sizes.append(sum(int(part.nbytes) for part in _parts(cache) if _is_models_own(part)))
+        sizes.append(sum(int(part.nbytes) for part in parts_of(cache) if _is_models_own(part)))
     grown = sizes[1] - sizes[0]
     return CacheSize(-(-grown // STEP_TOKENS), max(0, sizes[0] - grown))
-
-
-def _parts(cache: list[Any]) -> Iterator[Any]:
-    for part in cache:
-        if isinstance(part, CacheList):
-            yield from _parts(list(part.caches))
-        else:
-            yield part
 
 
 def _allocated_tokens(part: Any) -> int:

@@ -322,10 +322,11 @@ class CostCurve:
         No pass should take longer than its tokens one by one, and no draft longer than a pass.
         """
         is_all = self._forgets_after == _FORGETS_LATER
-        for width, measured in ((1, self.draft), *self._measured.items()):
-            cost = self.draft_cost if measured is self.draft else self._cost(width) or 0.0
-            if is_all or cost > width:
+        for width, measured in self._measured.items():
+            if is_all or self.known.get(width, 0.0) > width:
                 measured.forget()
+        if is_all or self.draft_cost > 1:
+            self.draft.forget()
         if is_all:
             self._remembered, self._remembered_draft = {}, None
         self._widest = max((1, *self.known))

@@ -12,8 +12,8 @@ from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, make_prom
 
 from engine.errors import DraftLoadFailed
 from engine.inference.cache.index import PrefixIndex
+from engine.inference.running_cache import parts_of
 from engine.inference.speculation.cost import PrefillRates
-from engine.inference.speculation.rollback import parts_of
 from engine.inference.speculation.sources import HitRate
 from engine.library.models import DraftInfo
 from engine.output.vocabulary import Vocabulary

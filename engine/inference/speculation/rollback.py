@@ -42,7 +42,7 @@ from engine.inference.mlx_lm_internals import (
     recurrences_watched,
     straighten,
 )
-from engine.inference.running_cache import RunningKVCache, SoleCache, cut
+from engine.inference.running_cache import RunningKVCache, SoleCache, cut, parts_of
 from engine.inference.speculation.cost import WIDTHS
 from engine.inference.speculation.head_drafts import HeadCache
 
@@ -753,15 +753,6 @@ def _takes_cache(kind: type) -> bool:
         return "cache" in inspect.signature(kind.__call__).parameters
     except (TypeError, ValueError):
         return False
-
-
-def parts_of(cache: Sequence[Any]) -> Iterator[Any]:
-    """Return the parts of a cache, those of a ``CacheList`` one by one."""
-    for part in cache:
-        if isinstance(part, CacheList):
-            yield from parts_of(part.caches)
-        else:
-            yield part
 
 
 def _states_in(given: Any) -> Iterator[ArraysCache]:

@@ -16,9 +16,9 @@ from mlx_lm.models.cache import ArraysCache, make_prompt_cache
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
-from engine.inference.running_cache import prepare_to_run
+from engine.inference.running_cache import parts_of, prepare_to_run
 from engine.inference.sequence import Sequence as BatchSequence
-from engine.inference.speculation.rollback import Rollback, parts_of
+from engine.inference.speculation.rollback import Rollback
 from engine.inference.speculation.sources import PromptLookup
 from tests.lab.benchmarks.guesses.guessing import page
 from tests.support.models.tiny_models import STATES
