@@ -34,6 +34,23 @@ def window_with(
     return window
 
 
+def open_among(window: MainWindow, row: int) -> None:
+    """Open the conversation of a row of the list, among forty more; -1 is the last row."""
+    for number in range(40):
+        window.workspace.take_in(talk(f"talk {number}"))
+    rows = window.sidebar.rows
+    conversation = rows.at(row % rows.rowCount())
+    assert isinstance(conversation, Conversation)
+    window.workspace.open(conversation)
+
+
+def is_in_sight(window: MainWindow) -> bool:
+    """Whether the current row of the list is wholly in sight."""
+    listed = window.sidebar.list
+    place = listed.visualRect(listed.currentIndex())
+    return place.height() > 0 and listed.viewport().rect().contains(place)
+
+
 def seen(window: MainWindow) -> ConversationMessage:
     conversation = window.workspace.current.conversation
     return conversation.messages[window.chat.column.first_seen]
@@ -74,23 +91,14 @@ async def test_the_open_conversation_stays_in_sight_in_a_list_that_becomes_lower
     window: MainWindow,
 ) -> None:
     window.resize(1000, 800)
-    for number in range(40):
-        window.workspace.take_in(talk(f"talk {number}"))
+    open_among(window, -1)
     listed = window.sidebar.list
     last = window.sidebar.rows.rowCount() - 1
-    conversation = window.sidebar.rows.at(last)
-    assert isinstance(conversation, Conversation)
-    window.workspace.open(conversation)
-
-    def is_seen() -> bool:
-        place = listed.visualRect(listed.currentIndex())
-        return place.height() > 0 and listed.viewport().rect().contains(place)
-
-    await eventually(lambda: listed.currentIndex().row() == last and is_seen())
+    await eventually(lambda: listed.currentIndex().row() == last and is_in_sight(window))
     height = listed.height()
     window.resize(1000, 640)
     await eventually(lambda: listed.height() < height)
-    assert is_seen()
+    assert is_in_sight(window)
     listed.verticalScrollBar().setValue(0)
     window.resize(1000, 600)
     assert listed.verticalScrollBar().value() == 0, "a person looks at the others"
@@ -100,18 +108,9 @@ async def test_the_open_conversation_stays_in_sight_when_the_text_grows_and_shri
     window: MainWindow,
 ) -> None:
     window.resize(1400, 800)
-    for number in range(40):
-        window.workspace.take_in(talk(f"talk {number}"))
+    open_among(window, 20)
     listed = window.sidebar.list
-    conversation = window.sidebar.rows.at(20)
-    assert isinstance(conversation, Conversation)
-    window.workspace.open(conversation)
-
-    def is_seen() -> bool:
-        place = listed.visualRect(listed.currentIndex())
-        return place.height() > 0 and listed.viewport().rect().contains(place)
-
-    await eventually(is_seen)
+    await eventually(lambda: is_in_sight(window))
     for percent in (200, 100, 150):
         height = listed.visualRect(listed.currentIndex()).height()
         window.preferences.change(text_percent=percent)
@@ -119,7 +118,7 @@ async def test_the_open_conversation_stays_in_sight_when_the_text_grows_and_shri
         await eventually(
             lambda before=height: listed.visualRect(listed.currentIndex()).height() != before
         )
-        assert is_seen(), percent
+        assert is_in_sight(window), percent
 
 
 async def test_a_place_whose_message_is_gone_is_ignored(
