@@ -144,6 +144,7 @@ class RecordedAnswer:
         self.setting = RunSetting()
         self.vocabulary = vocabulary
         self.finished: Finished | None = None
+        self.not_applied = request.not_applied
         read = PromptProgress(usage.prompt_tokens, usage.prompt_tokens, usage.cached_tokens)
         self._events: tuple[Event, ...] = (read, *events)
         self._listener: Callable[[list[Event]], None] | None = None

@@ -82,7 +82,10 @@ _PASSED_ON = (
     "CF-Connecting-IP",
 )
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
-_EXPOSED = "request-id, x-request-id, retry-after, x-should-retry, x-fullstop-tools-left-out"
+_EXPOSED = (
+    "request-id, x-request-id, retry-after, x-should-retry, "
+    "x-fullstop-tools-left-out, x-fullstop-not-applied"
+)
 
 
 def check_host(host_header: str | None, config: ServerConfig, local_host: str | None) -> None:

@@ -64,9 +64,23 @@ REQUEST_ID = web.RequestKey("request_id", str)
 LEFT_OUT = web.RequestKey("left_out", tuple)
 IMAGES_HEADER = "x-fullstop-images"
 LEFT_OUT_HEADER = "x-fullstop-tools-left-out"
+# The parts of a request without effect on the answer, and the header that names them.
+NOT_APPLIED = web.RequestKey("not_applied", tuple)
+NOT_APPLIED_HEADER = "x-fullstop-not-applied"
 # Set once the end of a stream has been written: a client that disconnects then has the whole
 # answer.
 DELIVERED = web.RequestKey("delivered", bool)
+
+
+# The longest value of a header that lists parts of a request; proxies refuse long headers.
+_MAX_HEADER_CHARACTERS = 2_000
+
+
+def header_list(parts: Sequence[str]) -> str:
+    """Return parts of a request as one header value: printable ASCII, of bounded length."""
+    text = ", ".join(dict.fromkeys(parts)).encode("ascii", "backslashreplace").decode()
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if len(text) <= _MAX_HEADER_CHARACTERS else f"{text[:_MAX_HEADER_CHARACTERS]}..."
 
 
 def service_of(request: web.Request) -> Service:
@@ -322,7 +336,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
                 return _json(await route.reply_without_question(service, params, head))
             if wants_stream:
                 return await _streamed(request, route, params, wanted, head, refused)
-            return await _whole(service, route, params, wanted, head)
+            return await _whole(request, route, params, wanted, head)
         except EngineError as refusal:
             raise refused(refusal) from None
 
@@ -391,15 +405,17 @@ def _image_rule(request: web.Request, service: Service) -> ImageRule:
 
 
 async def _whole(
-    service: Service,
+    request: web.Request,
     route: AnswerRoute[Any],
     params: Any,
     wanted: Sequence[GenerationRequest],
     head: Head,
 ) -> web.Response:
     """Return the whole answer once all its generations have ended."""
+    service = service_of(request)
     async with running(service, wanted) as generations:
         route.on_accepted(service, params)
+        request[NOT_APPLIED] = generations[0].not_applied
         head = _accepted(service, route, params, head, generations)
         answers = await asyncio.gather(*(collected(generation) for generation in generations))
     if sum(_weight(events) for events, _ in answers) <= _FEW_EVENTS:
@@ -451,6 +467,7 @@ async def _streamed(
                 aclosing(batches_of(generations)) as source,
             ):
                 route.on_accepted(service, params)
+                request[NOT_APPLIED] = generations[0].not_applied
                 head = _accepted(service, route, params, head, generations)
                 encoder = route.encoder(params, head)
                 async for choice, batch in source:

@@ -32,6 +32,8 @@ from api.server.answering import (
     DELIVERED,
     LEFT_OUT,
     LEFT_OUT_HEADER,
+    NOT_APPLIED,
+    NOT_APPLIED_HEADER,
     REQUEST_ID,
     REQUEST_ID_HEADERS,
     SERVICE,
@@ -39,6 +41,7 @@ from api.server.answering import (
     Handler,
     body_of,
     failure_response,
+    header_list,
     request_id_of,
 )
 from api.server.connection import Connection
@@ -254,6 +257,8 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
             response.headers[name] = request_id
     if left_out := request.get(LEFT_OUT):
         response.headers[LEFT_OUT_HEADER] = ", ".join(left_out)
+    if not_applied := request.get(NOT_APPLIED):
+        response.headers[NOT_APPLIED_HEADER] = header_list(not_applied)
     config = request.app[SERVICE].config
     response.headers.update(cors_headers(request.headers.get("Origin"), config))
 

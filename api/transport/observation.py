@@ -124,6 +124,7 @@ class ServedAnswer(Protocol):
     setting: RunSetting
     vocabulary: Vocabulary | None
     finished: Finished | None
+    not_applied: tuple[str, ...]
 
     def cancel(self) -> None:
         """End the answer within one step."""

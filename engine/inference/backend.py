@@ -30,6 +30,7 @@ class Prompt:
         loaded: Its first tokens as they were read from disk.
         answered: The tokens of the answer that another batch has given already; this one goes on
             after them.
+        not_applied: Parts of the request that this model's template or grammar cannot apply.
     """
 
     tokens: list[int]
@@ -38,6 +39,7 @@ class Prompt:
     owner: CacheOwner = PERSON
     loaded: "LoadedPrefix | None" = None
     answered: tuple[int, ...] = ()
+    not_applied: tuple[str, ...] = ()
 
     @property
     def thinks(self) -> bool:

@@ -267,6 +267,7 @@ def admit(
         raise PromptTooLong(_prompt_field(request), len(prompt.tokens), context)
     family = backend.answer_format(request, prompt)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
+    generation.not_applied = (*generation.request.not_applied, *prompt.not_applied)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
     continues = continues_text(request, prompt.beginning)

@@ -59,6 +59,8 @@ class Generation:
         finished: The end, once it has been read.
         automata: The automata of its stops, kept alive for the matchers that use them.
         form: The form that the answer must have; None for any.
+        not_applied: Parts of the request without effect on this model, each named as the client
+            spelled it; complete once the request is accepted.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Generation:
         self.finished: Finished | None = None
         self.automata: tuple[Automaton, ...] = ()
         self.form: Form | None = None
+        self.not_applied = request.not_applied
         self._loop = loop
         self._on_cancel = on_cancel
         self._lock = threading.Lock()

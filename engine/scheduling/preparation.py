@@ -239,6 +239,8 @@ def _reads_as(request: GenerationRequest, other: GenerationRequest) -> bool:
         and request.opens_answer == other.opens_answer
         and request.continues_last == other.continues_last
         and request.begun == other.begun
+        and request.effort == other.effort
+        and request.template_options == other.template_options
     )
 
 

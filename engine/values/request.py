@@ -285,6 +285,11 @@ class GenerationRequest:
         prompt_scoring: Which tokens of the prompt are scored (``PromptScores``); None scores none.
         model: The name of the model that should answer, if several are offered; None for the
             default one. If only one model is served, it answers whatever the name is.
+        template_options: Options of the chat template by their names, as vLLM's
+            ``chat_template_kwargs``; those that the template does not know have no effect and are
+            named in ``Generation.not_applied``.
+        not_applied: Parts of the client's request that its reader left out, each named as the
+            client spelled it, such as ``messages[3].content[0] (server_tool_use)``.
     """
 
     messages: tuple[Message, ...] = ()
@@ -310,6 +315,8 @@ class GenerationRequest:
     begun: tuple[int, ...] = ()
     prompt_scoring: PromptScoring | None = None
     model: str | None = None
+    template_options: Mapping[str, Any] = field(default_factory=dict)
+    not_applied: tuple[str, ...] = ()
 
     @property
     def continues_message(self) -> bool:
