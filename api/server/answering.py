@@ -27,7 +27,6 @@ from api.transport.answer_text import StreamFrame, json_text, long_json_text
 from api.transport.bodies import (
     FREE_BYTES,
     BodyRoom,
-    LargeBodies,
     SentBody,
     encoding_of,
     too_large,
@@ -46,13 +45,12 @@ from api.transport.service import (
     addressed,
     batches_of,
     collected,
-    loaded_model,
     model_name,
     new_id,
     running,
     takes_tools,
 )
-from engine import EngineError, Event, GenerationRequest, ModelInfo, PromptScores
+from engine import EngineError, Event, GenerationRequest, PromptScores
 
 _log = logging.getLogger(__name__)
 
@@ -102,19 +100,11 @@ class BodyReader:
 
     Args:
         config: The limits.
-        helper: Reads the large ones.
-        model: Returns the loaded model; None if no model is loaded.
     """
 
-    def __init__(
-        self,
-        config: ServerConfig,
-        helper: LargeBodies,
-        model: Callable[[], ModelInfo | None] = lambda: None,
-    ) -> None:
+    def __init__(self, config: ServerConfig) -> None:
         self._config = config
-        self._model = model
-        self.helper = helper
+        self._large_turn = asyncio.Lock()
         self._room = BodyRoom(_AT_ONCE * config.max_body_bytes, config.max_body_bytes)
 
     @asynccontextmanager
@@ -122,18 +112,16 @@ class BodyReader:
         """Wait for the whole body, or give up; handlers then get the body from ``body_of``.
 
         Raises:
-            ApiError: It is too large or too slow, or it is small and cannot be decompressed.
+            ApiError: It is too large or too slow.
         """
         encoding = encoding_of(",".join(request.headers.getall("Content-Encoding", ())))
         max_bytes = self._config.max_body_bytes
         if (request.content_length or 0) > max_bytes:
             request.protocol.close()  # refuse it before the rest arrives
             raise too_large(max_bytes)
-        body = request[_BODY] = SentBody(encoding, max_bytes, self.helper)
+        body = request[_BODY] = SentBody(encoding, max_bytes, self._large_turn)
         try:
             await self._receive(request, body)
-            body.settle()
-            body.model = self._model()
             yield
         finally:
             body.drop()
@@ -185,7 +173,7 @@ _BODY = web.RequestKey("body", SentBody)
 def body_of(request: web.Request) -> SentBody:
     """Return the body of a request; an empty body if it has none."""
     body: SentBody | None = request.get(_BODY)
-    return body or SentBody(None, 0, request.app[BODIES].helper, small=b"", is_large=False)
+    return body or SentBody()
 
 
 # The vendors' clients follow this header: https://github.com/openai/openai-python
@@ -374,12 +362,9 @@ async def _asked(request: web.Request, route: AnswerRoute[Any] | QueryRoute) -> 
     """Return what a request asks the engine for."""
     assert route.request is not None
     assert route.read is not None
-    service, body = service_of(request), body_of(request)
-    if body.is_large and body.model is None and not service.is_choosing:
-        # The model's context limits the prompt, so wait for a model that is still being loaded.
-        body.model = await loaded_model(service)
+    service = service_of(request)
     asked = await read_request(
-        body,
+        body_of(request),
         route.request,
         route.read,
         strict=service.config.strict,

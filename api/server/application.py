@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from api.dialects.shared.body_reader import PROCESS
 from api.server.access import (
     check_host,
     check_key,
@@ -46,7 +45,6 @@ from api.server.answering import (
 )
 from api.server.connection import Connection
 from api.server.routes import OPENAPI, OpenApiText, add_to, dialect_of, route_of
-from api.transport.bodies import LargeBodies
 from api.transport.config import ServerConfig
 from api.transport.errors import ApiError, ErrorKind, from_engine
 from api.transport.observation import (
@@ -83,16 +81,9 @@ def build(
         middlewares = [_logged, told, _enveloped, _checked, _with_body]
     app = web.Application(middlewares=middlewares, client_max_size=config.max_body_bytes)
     app[SERVICE] = Service(engine, config)
-    large_bodies = LargeBodies(PROCESS)
-    app[BODIES] = BodyReader(
-        config,
-        large_bodies,
-        # With several models, the body names the model, and it has not been read yet.
-        lambda: None if engine.is_choosing else engine.model,
-    )
+    app[BODIES] = BodyReader(config)
     app[OPENAPI] = OpenApiText()
     app.on_response_prepare.append(_add_headers)
-    app.on_cleanup.append(_closing(large_bodies))
     app.on_cleanup.append(_closing(app[OPENAPI]))
     app.on_cleanup.append(untold.told)
     add_to(app)
@@ -236,7 +227,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     return await handler(request)
 
 
-def _closing(process: LargeBodies | OpenApiText) -> Callable[[web.Application], Awaitable[None]]:
+def _closing(process: OpenApiText) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_: web.Application) -> None:
         process.close()
 

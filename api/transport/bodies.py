@@ -1,26 +1,17 @@
-"""The bodies of requests: as sent, decompressed within limits, parsed in a helper process.
+"""The bodies of requests: as sent, within limits, and decompressed within limits.
 
 Runs on the server's loop, unless a part says otherwise.
 """
 
 import asyncio
-import heapq
-import itertools
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from api.transport.errors import ApiError, ErrorKind
-from engine import ModelInfo, counted
-from engine.processes import (
-    HelperClosed,
-    HelperDied,
-    HelperNotStarted,
-    HelperProcess,
-)
+from engine import counted
 
 # Decompresses the bodies of requests, never to more than a limit.
 #
@@ -118,179 +109,16 @@ def _damaged(encoding: str, why: str) -> ApiError:
     )
 
 
-# Has large request bodies parsed in a helper process, one after the other.
-#
-# Parsing megabytes of JSON blocks every thread of a process, and malformed bodies can take many
-# times their size in memory. If memory runs out, only the helper process ends. It returns a small
-# error or a request that this server can answer.
-
-_MAX_WAITING = 64
-_PATIENCE_S = 60.0
-# After this long without a large body, the process is ended to free its memory.
-_REST_AFTER_S = 300.0
-
-# Memory that the process may keep, because Python seldom returns all that a large body took. A new
-# process takes less than half of it.
-_MAX_KEPT_BYTES = 128 << 20
-
-_T = TypeVar("_T")
-
-
-class LargeBodies:
-    """The helper process of one server, started by the first large body.
-
-    Args:
-        module: The name of the module that it runs.
-        patience_s: How long parsing one body may take.
-
-    Attributes:
-        process: The helper process.
-        small_turn: A lock, held while a smaller body is read on the server's loop.
-    """
-
-    def __init__(self, module: str, patience_s: float = _PATIENCE_S) -> None:
-        self.process = HelperProcess(module)
-        self.small_turn = asyncio.Lock()
-        self._patience_s = patience_s
-        self._thread: ThreadPoolExecutor | None = None
-        # Smaller bodies first: the clients with the largest ones wait longest.
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._numbers = itertools.count()
-        self._is_busy = False
-        self._rest: asyncio.TimerHandle | None = None
-
-    async def read(
-        self,
-        question: bytes,
-        size: int,
-        parts: Iterable[bytes | bytearray],
-        understand: Callable[[bytes], _T],
-    ) -> _T:
-        """Have a body parsed in the helper process; return the parsed answer.
-
-        Args:
-            question: What the process does with the body, as one line.
-            size: The size of the body in bytes.
-            parts: The body in parts; each part is freed once it has been sent.
-            understand: Parses the process's answer, on a thread other than the loop's.
-
-        Raises:
-            ApiError: The process gave no answer, or ``understand`` raised the error.
-        """
-        await self._turn(size)
-        try:
-            loop = asyncio.get_running_loop()
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "fullstop-bodies")
-            return await loop.run_in_executor(
-                self._thread, self._asked, question, size, parts, understand
-            )
-        finally:
-            self._next()
-
-    def close(self) -> None:
-        """End the process, whatever it is doing."""
-        if self._rest is not None:
-            self._rest.cancel()
-        self.process.close()
-        if self._thread is not None:
-            self._thread.submit(self.process.forget)
-            self._thread.shutdown(wait=False)
-
-    async def _turn(self, size: int) -> None:
-        """Wait until no smaller body is waiting, and no body is being read."""
-        if self._rest is not None:
-            self._rest.cancel()
-        if not self._is_busy:
-            self._is_busy = True
-            return
-        if len(self._waiting) >= _MAX_WAITING:
-            raise ApiError(
-                ErrorKind.RATE_LIMITED,
-                "too many large requests are waiting to be read; try again",
-                retry_after_s=2.0,
-            )
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        place = (size, next(self._numbers), turn)
-        heapq.heappush(self._waiting, place)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._next()  # its turn came as its client disconnected
-            elif place in self._waiting:
-                self._waiting.remove(place)
-                heapq.heapify(self._waiting)
-            raise
-
-    def _next(self) -> None:
-        while self._waiting:
-            _, _, turn = heapq.heappop(self._waiting)
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._is_busy = False
-        loop = asyncio.get_running_loop()
-        self._rest = loop.call_later(_REST_AFTER_S, self._end_process)
-
-    def _end_process(self) -> None:
-        if self._thread is not None:
-            self._thread.submit(self.process.rest)
-
-    def _asked(
-        self,
-        question: bytes,
-        size: int,
-        parts: Iterable[bytes | bytearray],
-        understand: Callable[[bytes], _T],
-    ) -> _T:
-        """Ask the process. On the helper's thread."""
-        head = question + b"\n"
-        try:
-            self.process.start()
-            answer = self.process.ask(
-                len(head) + size, itertools.chain((head,), parts), self._patience_s
-            )
-        except HelperDied as death:
-            raise _failure(death, self._patience_s) from None
-        except HelperNotStarted as error:
-            raise _unavailable(f"the process that reads them does not start ({error})") from None
-        except HelperClosed:
-            raise ApiError(ErrorKind.UNAVAILABLE, "the server is shutting down") from None
-        try:
-            return understand(answer)
-        finally:
-            if self.process.memory_bytes > _MAX_KEPT_BYTES:
-                self.process.rest()  # the next body gets a fresh process
-
-
-def _failure(death: HelperDied, patience_s: float) -> ApiError:
-    """Return the error for a body that ended the process."""
-    if death.took_too_much_time:
-        reason = "the body takes too long to read; send a smaller one, and prompts as text"
-        return ApiError(ErrorKind.TOO_LARGE, reason)
-    if death.code is None:
-        return _unavailable(f"this one was not read within {patience_s:.0f} s")
-    return _unavailable(f"the process that reads them ended ({death.signal_name or death.code})")
-
-
-def _unavailable(why: str) -> ApiError:
-    return ApiError(
-        ErrorKind.UNAVAILABLE,
-        f"large requests cannot be read at the moment: {why}; try again",
-        retry_after_s=1.0,
-    )
-
-
 # Receives the bodies of requests, within limits of time and size.
 #
 # A body stays as it was sent, in parts and perhaps compressed, until its handler reads it.
 # aiohttp would join, decompress and keep it on the server's loop, which would stall every stream.
 
-# Limits of what is read in this process, on the loop. Larger bodies, and those with more values,
-# take long enough to delay others. (Commas and brackets in texts are counted as well.)
-SMALL_BYTES = 128 * 1024
-_SMALL_VALUES = 4_000
+# Larger bodies are read on a thread: reading one on the loop would delay streams by more than some
+# 10 ms. A body of many short values takes as long as a larger one of few.
+# (Commas and brackets in texts are counted as well.)
+IN_PLACE_BYTES = 1 << 20
+_IN_PLACE_VALUES = 20_000
 _VALUE_MARKS = (b",", b"{", b"[")
 FREE_BYTES = 64 * 1024
 _PART_BYTES = 256 * 1024
@@ -331,23 +159,27 @@ class SentBody:
     Attributes:
         encoding: How it is compressed; None if it is not.
         max_bytes: Its largest permitted size once decompressed.
-        helper: Reads it if it is large.
-        model: The loaded model; None if no model is loaded.
-        small: The whole body, decompressed, if it is small; None if it is large.
-        is_large: Whether the helper must read it once the whole body has arrived.
+        turn: Held while a large body is read: values take many times the size of their JSON.
         size_bytes: Its size; for a compressed body the decompressed size, once it is known.
         on_drop: Called when its bytes are freed.
     """
 
-    encoding: str | None
-    max_bytes: int
-    helper: LargeBodies
-    model: ModelInfo | None = None
-    small: bytes | None = None
-    is_large: bool = True
+    encoding: str | None = None
+    max_bytes: int = 0
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     size_bytes: int = 0
     on_drop: Callable[[], None] = lambda: None
     _parts: list[bytearray] = field(default_factory=list)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether reading it takes long enough to delay others, or may do so once decompressed."""
+        return (
+            self.encoding is not None
+            or self.size_bytes > IN_PLACE_BYTES
+            or sum(part.count(mark) for part in self._parts for mark in _VALUE_MARKS)
+            > _IN_PLACE_VALUES
+        )
 
     def add(self, data: bytes) -> None:
         """Add the next bytes; small pieces are joined, so that few are kept."""
@@ -356,36 +188,21 @@ class SentBody:
         self._parts[-1] += data
         self.size_bytes += len(data)
 
-    def settle(self) -> None:
-        """Note that the whole body has arrived, and decompress it if it is small.
+    def take(self) -> bytes:
+        """Return the whole body, decompressed, and keep no bytes of it. Any thread.
 
         Raises:
-            ApiError: It is small and cannot be decompressed.
+            ApiError: It cannot be decompressed, or is too large then.
         """
-        if self.size_bytes > SMALL_BYTES:
-            return
-        sent = b"".join(self._parts)
-        if self.encoding is not None and sent:
-            try:
-                sent = unpacked(sent, self.encoding, min(SMALL_BYTES, self.max_bytes))
-            except ApiError as error:
-                if error.kind is ErrorKind.TOO_LARGE:
-                    return
-                raise
-        if sum(map(sent.count, _VALUE_MARKS)) > _SMALL_VALUES:
-            return
-        self.size_bytes = len(sent)
-        self.small, self.is_large = sent, False
-
-    def taken(self) -> tuple[int, Iterator[bytearray]]:
-        """Return the size of the body and its parts, each of which is freed once it is used."""
-        parts, self._parts = self._parts, []
-        return sum(map(len, parts)), _used_up(parts)
+        raw = b"".join(self._parts)
+        self._parts.clear()
+        if self.encoding is not None and raw:
+            raw = unpacked(raw, self.encoding, self.max_bytes)
+            self.size_bytes = len(raw)
+        return raw
 
     def beginning(self, max_bytes: int) -> bytes:
         """Return the beginning of the body, decompressed."""
-        if self.small is not None:
-            return self.small[:max_bytes]
         first = b""
         for part in self._parts:
             first += part[: max_bytes - len(first)]
@@ -396,11 +213,4 @@ class SentBody:
     def drop(self) -> None:
         """Free the body: it has been read, or nobody will read it."""
         self._parts.clear()
-        self.small = None
         self.on_drop()
-
-
-def _used_up(parts: list[bytearray]) -> Iterator[bytearray]:
-    parts.reverse()
-    while parts:
-        yield parts.pop()

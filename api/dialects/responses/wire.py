@@ -323,8 +323,6 @@ class ResponseParams(LastTurnParams, GenerationParams):
     # How many items at the beginning of ``input`` come from kept answers; None until they are
     # added.
     _recalled: int | None = PrivateAttr(default=None)
-    # The items that were sent, as JSON, once ``input`` has been dropped.
-    _sent: tuple[str, ...] | None = PrivateAttr(default=None)
 
     @property
     def recalled(self) -> int:
@@ -349,16 +347,8 @@ class ResponseParams(LastTurnParams, GenerationParams):
         copy._recalled = len(earlier)  # noqa: SLF001 - its own
         return copy
 
-    def without_turns(self) -> Self:
-        """Return a copy without its items; their JSON stays if the answer is to be kept."""
-        copy = self.model_copy(update={"input": []})
-        copy._sent = self.sent_items() if self.store is not False else ()  # noqa: SLF001
-        return copy
-
     def sent_items(self) -> tuple[str, ...]:
         """Return the items that were sent, each as JSON."""
-        if self._sent is not None:
-            return self._sent
         return tuple(
             item.model_dump_json(by_alias=True, exclude_none=True)
             for item in self.input[self.recalled :]
@@ -369,12 +359,6 @@ class CompactParams(ResponseParams):
     """``POST /v1/responses/compact``: a conversation, or an earlier response that ends one."""
 
     input: Annotated[list[Item], TextOr(_as_items)] = Field(default_factory=list)
-
-    def without_turns(self) -> Self:
-        """Return a copy without its items; their JSON stays, because the answer repeats some."""
-        copy = self.model_copy(update={"input": []})
-        copy._sent = self.sent_items()  # noqa: SLF001 - its own
-        return copy
 
     def messages_of_user(self) -> list[dict[str, Any]]:
         """Return the user's messages, those of earlier responses first."""

@@ -1,19 +1,19 @@
 """Parses a request's body: bytes to JSON to a wire model, with errors that name the field.
 
-Pure; knows no vendor. Any thread, any process.
+Pure; knows no vendor. Any thread.
 """
 
 import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NoReturn, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import core_schema
 
-from api.transport.errors import ApiError, ContextOverflow, ErrorKind, FieldPath, invalid, shown
+from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, shown
 from engine.files.json_items import WIDEST, text_memory
 
 _MISSING = {"missing"}
@@ -102,18 +102,6 @@ class WireModel(BaseModel):
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
 
-    @property
-    def needs_recall(self) -> bool:
-        """Whether a request refers to earlier answers whose content is still missing."""
-        return False
-
-    def without_turns(self) -> Self:
-        """Return a request without its conversation, which has been converted."""
-        turns: dict[str, object] = {
-            name: [] for name in _TURNS if isinstance(getattr(self, name, None), list)
-        }
-        return self.model_copy(update=turns)
-
     @classmethod
     def __get_pydantic_core_schema__(
         cls, source: Any, handler: GetCoreSchemaHandler
@@ -128,7 +116,12 @@ _Model = TypeVar("_Model", bound=WireModel)
 
 
 def parsed(raw: bytes, model: type[_Model]) -> _Model:
-    """Return a request's body as a wire model."""
+    """Return a request's body as a wire model.
+
+    Raises:
+        ApiError: It is invalid (the error names the first wrong field), or has too many values.
+    """
+    _check_counts(raw)
     value = _json(raw)
     if not isinstance(value, dict):
         raise invalid((), f"the body must be a JSON object, not {_kind_of(value)}")
@@ -289,43 +282,15 @@ def _kind_of(value: object) -> str:
             return "an array"
 
 
-# -- large bodies ------------------------------------------------------------------------------
-# Values are counted before they are made: Python objects are many times as large as their JSON.
-# This runs in the helper process, whose time and memory are limited.
+# -- values and texts are counted before they are made -----------------------------------------
+# Python objects take many times the memory of their JSON.
 
 
-# Limits of the whole body: parsing more would take too much memory.
 _MAX_VALUES = 1_000_000
-_MAX_READ = 600_000
-# Limit of the request without unknown fields: passing on more would take too long.
-_MAX_KEPT = 150_000
-_MAX_MESSAGES = 100_000
-MESSAGES = ("messages", "input")
-_TOKEN_IDS = ("prompt", "input_ids")
+# Objects, lists and fields of objects.
+_MAX_NODES = 400_000
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-# Replaces a long list of numbers; the number of its items follows.
-_FOLDED = -9_007_199_254_740_993_007
-
-_COMMA, _OPENING = ord(","), b"{["
-_TEXTS = ("prompt", "text")
-# The same rule by which the engine checks a prompt before tokenizing: templates drop white space,
-# and tokenizers combine characters.
-_LONG_TEXT = 1_000_000
-_SHRINKING = 2
-
-
-def examined(
-    raw: bytes, model: type[_Model], context: int | None, longest: int | None = None
-) -> _Model:
-    """Return a large body as a wire model."""
-    _check_token_ids(raw, model, context)
-    _check_counts(raw)
-    params = parsed(raw, model)
-    _check_messages(params, context)
-    if context is not None and longest is not None:
-        _check_texts(params, context, longest)
-    _check_kept(params)
-    return params
+_COMMA, _NODES = ord(","), b"{[:"
 
 
 def check_text_memory(raw: bytes, max_bytes: int) -> None:
@@ -334,129 +299,35 @@ def check_text_memory(raw: bytes, max_bytes: int) -> None:
         raise ApiError(ErrorKind.TOO_LARGE, f"the body takes too much memory: {why}")
 
 
-def _check_token_ids(raw: bytes, model: type[WireModel], context: int | None) -> None:
-    """Refuse prompts of token ids that are longer than the context, without parsing the ids."""
-    fields = [name for name in _TOKEN_IDS if name in model.model_fields]
-    if context is None or not fields or raw.count(b",") < context - 1:
-        return
-    long_list = re.compile(rb"\[\s*+-?\d++(?:\s*+,\s*+-?\d++){%d,}+\s*+\]" % max(context - 1, 1))
-    folded, count = long_list.subn(_fold, raw)
-    if not count or _is_beyond(folded):
-        return
-    try:
-        value = json.loads(folded)
-    except (ValueError, RecursionError):
-        return  # parsing the body itself reports the error
-    if not isinstance(value, dict):
-        return
-    for name in fields:
-        prompts = value.get(name)
-        if not isinstance(prompts, list):
-            continue
-        sizes = [_folded_size(prompt) for prompt in (prompts, *prompts)]
-        if longest := max(sizes):
-            raise ContextOverflow((name,), longest, context)
-
-
-def _fold(match: re.Match[bytes]) -> bytes:
-    return b"[%d,%d]" % (_FOLDED, match[0].count(b",") + 1)
-
-
-def _folded_size(value: object) -> int:
-    if isinstance(value, list) and len(value) == 2 and value[0] == _FOLDED:
-        return int(value[1])
-    return 0
-
-
 def _check_counts(raw: bytes) -> None:
     if not _is_beyond(raw):
         return
-    # Brackets and commas in strings do not count. Strings are left out only if it matters, because
-    # that takes time, and are not copied, because there may be millions.
-    values = objects = start = 0
+    # Marks in strings do not count. Strings are left out only if it matters, because that takes
+    # time, and are not copied, because there may be millions.
+    values = nodes = start = 0
     for string in itertools.chain(_STRING.finditer(raw), (None,)):
         end = len(raw) if string is None else string.start()
         if end > start + 1:
             values += raw.count(b",", start, end)
-            objects += raw.count(b"{", start, end) + raw.count(b"[", start, end)
+            nodes += _count_nodes(raw, start, end)
         elif end > start:
             values += raw[start] == _COMMA
-            objects += raw[start] in _OPENING
-        if values >= _MAX_VALUES:
-            raise ApiError(
-                ErrorKind.TOO_LARGE,
-                f"the body holds more than {_MAX_VALUES:,} values; send fewer, and prompts as text",
-            )
-        if objects > _MAX_READ:
-            raise ApiError(
-                ErrorKind.TOO_LARGE,
-                f"the body holds more than {_MAX_READ:,} objects and lists; send fewer",
-            )
+            nodes += raw[start] in _NODES
+        for count, limit, what in (
+            (values, _MAX_VALUES, "values"),
+            (nodes, _MAX_NODES, "objects, lists and fields"),
+        ):
+            if count >= limit:
+                raise ApiError(
+                    ErrorKind.TOO_LARGE,
+                    f"the body holds more than {limit:,} {what}; send fewer, and prompts as text",
+                )
         start = 0 if string is None else string.end()
 
 
 def _is_beyond(raw: bytes) -> bool:
-    return raw.count(b",") >= _MAX_VALUES or raw.count(b"{") + raw.count(b"[") > _MAX_READ
+    return raw.count(b",") >= _MAX_VALUES or _count_nodes(raw, 0, len(raw)) >= _MAX_NODES
 
 
-def _check_messages(params: WireModel, context: int | None) -> None:
-    for name in MESSAGES:
-        turns = getattr(params, name, None)
-        if not isinstance(turns, Sequence) or isinstance(turns, str):
-            continue
-        if context is not None and len(turns) >= context:  # each is a token at least
-            raise ContextOverflow((name,), len(turns), context)
-        if len(turns) > _MAX_MESSAGES:
-            raise invalid((name,), f"at most {_MAX_MESSAGES:,} are possible, got {len(turns):,}")
-
-
-def _check_texts(params: WireModel, context: int, longest: int) -> None:
-    """Refuse texts that are too long however they are tokenized, as the engine would."""
-    sizes = {name: _longest_text(getattr(params, name, None)) for name in _TEXTS}
-    sizes |= {name: _size_of_turns(getattr(params, name, None)) for name in MESSAGES}
-    for name, size in sizes.items():
-        min_size = size // (longest * _SHRINKING)
-        if size > _LONG_TEXT and min_size >= context:
-            raise ContextOverflow((name,), min_size, context)
-
-
-def _longest_text(prompts: object) -> int:
-    texts = prompts if isinstance(prompts, list) else [prompts]
-    return max((len(text) for text in texts if isinstance(text, str)), default=0)
-
-
-def _size_of_turns(turns: object) -> int:
-    """Return the characters of all turns but the assistant's, whose reasoning may be left out."""
-    total = 0
-    for turn in turns if isinstance(turns, list) else ():
-        if getattr(turn, "role", "assistant") == "assistant":
-            continue
-        content = getattr(turn, "content", None)
-        texts = (
-            [getattr(part, "text", None) for part in content] if isinstance(content, list) else []
-        )
-        total += sum(len(text.strip()) for text in (content, *texts) if isinstance(text, str))
-    return total
-
-
-def _check_kept(params: WireModel) -> None:
-    left = _MAX_KEPT
-    places: list[Any] = [params]
-    inner: Collection[Any]
-    while places:
-        place = places.pop()
-        if isinstance(place, WireModel):
-            inner = place.__dict__.values()
-        elif isinstance(place, dict):
-            inner = place.values()
-        elif isinstance(place, (list, tuple)):
-            inner = place if place and isinstance(place[0], (WireModel, dict, list)) else ()
-        else:
-            continue
-        left -= 1
-        if left < 0:
-            raise ApiError(
-                ErrorKind.TOO_LARGE,
-                f"the request consists of more than {_MAX_KEPT:,} objects and lists; send fewer",
-            )
-        places.extend(inner)
+def _count_nodes(raw: bytes, start: int, end: int) -> int:
+    return sum(raw.count(mark, start, end) for mark in (b"{", b"[", b":"))

@@ -1,32 +1,18 @@
-"""Large bodies, and the processes that read them."""
+"""Large bodies."""
 
 import json
 from typing import Any
 
-import psutil
-
-from api.dialects.shared import body_reader
 from api.server.routes import DIALECTS
+from api.transport.bodies import IN_PLACE_BYTES
 
 ASK: dict[str, Any] = {
     "model": "m",
     "max_tokens": 4,
     "messages": [{"role": "user", "content": "Hi"}],
 }
-PADDING = "p" * 150_000
+PADDING = "p" * (IN_PLACE_BYTES + 1)
 ANSWERS = {route.path: route for dialect in DIALECTS for route in dialect.answers}
-
-
-def helpers() -> list[psutil.Process]:
-    """Return the processes that read large bodies for this one."""
-    found = []
-    for child in psutil.Process().children():
-        try:
-            if body_reader.__name__ in child.cmdline():
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
 
 
 def padded(body: Any) -> bytes:

@@ -88,7 +88,7 @@ def _is_params(value: object) -> bool:
     return type(value) is MessageCreateParams
 
 
-@pytest.mark.parametrize("padding", [0, 200_000], ids=["small", "large"])
+@pytest.mark.parametrize("padding", [0, 1_100_000], ids=["small", "large"])
 @pytest.mark.parametrize(
     "wrong", [{}, {"stop_sequences": [""]}, {"thread": {}}], ids=["right", "stop", "thread"]
 )
