@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import takewhile
 from typing import Any
 
 from engine.errors import EngineError
@@ -74,22 +75,26 @@ class ConstraintTokens:
 
     def __init__(self, vocabulary: Vocabulary, family: Family) -> None:
         self.eos = vocabulary.eos
-        self.opening = family.think_start_id
-        self.closing = family.think_end_id
+        size = vocabulary.size
+        self.opening, self.closing, call_start = (
+            token_id if token_id is not None and token_id < size else None
+            for token_id in (family.think_start_id, family.think_end_id, family.call_start_id)
+        )
         self.gap = frozenset(
-            token_id for token_id, text in enumerate(vocabulary.text) if text in _GAP
+            token_id for token_id, text in enumerate(vocabulary.text[:size]) if text in _GAP
         )
         self.never: frozenset[int] = frozenset()
         self.tokenizer: Any = None
-        self._tags = frozenset(family.tags) | frozenset(vocabulary.special)
-        words = (vocabulary.size + 31) // 32 * 4
+        tags = family.tags.keys() | vocabulary.special.keys()
+        self._tags = frozenset(token_id for token_id in tags if token_id < size)
+        words = (size + 31) // 32 * 4
         only_eos = bytearray(words)
         _set(only_eos, self.eos)
         self.only_eos = bytes(only_eos)
         reasoning = bytearray(b"\xff" * words)
         _clear(reasoning, self.eos)
-        if family.call_start_id is not None:
-            _clear(reasoning, [family.call_start_id])
+        if call_start is not None:
+            _clear(reasoning, [call_start])
         self.while_reasoning = bytes(reasoning)
 
     def learn(self, tokenizer: Any) -> None:
@@ -376,9 +381,10 @@ class GrammarVocabulary:
         return self._problem
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of a plain text."""
+        """Return the token ids of a plain text, up to the first that the model does not have."""
         fast = self._tokenizer.backend_tokenizer
-        return list(fast.encode_batch_fast([text], add_special_tokens=False)[0].ids)
+        ids = fast.encode_batch_fast([text], add_special_tokens=False)[0].ids
+        return list(takewhile(self._vocabulary.size.__gt__, ids))
 
 
 def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
@@ -387,13 +393,15 @@ def _library_tokens_of(tokenizer: Any, vocabulary: Vocabulary) -> ModelTokens:
         raise ValueError("what its tokens stand for depends on their neighbours")
     if not vocabulary.eos:
         raise ValueError("it has no EOS token")
-    # The model may have more ids than the tokenizer, whose own may have gaps.
-    beyond = range(len(vocabulary.raw), vocabulary.size)
-    unused = {*beyond, *(i for i, raw in enumerate(vocabulary.raw) if not raw)}
+    size = vocabulary.size
+    # The model may have more ids than the tokenizer, or fewer; the tokenizer's may have gaps.
+    known = vocabulary.raw[:size]
+    beyond = range(len(known), size)
+    unused = {*beyond, *(i for i, raw in enumerate(known) if not raw)}
     added = getattr(tokenizer, "added_tokens_decoder", {}).items()
     special = {i for i, token in added if token.special or _TAG.fullmatch(str(token.content))}
     return ModelTokens(
-        [raw or b"<[%d]>" % i for i, raw in enumerate([*vocabulary.raw, *(b"" for _ in beyond)])],
-        sorted(special | vocabulary.special.keys() | unused),
+        [raw or b"<[%d]>" % i for i, raw in enumerate([*known, *(b"" for _ in beyond)])],
+        sorted(i for i in special | vocabulary.special.keys() | unused if i < size),
         sorted(vocabulary.eos),
     )

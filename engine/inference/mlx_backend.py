@@ -112,7 +112,7 @@ class MlxBackend:
         return Prompt(tokens, beginning, predicted, owner)
 
     def _predicted(self, text: str | None) -> PredictedText | None:
-        tokens = predicted(self._tokenizer, text, self.info.context_length)
+        tokens = predicted(self._tokenizer, text, self.info)
         return PredictedText(tokens) if tokens else None
 
     def check_form(self, request: GenerationRequest, form: Form | None) -> None:
@@ -147,7 +147,7 @@ class MlxBackend:
         Raises ``PromptTooLong`` for a text so long that counting its tokens was given up.
         """
         with self._panics_told("prompt"):
-            return plain(self._tokenizer, text, self.info.context_length)
+            return plain(self._tokenizer, text, self.info)
 
     @contextlib.contextmanager
     def _panics_told(self, field: str) -> Iterator[None]:
@@ -165,7 +165,7 @@ class MlxBackend:
 
         Raises ``InvalidRequest`` where one of them is not an id of the model.
         """
-        check_ids(ids, "tokens", self.vocabulary.size)
+        check_ids(ids, "tokens", self.vocabulary.id_count)
         return self._decoded(list(ids))
 
     def _decoded(self, ids: list[int]) -> str:
@@ -336,7 +336,9 @@ class MlxBackend:
     def _no_calls(self) -> list[tuple[int, float]]:
         """Return the bias that keeps the model from opening a tool call by a tag of one token."""
         start = self.family.call_start_id
-        return [] if start is None else [(start, -math.inf)]
+        if start is None or start >= self.vocabulary.size:
+            return []
+        return [(start, -math.inf)]
 
     # -- texts as vectors ------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model, load_tokenizer
@@ -342,18 +343,17 @@ def load(
         if isinstance(drafted, _LoadedAssistant):
             drafted.follow(model, model_name(folder))
         elif drafted is not None:
-            check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, config))
+            check_draft(drafted, model_name(folder), _vocabulary(folder, tokenizer, model))
 
     model, tokenizer, config, head = _read(folder, on_progress, shard, check_loaded)
-    vocabulary = _vocabulary(folder, tokenizer, config)
-    eos = vocabulary.eos
+    vocabulary = _vocabulary(folder, tokenizer, model)
     info = ModelInfo(
         id=model_name(folder),
         path=folder,
         architecture=str(config.get("model_type", "unknown")),
         context_length=context_length(config),
         vocabulary_size=vocabulary.size,
-        eos=_eos(tokenizer, eos),
+        eos=_eos(tokenizer, vocabulary.eos),
         can_think=bool(tokenizer.has_thinking),
         can_call_tools=bool(tokenizer.has_tool_calling),
         takes_tools=has_template_in_code(tokenizer) or knows_option(tokenizer, "tools"),
@@ -414,10 +414,26 @@ def _remember_costs(costs: PassCosts, place: Path, folder: Path, stamps: Stamps)
         costs.remember_in(place / f"{tag(str(folder))}.json", model)
 
 
-def _vocabulary(folder: Path, tokenizer: Any, config: dict[str, Any]) -> Vocabulary:
-    size = int(config.get("vocab_size") or (config.get("text_config") or {}).get("vocab_size", 0))
+def _vocabulary(folder: Path, tokenizer: Any, model: Any) -> Vocabulary:
     eos = set(tokenizer.eos_token_ids)
-    return read_vocabulary(folder, inner_tokenizer(tokenizer), eos, size)
+    vocabulary = read_vocabulary(folder, inner_tokenizer(tokenizer), eos, logits_size(model))
+    if missing := eos - vocabulary.eos:
+        listed = ", ".join(map(_shown, missing))
+        _log.warning("%s has no token for its EOS ids %s", model_name(folder), listed)
+    return vocabulary
+
+
+def logits_size(model: Any) -> int:
+    """Return the number of ids that a model reads and produces; computes nothing.
+
+    ``vocab_size`` of a configuration may state another number, and a tokenizer may have more ids.
+    """
+    logits = model(mx.zeros((1, 1), mx.int32), cache=make_prompt_cache(model))
+    tables = (nn.Embedding, nn.QuantizedEmbedding)
+    rows = [part.weight.shape[0] for part in model.modules() if isinstance(part, tables)]
+    size = int(logits.shape[-1])
+    # Some architectures have smaller tables beside that of the input ids, such as positions.
+    return min(size, max(rows, default=size))
 
 
 def _part_of(on_progress: OnLoadProgress, before: int, after: int) -> OnLoadProgress:
@@ -453,7 +469,7 @@ def _read_draft(folder: Path, on_progress: OnLoadProgress) -> "LoadedDraft | _Lo
         measured(model, config),
         held_bytes=_size_of(model),
     )
-    return LoadedDraft(model, info, _vocabulary(folder, tokenizer, config))
+    return LoadedDraft(model, info, _vocabulary(folder, tokenizer, model))
 
 
 @dataclass(slots=True)

@@ -47,6 +47,12 @@ def render(
         earlier = earlier or EarlierCalls(tokenizer)
         text = _templated(tokenizer, request, model.id, earlier)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
+    tokens = spelled_out(
+        tokenizer,
+        tokens,
+        "messages" if request.prompt is None else "prompt",
+        model.vocabulary_size,
+    )
     if request.begun:
         check_ids(request.begun, "begun", model.vocabulary_size)
         tokens += request.begun
@@ -55,14 +61,40 @@ def render(
     return tokens
 
 
-def predicted(tokenizer: Any, text: str | None, context: int) -> list[int]:
+def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[int]:
+    """Return ids in which tokens that the model does not have are written as plain text.
+
+    A tokenizer may have special tokens for which the model has no embedding: Gemma 3's
+    ``<image_soft_token>``.
+    """
+    if max(ids, default=0) < size:
+        return ids
+    known: list[int] = []
+    for token_id in ids:
+        if token_id < size:
+            known.append(token_id)
+            continue
+        text = str(inner_tokenizer(tokenizer).convert_ids_to_tokens(token_id))
+        parts = encoded(tokenizer, text[:1]) + encoded(tokenizer, text[1:])
+        if max(parts, default=size) >= size:
+            raise InvalidRequest(
+                field,
+                f"contains {text[:_MOST_SHOWN]!r}, token {token_id} of the tokenizer; the model's "
+                f"ids end at {size - 1}. Leave it out",
+            )
+        known += parts
+    return known
+
+
+def predicted(tokenizer: Any, text: str | None, model: ModelInfo) -> list[int]:
     """Return the ids of a text that an answer is expected to repeat; empty without a text."""
+    context = model.context_length
     ids: list[int] = []
     for start in range(0, len(text or ""), _SLICE):
         if len(ids) >= context or text is None:
             break
         ids += encoded(tokenizer, text[start : start + _SLICE])
-    return ids[:context]
+    return spelled_out(tokenizer, ids[:context], "prediction", model.vocabulary_size)
 
 
 def turn_end(tokens: Sequence[int], ends: Container[int]) -> int:
@@ -128,9 +160,10 @@ def _bounded(
     return encoded(tokenizer, text, adds_special=adds_special)
 
 
-def plain(tokenizer: Any, text: str, context: int) -> list[int]:
+def plain(tokenizer: Any, text: str, model: ModelInfo) -> list[int]:
     """Return the ids of a text, no special ones added."""
-    return _bounded(tokenizer, text, "prompt", context)
+    ids = _bounded(tokenizer, text, "prompt", model.context_length)
+    return spelled_out(tokenizer, ids, "prompt", model.vocabulary_size)
 
 
 def embedding_tokens(
@@ -152,6 +185,7 @@ def embedding_tokens(
         if truncates and longest is not None:
             text = text[: context * longest]
         tokens = _bounded(tokenizer, text, field, context, adds_special=True)
+        tokens = spelled_out(tokenizer, tokens, field, model.vocabulary_size)
         last = _added_after(tokenizer)
     if not tokens or (isinstance(text, str) and not text):
         raise InvalidRequest(field, "the text is empty")

@@ -249,7 +249,9 @@ class ThinkingBudgets:
         after = "" if is_held else after
         # The model chooses itself what follows a message of reasoning.
         tag = self._ids(closing[:1] if family.has_headers else closing)
-        return Edges(self._ids((before, *closing, after)), tag, self._beginning(opening))
+        edges = Edges(self._ids((before, *closing, after)), tag, self._beginning(opening))
+        is_writable = max(edges.closing + edges.opening) < self._vocabulary.size
+        return edges if is_writable else None
 
     def _beginning(self, opening: Marks) -> tuple[int, ...]:
         """Return the first tokens of a tag that show that it opens reasoning.

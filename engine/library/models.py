@@ -225,7 +225,8 @@ class ModelInfo:
         path: Its folder.
         architecture: ``model_type`` of its configuration.
         context_length: Most tokens of prompt and answer together.
-        vocabulary_size: The number of token ids; they are in [0, vocabulary_size).
+        vocabulary_size: The number of ids that it reads and produces: [0, vocabulary_size). Its
+            tokenizer may have more.
         eos: The ids that end generation.
         can_think: Whether its vocabulary has tags for reasoning.
         can_call_tools: Whether a parser for its tool calls is known.

@@ -73,7 +73,8 @@ class Vocabulary:
         special: Ids whose text is not part of an answer, with that text.
         eos: Ids that end generation.
         strips_first_space: Whether the decoder drops one space at the very beginning.
-        size: How many ids there are: those that the model can produce and those of the tokenizer.
+        size: The number of ids that the model reads and produces: they are in [0, size). Only
+            these may index an MLX array, which checks no bounds. The tokenizer may have more.
     """
 
     raw: Sequence[bytes] | None
@@ -82,6 +83,11 @@ class Vocabulary:
     eos: frozenset[int]
     strips_first_space: bool
     size: int
+
+    @property
+    def id_count(self) -> int:
+        """The number of ids that have a text, also those that only the tokenizer has."""
+        return max(self.size, len(self.text))
 
     def bytes_of(self, token_id: int) -> bytes:
         """Return a token's bytes; empty for ids beyond the vocabulary."""
@@ -138,8 +144,8 @@ def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int)
     Args:
         folder: The model's folder; its ``tokenizer.json`` names the decoder.
         tokenizer: The Hugging Face tokenizer.
-        eos: Ids that end generation.
-        size: Number of ids that the model says it can produce.
+        eos: Ids that end generation, as files name them; those that the model lacks are left out.
+        size: The number of ids that the model reads and produces.
     """
     decoder: Any = None
     file = folder / "tokenizer.json"
@@ -179,9 +185,9 @@ def read_vocabulary(folder: Path, tokenizer: Any, eos: Iterable[int], size: int)
         raw=raw,
         text=text,
         special=special,
-        eos=frozenset(eos),
+        eos=frozenset(i for i in eos if type(i) is int and 0 <= i < size),
         strips_first_space=_strips_first_space(decoder),
-        size=max(size, count),
+        size=size,
     )
 
 

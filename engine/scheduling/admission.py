@@ -323,17 +323,10 @@ def check(backend: "MlxBackend", generation: Generation) -> None:
     _check_chosen(request.chosen_logprobs, "chosen_logprobs", size)
     if request.prompt_scoring is not None:
         _check_scoring(request.prompt_scoring, size)
-    for index, token_id in enumerate(request.stops.token_ids):
-        if not 0 <= token_id < size:
-            raise InvalidRequest(
-                f"stops.token_ids[{index}]",
-                f"token id {token_id} is outside the vocabulary of {size}",
-            )
     for token_id, _ in request.sampling.logit_bias:
-        if not 0 <= token_id < size:
-            raise InvalidRequest(
-                "sampling.logit_bias", f"token id {token_id} is outside the vocabulary of {size}"
-            )
+        _check_id(token_id, "sampling.logit_bias", size)
+    for index, token_id in enumerate(request.stops.token_ids):  # compared, never an index of logits
+        _check_id(token_id, f"stops.token_ids[{index}]", backend.vocabulary.id_count)
 
 
 def _check_scoring(wanted: PromptScoring, size: int) -> None:
@@ -348,8 +341,12 @@ def _check_chosen(token_ids: Sequence[int], field: str, size: int) -> None:
     if len(token_ids) > MAX_CHOSEN_IDS:
         raise InvalidRequest(field, f"at most {MAX_CHOSEN_IDS} ids are possible")
     for token_id in token_ids:
-        if not 0 <= token_id < size:
-            raise InvalidRequest(field, f"token id {token_id} is outside the vocabulary of {size}")
+        _check_id(token_id, field, size)
+
+
+def _check_id(token_id: int, field: str, size: int) -> None:
+    if not 0 <= token_id < size:
+        raise InvalidRequest(field, f"token id {token_id} is outside the vocabulary of {size}")
 
 
 def wanted(requests: Sequence[GenerationRequest], prompts: Sequence[Prompt] = ()) -> Wanted:

@@ -150,6 +150,7 @@ class Stage:
         scripts: User message to the pieces of the answer; a piece is a text (one token, or its
             bytes) or a token id.
         context: Context length in tokens.
+        logits: The width of the model's logits; None for all ids of the tokenizer.
         options: For ``write_tokenizer``.
     """
 
@@ -160,6 +161,7 @@ class Stage:
         *,
         context: int = 4096,
         step_s: float = 0.0,
+        logits: int | None = None,
         **options: Any,
     ) -> None:
         texts = {piece for script in scripts.values() for piece in script if isinstance(piece, str)}
@@ -174,8 +176,9 @@ class Stage:
         }
         self._context = context
         go = self.wrapper.convert_tokens_to_ids(GO)
+        self.logits_size = logits or 1 + max(self.wrapper.get_vocab().values())
         self.model = ScriptedModel(
-            1 + max(self.wrapper.get_vocab().values()),
+            self.logits_size,
             go,
             self.wrapper.eos_token_id,
             self._script_of,
@@ -227,15 +230,16 @@ class Stage:
     ) -> MlxBackend:
         """Make the backend; called on the engine thread."""
         eos = set(self.wrapper.eos_token_ids)
-        size = len(self.wrapper)
-        vocabulary = read_vocabulary(self.folder, self.wrapper._tokenizer, eos, size)
+        vocabulary = read_vocabulary(self.folder, self.wrapper._tokenizer, eos, self.logits_size)
         info = ModelInfo(
             id="scripted",
             path=self.folder,
             architecture="scripted",
             context_length=self._context,
             vocabulary_size=vocabulary.size,
-            eos=tuple(EosToken(i, str(self.wrapper.decode([i])), "tokenizer") for i in eos),
+            eos=tuple(
+                EosToken(i, str(self.wrapper.decode([i])), "tokenizer") for i in vocabulary.eos
+            ),
             can_think=bool(self.wrapper.has_thinking),
             can_call_tools=bool(self.wrapper.has_tool_calling),
             size_bytes=0,

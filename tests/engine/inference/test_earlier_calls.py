@@ -130,7 +130,9 @@ def tokenizer_of(folder: Path, template: str) -> Any:
 
 
 def prompt(tokenizer: Any, messages: tuple[Message, ...], *tools: Tool) -> str:
-    model: Any = SimpleNamespace(id="m", context_length=4000, longest_token_bytes=None)
+    model: Any = SimpleNamespace(
+        id="m", context_length=4000, longest_token_bytes=None, vocabulary_size=1 << 20
+    )
     request = GenerationRequest(messages=messages, tools=tools)
     return str(tokenizer.decode(render(tokenizer, request, model)))
 

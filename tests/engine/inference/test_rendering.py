@@ -116,6 +116,8 @@ def test_white_space_at_its_end_stays_although_the_template_trims(
     write_tokenizer(tmp_path, template=TRIMMING)
     tokenizer = load(tmp_path)
     request = GenerationRequest(messages=(Message("user", "q "), Message("assistant", begun)))
-    model: Any = SimpleNamespace(id="m", context_length=1000, longest_token_bytes=None)
+    model: Any = SimpleNamespace(
+        id="m", context_length=1000, longest_token_bytes=None, vocabulary_size=1 << 20
+    )
     text = tokenizer.decode(render(tokenizer, request, model))
     assert text == f"<|start|>user:q<|end|><|start|>assistant:{begun.lstrip()}"
