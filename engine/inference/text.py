@@ -224,7 +224,7 @@ def _templated(
     if not tokenizer.has_chat_template:
         raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
     options: dict[str, Any] = {
-        "tools": [tool_dict(tool) for tool in request.tools] or None,
+        "tools": [tool_dict(tool) for tool in request.tools if not tool.is_deferred] or None,
         "add_generation_prompt": request.opens_answer and not request.continues_message,
         "continue_final_message": request.continues_message,
     }

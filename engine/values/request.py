@@ -60,11 +60,14 @@ class Tool:
         name: Its name.
         description: What it does, in words.
         parameters: JSON Schema of its arguments (an object schema).
+        is_deferred: Whether a message of the conversation describes it, so that the template's
+            list of tools must not.
     """
 
     name: str
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    is_deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,28 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, assert_never
 
+from api.dialects.anthropic.foreign import FOREIGN_TYPES, headed_text
 from api.dialects.anthropic.wire import (
     ContentBlock,
     CountTokensParams,
     DocumentBlock,
+    ForeignBlock,
     ImageBlock,
     MessageCreateParams,
     MessageParam,
     MessageTool,
     RedactedThinkingBlock,
+    ResultBlock,
     SearchResultBlock,
     ThinkingBlock,
+    ToolChangeBlock,
+    ToolReferenceBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
+from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.parameters import (
+    FullstopOptions,
     allows_more_keys,
     effort_of,
     is_report_wanted,
@@ -54,6 +61,8 @@ from engine import (
     checked_token_ids,
 )
 
+# What the types of the vendor's own searches for deferred tools begin with.
+_VENDORS_SEARCH = "tool_search_tool"
 # The hosted API's minimum.
 _MIN_BUDGET = 1_024
 
@@ -87,24 +96,17 @@ def requests_from_wire(
 def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     """Return the request for a prompt alone; raises like ``requests_from_wire``."""
     _refuse_unsupported(params)
-    system = "\n\n".join(block.text for block in params.system or [])
+    system = _system_text(params.system or [])
     messages = [Message("system", system)] if system else []
-    tool_names: dict[str, str] = {}
-    has_old_notes, has_new_notes = (
-        wants_image_notes(params.fullstop, is_new=is_new) for is_new in (False, True)
-    )
+    offered, deferred = _tools(params)
+    history = _History(deferred, params.fullstop)
     last = len(params.messages) - 1
     for index, message in enumerate(params.messages):
-        turns = _turns(
-            message,
-            ("messages", index, "content"),
-            tool_names,
-            has_notes=has_new_notes if index == last else has_old_notes,
-            has_result_notes=has_old_notes,
-        )
-        for turn in turns:
+        path = ("messages", index, "content")
+        for turn in history.turns(message, path, is_new=index == last):
             _append_turn(messages, turn)
-    tools = _tools(params)
+    chosen = None if params.tool_choice is None else params.tool_choice.name
+    tools = history.callable_tools(offered, chosen)
     choice = _tool_choice(params, tools)
     thinking, config = params.thinking, params.output_config
     return GenerationRequest(
@@ -117,6 +119,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         thinking=thinking is not None and thinking.type in ("enabled", "adaptive"),
         thinking_budget=None if thinking is None else thinking.budget_tokens,
         effort=effort_of(None if config is None else config.effort),
+        not_applied=tuple(history.left_out),
     )
 
 
@@ -141,6 +144,12 @@ def only_warms(params: MessageCreateParams) -> bool:
 def shows_thinking(params: CountTokensParams) -> bool:
     """Whether the answer includes the text of the reasoning."""
     return params.thinking is None or params.thinking.display != "omitted"
+
+
+def _system_text(blocks: Sequence[TextPart]) -> str:
+    """Return the system prompt; blocks that are only a billing line leave no empty paragraph."""
+    texts = (without_billing_line(block.text) for block in blocks)
+    return "\n\n".join(text for text in texts if text)
 
 
 def _refuse_unsupported(params: CountTokensParams) -> None:
@@ -176,18 +185,27 @@ def _stop_strings(values: Sequence[object], strict: bool) -> tuple[str, ...]:
     return strings
 
 
-def _tools(params: CountTokensParams) -> tuple[Tool, ...]:
-    """Return the tools that the client runs; tools of some other types are left out."""
-    tools = []
+def _tools(params: CountTokensParams) -> tuple[list[Tool], dict[str, Tool]]:
+    """Return the tools that the client runs, and those of them that are deferred, by their names.
+
+    Tools of some other types are left out. Tools that only a search of the vendor could find are
+    not deferred, since it does not run here.
+    """
+    tools, deferred = [], {}
     for index, tool in enumerate(params.tools or []):
         path = ("tools", index)
         if tool.type is None or tool.type == "custom":
             tools.append(_tool(tool, path))
+            if tool.defer_loading:
+                deferred[tools[-1].name] = tools[-1]
         elif (known := client_tool(tool.type, tool.name)) is not None:
             tools.append(known)
         else:
             check_left_out(tool.type, path)
-    return tuple(tools)
+    is_searchable = len(deferred) < len(tools) and not any(
+        (tool.type or "").startswith(_VENDORS_SEARCH) for tool in params.tools or []
+    )
+    return tools, deferred if is_searchable else {}
 
 
 def _tool(tool: MessageTool, path: FieldPath) -> Tool:
@@ -303,76 +321,193 @@ def _decoded(data: object, path: FieldPath) -> str:
 # -- turns -------------------------------------------------------------------------------------
 
 
-def _turns(
-    message: MessageParam,
-    path: FieldPath,
-    tool_names: dict[str, str],
-    *,
-    has_notes: bool,
-    has_result_notes: bool,
-) -> Iterator[Message]:
-    """Yield the engine's turns for one message; each tool result becomes its own turn."""
-    if message.role == "assistant":
-        yield _assistant_turn(message.content, path, tool_names)
-        return
-    texts: list[str] = []
-    for index, block in enumerate(message.content):
+class _History:
+    """Converts the turns of one conversation.
+
+    A deferred tool is described where the conversation first refers to it, not in the template's
+    list of tools: what was read before that place remains the beginning of the prompt.
+
+    Args:
+        deferred: The deferred tools by their names.
+        options: The request's object ``fullstop``.
+
+    Attributes:
+        left_out: The blocks that have no text for the model, each with its path.
+    """
+
+    def __init__(self, deferred: Mapping[str, Tool], options: FullstopOptions | None) -> None:
+        self.left_out: list[str] = []
+        self._deferred = deferred
+        self._described: dict[str, Tool] = {}
+        self._removed: set[str] = set()
+        # The names of the called tools by the ids of their calls.
+        self._called: dict[str, str] = {}
+        self._has_old_notes, self._has_new_notes = (
+            wants_image_notes(options, is_new=is_new) for is_new in (False, True)
+        )
+
+    def callable_tools(
+        self, offered: Sequence[Tool], chosen: str | None = None
+    ) -> tuple[Tool, ...]:
+        """Return the tools that the model can call after these turns.
+
+        Args:
+            offered: All tools of the request.
+            chosen: The tool that has to be called, which is then not deferred.
+        """
+        used = {*self._called.values(), chosen}
+        listed = [
+            tool
+            for tool in offered
+            if tool.name not in self._removed
+            and tool.name not in self._described
+            and (tool.name not in self._deferred or tool.name in used)
+        ]
+        return (*listed, *self._described.values())
+
+    def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
+        """Yield the engine's turns for one message; each tool result becomes its own turn."""
+        if message.role == "assistant":
+            yield self._assistant_turn(message.content, path)
+            return
+        has_notes = self._has_new_notes if is_new else self._has_old_notes
+        texts: list[str] = []
+        for index, block in enumerate(message.content):
+            place = (*path, index)
+            match block:
+                case ToolResultBlock():
+                    if texts:
+                        yield Message(message.role, "\n".join(texts))
+                        texts = []
+                    yield Message(
+                        "tool",
+                        self._result_text(block, (*place, "content")),
+                        tool_call_id=block.tool_use_id,
+                        name=self._called.get(block.tool_use_id),
+                    )
+                case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
+                    raise invalid(place, f"{block.type} blocks belong in assistant turns")
+                case ForeignBlock() if block.type not in FOREIGN_TYPES:
+                    raise invalid(
+                        (*place, "type"),
+                        f"{shown(block.type)} is not supported here",
+                        code="invalid_value",
+                    )
+                case _:
+                    if text := self._block_text(block, place, has_notes):
+                        texts.append(text)
+        if texts or not any(isinstance(block, ToolResultBlock) for block in message.content):
+            text = "\n".join(texts)
+            is_system = message.role == "system"
+            yield Message(message.role, without_billing_line(text) if is_system else text)
+
+    def _assistant_turn(self, blocks: Sequence[ContentBlock], path: FieldPath) -> Message:
+        texts: list[str] = []
+        thoughts: list[str] = []
+        calls: list[ToolCall] = []
+        for index, block in enumerate(blocks):
+            place = (*path, index)
+            match block:
+                case TextPart():
+                    texts.append(block.text)
+                case ThinkingBlock():
+                    thoughts.append(block.thinking)
+                case RedactedThinkingBlock():
+                    self._leave_out(block.type, place)
+                case ToolUseBlock():
+                    self._called[block.id] = block.name
+                    calls.append(ToolCall(block.id, block.name, _arguments(block)))
+                case ForeignBlock() | ToolReferenceBlock() | ToolChangeBlock():
+                    if text := self._block_text(block, place, has_notes=True):
+                        texts.append(f"{text}\n\n")
+                case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
+                    raise invalid(place, f"{block.type} blocks belong in user turns")
+                case _:
+                    assert_never(block)
+        # The blocks are pieces of one text: a line break between them would change a prefilled
+        # answer.
+        return Message(
+            "assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls)
+        )
+
+    def _result_text(self, block: ToolResultBlock, path: FieldPath) -> str:
+        texts = (
+            self._block_text(part, (*path, index), self._has_old_notes)
+            for index, part in enumerate(block.content or [])
+        )
+        text = "\n".join(text for text in texts if text is not None)
+        return f"Error: {text}" if block.is_error else text
+
+    def _block_text(
+        self, block: ResultBlock | ToolChangeBlock, path: FieldPath, has_notes: bool
+    ) -> str | None:
+        """Return the text of a block in the prompt; None for a block that is left out."""
         match block:
             case TextPart():
-                texts.append(block.text)
+                return block.text
+            case ToolReferenceBlock():
+                return self._description(block.tool_name)
+            case ToolChangeBlock():
+                return self._change_text(block, (*path, "tool"))
+            case ForeignBlock():
+                return self._foreign_text(block, path)
             case ImageBlock() | DocumentBlock() | SearchResultBlock():
-                texts.append(_block_text(block, (*path, index), has_notes))
-            case ToolResultBlock():
-                if texts:
-                    yield Message(message.role, "\n".join(texts))
-                    texts = []
-                yield Message(
-                    "tool",
-                    _result_text(block, (*path, index, "content"), has_result_notes),
-                    tool_call_id=block.tool_use_id,
-                    name=tool_names.get(block.tool_use_id),
-                )
-            case ThinkingBlock() | RedactedThinkingBlock() | ToolUseBlock():
-                raise invalid((*path, index), f"{block.type} blocks belong in assistant turns")
+                return _block_text(block, path, has_notes)
             case _:
                 assert_never(block)
-    if texts or not message.content:
-        yield Message(message.role, "\n".join(texts))
+
+    def _foreign_text(self, block: ForeignBlock, path: FieldPath) -> str | None:
+        if block.id is not None and block.name is not None:
+            self._called[block.id] = block.name
+        texts = [self._description(name) for name in block.references]
+        if block.readable:
+            name = self._called.get(block.tool_use_id or "")
+            texts.insert(0, headed_text(block.type, block.readable, name))
+        if not texts:
+            self._leave_out(block.type, path)
+            return None
+        return "\n".join(texts)
+
+    def _leave_out(self, kind: str, path: FieldPath) -> None:
+        self.left_out.append(f"{'.'.join(map(str, path))} ({shown(kind)})")
+
+    def _change_text(self, block: ToolChangeBlock, path: FieldPath) -> str | None:
+        definition = block.tool.definition
+        if definition is not None and definition.type in (None, "custom"):
+            return self._description_of(_tool(definition, (*path, "definition")))
+        name = block.tool.name
+        if name is None:
+            self._leave_out(block.type, path[:-1])
+            return None
+        if block.type == "tool_removal":
+            self._removed.add(name)
+            self._described.pop(name, None)
+            return f"The tool {name} can no longer be called."
+        self._removed.discard(name)
+        return self._description(name)
+
+    def _description(self, name: str) -> str:
+        """Return the description of a tool where it is referred to, or its name later on."""
+        tool = self._deferred.get(name)
+        if tool is None or name in self._described:
+            return f"The tool {name}."
+        return self._description_of(tool)
+
+    def _description_of(self, tool: Tool) -> str:
+        self._removed.discard(tool.name)
+        self._described[tool.name] = replace(tool, is_deferred=True)
+        function = {"description": tool.description, "parameters": tool.parameters}
+        text = json.dumps({"name": tool.name, **function}, ensure_ascii=False)
+        return f"This tool can be called now:\n{text}"
 
 
-def _assistant_turn(
-    blocks: Sequence[ContentBlock], path: FieldPath, tool_names: dict[str, str]
-) -> Message:
-    texts: list[str] = []
-    thoughts: list[str] = []
-    calls: list[ToolCall] = []
-    for index, block in enumerate(blocks):
-        match block:
-            case TextPart():
-                texts.append(block.text)
-            case ThinkingBlock():
-                thoughts.append(block.thinking)
-            case RedactedThinkingBlock():
-                pass
-            case ToolUseBlock():
-                tool_names[block.id] = block.name
-                arguments = json.dumps(block.input, ensure_ascii=False)
-                calls.append(ToolCall(block.id, block.name, arguments))
-            case ToolResultBlock() | ImageBlock() | DocumentBlock() | SearchResultBlock():
-                raise invalid((*path, index), f"{block.type} blocks belong in user turns")
-            case _:
-                assert_never(block)
-    # The blocks are pieces of one text: a line break between them would change a prefilled
-    # answer.
-    return Message("assistant", "".join(texts), thinking="".join(thoughts), tool_calls=tuple(calls))
-
-
-def _result_text(block: ToolResultBlock, path: FieldPath, has_notes: bool) -> str:
-    text = "\n".join(
-        part.text if isinstance(part, TextPart) else _block_text(part, (*path, index), has_notes)
-        for index, part in enumerate(block.content or [])
+def _arguments(block: ToolUseBlock) -> str:
+    """Return the arguments of an earlier call, which were text if they were no JSON object."""
+    return (
+        block.input
+        if isinstance(block.input, str)
+        else json.dumps({} if block.input is None else block.input, ensure_ascii=False)
     )
-    return f"Error: {text}" if block.is_error else text
 
 
 def _append_turn(messages: list[Message], turn: Message) -> None:

@@ -5,11 +5,14 @@ Only the shapes: ``read`` knows what a request means, ``dialect`` makes the answ
 are ignored. Any thread.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
+from api.dialects.anthropic.foreign import FOREIGN_TYPES, readable_text, referenced_tools
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import STOP_LIST, FullstopOptions, ModelName, with_sampling
@@ -57,16 +60,123 @@ class RedactedThinkingBlock(WireModel):
 
 
 class ToolUseBlock(WireModel):
-    """``{"type": "tool_use"}``: a call that an earlier answer made."""
+    """``{"type": "tool_use"}``: a call that an earlier answer made.
+
+    Clients send text as its input if the model's arguments were no JSON object.
+    """
 
     type: Literal["tool_use"]
     id: str
     name: str
-    input: dict[str, Any]
+    input: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}]})]
 
+
+class MessageTool(WireModel):
+    """A tool that the client runs; those of other types than "custom" are the vendor's own."""
+
+    type: str | None = None
+    name: str | None = Field(default=None, min_length=1)
+    description: str | None = None
+    input_schema: dict[str, Any] | None = None
+    defer_loading: bool | None = Field(
+        default=None, description="true offers the tool once a tool_reference names it"
+    )
+
+
+class ToolReferenceBlock(WireModel):
+    """``{"type": "tool_reference"}``: a deferred tool that a search of the client has found."""
+
+    type: Literal["tool_reference"]
+    tool_name: str
+
+
+class ChangedTool(WireModel):
+    """A tool that a turn adds or removes: its name, or its definition."""
+
+    name: str | None = None
+    definition: MessageTool | None = None
+
+
+class ToolChangeBlock(WireModel):
+    """``{"type": "tool_addition"}`` or ``{"type": "tool_removal"}``: a change of the tools."""
+
+    type: Literal["tool_addition", "tool_removal"]
+    tool: ChangedTool
+
+
+class ForeignBlock(WireModel):
+    """A block of a tool that ran on another server, or one of an unknown type: what is read of it.
+
+    Attributes:
+        type: Its type.
+        id: Its id, if it is a call.
+        name: The name of the called tool.
+        tool_use_id: The id of the call whose result it is.
+        readable: Its text; empty if it has none.
+        references: The tools that it makes available.
+    """
+
+    type: Annotated[str, WithJsonSchema({"enum": list(FOREIGN_TYPES)})]
+    id: str | None = None
+    name: str | None = None
+    tool_use_id: str | None = None
+    readable: SkipJsonSchema[str] = ""
+    references: SkipJsonSchema[list[str]] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        names = {key: value.get(key) for key in ("id", "name", "tool_use_id")}
+        return {
+            **({"type": value["type"]} if "type" in value else {}),
+            **{key: name for key, name in names.items() if isinstance(name, str)},
+            "readable": readable_text(value),
+            "references": referenced_tools(value),
+        }
+
+
+_CHANGE, _FOREIGN = "tool_change", "foreign"
+_RESULT_TYPES = ("document", "image", "search_result", "text", "tool_reference")
+_CHANGES = ("tool_addition", "tool_removal")
+_BLOCK_TYPES = (
+    *_RESULT_TYPES,
+    "redacted_thinking",
+    "thinking",
+    "tool_result",
+    "tool_use",
+    *_CHANGES,
+)
+
+
+def _tag(value: Any, known: Sequence[str]) -> str:
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    if not isinstance(kind, str) or kind not in known:
+        return _FOREIGN
+    return _CHANGE if kind in _CHANGES else kind
+
+
+def _block_tag(value: Any) -> str:
+    """Return the tag of a turn's block, by which its model is found."""
+    return _tag(value, _BLOCK_TYPES)
+
+
+def _result_tag(value: Any) -> str:
+    """Return the tag of a block in the result of a call."""
+    return _tag(value, _RESULT_TYPES)
+
+
+_Foreign = Annotated[ForeignBlock, Tag(_FOREIGN)]
+_Text = Annotated[TextPart, Tag("text")]
+_Image = Annotated[ImageBlock, Tag("image")]
+_Document = Annotated[DocumentBlock, Tag("document")]
+_SearchResult = Annotated[SearchResultBlock, Tag("search_result")]
+_ToolReference = Annotated[ToolReferenceBlock, Tag("tool_reference")]
 
 ResultBlock = Annotated[
-    TextPart | ImageBlock | DocumentBlock | SearchResultBlock, Field(discriminator="type")
+    _Text | _Image | _Document | _SearchResult | _ToolReference | _Foreign,
+    Discriminator(_result_tag),
 ]
 
 
@@ -80,15 +190,18 @@ class ToolResultBlock(WireModel):
 
 
 ContentBlock = Annotated[
-    TextPart
-    | ImageBlock
-    | DocumentBlock
-    | SearchResultBlock
-    | ThinkingBlock
-    | RedactedThinkingBlock
-    | ToolUseBlock
-    | ToolResultBlock,
-    Field(discriminator="type"),
+    _Text
+    | _Image
+    | _Document
+    | _SearchResult
+    | _ToolReference
+    | Annotated[ThinkingBlock, Tag("thinking")]
+    | Annotated[RedactedThinkingBlock, Tag("redacted_thinking")]
+    | Annotated[ToolUseBlock, Tag("tool_use")]
+    | Annotated[ToolResultBlock, Tag("tool_result")]
+    | Annotated[ToolChangeBlock, Tag(_CHANGE)]
+    | _Foreign,
+    Discriminator(_block_tag),
 ]
 TextContent = Annotated[list[TextPart], TEXT_OR_PARTS]
 
@@ -98,15 +211,6 @@ class MessageParam(WireModel):
 
     role: Literal["user", "assistant", "system"]
     content: Annotated[list[ContentBlock], TEXT_OR_PARTS]
-
-
-class MessageTool(WireModel):
-    """A tool that the client runs; those of other types than "custom" are the vendor's own."""
-
-    type: str | None = None
-    name: str | None = Field(default=None, min_length=1)
-    description: str | None = None
-    input_schema: dict[str, Any] | None = None
 
 
 class ToolChoiceParam(WireModel):

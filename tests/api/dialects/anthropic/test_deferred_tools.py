@@ -1,0 +1,145 @@
+"""Tools with ``defer_loading`` are offered once the conversation refers to them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.values.request import GenerationRequest
+from tests.api.dialects.asking import refused_field, request
+
+USER = {"role": "user", "content": "?"}
+SEARCH = {"name": "ToolSearch", "input_schema": {"type": "object"}}
+SCHEMA = {"type": "object", "properties": {"channel": {"type": "string"}}}
+
+
+def _deferred(name: str) -> dict[str, Any]:
+    return {"name": name, "description": "Post", "input_schema": SCHEMA, "defer_loading": True}
+
+
+TOOLS = [SEARCH, _deferred("slack"), _deferred("mail")]
+
+
+def _called(name: str, call_id: str = "toolu_1") -> dict[str, Any]:
+    call = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+    return {"role": "assistant", "content": [call]}
+
+
+def _found(*names: str, call_id: str = "toolu_1") -> dict[str, Any]:
+    references = [{"type": "tool_reference", "tool_name": name} for name in names]
+    result = {"type": "tool_result", "tool_use_id": call_id, "content": references}
+    return {"role": "user", "content": [result]}
+
+
+def _listed(wanted: GenerationRequest) -> list[str]:
+    """Return the names in the template's list of tools."""
+    return [tool.name for tool in wanted.tools if not tool.is_deferred]
+
+
+def _callable(wanted: GenerationRequest) -> list[str]:
+    return [tool.name for tool in wanted.tools]
+
+
+def test_deferred_tool_is_not_offered_before_a_reference() -> None:
+    assert _callable(request("messages", tools=TOOLS)) == ["ToolSearch"]
+
+
+def test_referenced_tool_is_described_in_the_result_and_can_be_called() -> None:
+    wanted = request(
+        "messages", tools=TOOLS, messages=[USER, _called("ToolSearch"), _found("slack")]
+    )
+    described = json.loads(wanted.messages[-1].content.splitlines()[-1])
+
+    assert described == {"name": "slack", "description": "Post", "parameters": SCHEMA}
+    assert (_listed(wanted), _callable(wanted)) == (["ToolSearch"], ["ToolSearch", "slack"])
+
+
+def test_references_leave_the_beginning_of_the_conversation_as_it_was() -> None:
+    turns = [USER, _called("ToolSearch"), _found("slack")]
+    more = [*turns, _called("slack", "toolu_2"), _found("mail", "slack", call_id="toolu_2")]
+    before, after = (request("messages", tools=TOOLS, messages=each) for each in (turns, more))
+
+    assert after.messages[: len(before.messages)] == before.messages
+    assert _listed(after) == _listed(before)
+    assert after.messages[-1].content.count('"parameters"') == 1
+
+
+def test_deferred_tool_that_was_called_is_listed_though_its_reference_is_gone() -> None:
+    wanted = request("messages", tools=TOOLS, messages=[USER, _called("mail"), USER])
+
+    assert _listed(wanted) == ["ToolSearch", "mail"]
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        [_deferred("slack"), _deferred("mail")],
+        [*TOOLS, {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}],
+    ],
+    ids=["nothing else", "the vendor's search"],
+)
+def test_tools_that_no_search_here_could_find_are_listed(tools: list[dict[str, Any]]) -> None:
+    assert {"slack", "mail"} <= {*_listed(request("messages", tools=tools))}
+
+
+def test_reference_to_an_unknown_tool_is_read_as_its_name() -> None:
+    wanted = request(
+        "messages", tools=TOOLS, messages=[USER, _called("ToolSearch"), _found("gone")]
+    )
+
+    assert "gone" in wanted.messages[-1].content
+    assert _callable(wanted) == ["ToolSearch"]
+
+
+def test_deferred_tool_can_be_required_by_its_name() -> None:
+    choice = {"type": "tool", "name": "slack"}
+    wanted = request("messages", tools=TOOLS, tool_choice=choice)
+
+    assert (wanted.tool_choice.name, _listed(wanted)) == ("slack", ["ToolSearch", "slack"])
+    with_unknown = {"type": "tool", "name": "gone"}
+    assert refused_field("messages", tools=TOOLS, tool_choice=with_unknown) == (
+        "tool_choice",
+        "name",
+    )
+
+
+def test_search_result_of_the_vendor_makes_its_tools_callable() -> None:
+    content = {
+        "type": "tool_search_tool_search_result",
+        "tool_references": [{"type": "tool_reference", "tool_name": "slack"}],
+    }
+    result = {"type": "tool_search_tool_result", "tool_use_id": "s", "content": content}
+    turns = [USER, {"role": "assistant", "content": [result]}, USER]
+
+    assert "slack" in _callable(request("messages", tools=TOOLS, messages=turns))
+
+
+def test_turns_add_and_remove_tools() -> None:
+    definition = {"name": "clock", "input_schema": {"type": "object"}}
+
+    def changed(kind: str, **tool: Any) -> dict[str, Any]:
+        return {"role": "system", "content": [{"type": kind, "tool": tool}]}
+
+    added = changed("tool_addition", type="tool_definition", definition=definition)
+    loaded = changed("tool_addition", type="tool_reference", name="mail")
+    removed = changed("tool_removal", type="tool_reference", name="clock")
+
+    wanted = request("messages", tools=TOOLS, messages=[USER, added, loaded])
+    assert _callable(wanted) == ["ToolSearch", "clock", "mail"]
+    assert _listed(wanted) == ["ToolSearch"]
+    wanted = request("messages", tools=TOOLS, messages=[USER, added, loaded, removed])
+    assert _callable(wanted) == ["ToolSearch", "mail"]
+
+
+def test_prompt_has_the_description_of_a_deferred_tool_once(site: Any) -> None:
+    turns = [USER, _called("ToolSearch"), _found("slack")]
+
+    def counted(tools: list[dict[str, Any]], messages: list[dict[str, Any]]) -> int:
+        body = {"model": "demo-model", "tools": tools, "messages": messages}
+        count: int = site.send("POST", "/v1/messages/count_tokens", body).json["input_tokens"]
+        return count
+
+    assert counted(TOOLS, [USER]) == counted([SEARCH], [USER])
+    named = counted([SEARCH], turns)
+    listed = counted([SEARCH, {**TOOLS[1], "defer_loading": False}], [USER])
+    assert named < counted(TOOLS, turns) <= named + 2 * (listed - counted([SEARCH], [USER]))
