@@ -46,7 +46,13 @@ from api.dialects.openai.write import (
 )
 from api.dialects.shared.answers import raw_text_of
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
-from api.dialects.shared.parameters import choices_of, is_report_wanted, refuse, sampling_of
+from api.dialects.shared.parameters import (
+    choices_of,
+    is_report_wanted,
+    refuse,
+    sampling_of,
+    with_template_options,
+)
 from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
 from api.transport.answer_text import json_text
 from api.transport.errors import invalid, unsupported
@@ -148,6 +154,7 @@ def requests_from_wire(
         allows_more_keys=allows_more(params),
         prompt_scoring=_scoring(params),
     )
+    common = with_template_options(common, params.chat_template_kwargs)
     return [
         choice
         for prompt in params.prompt

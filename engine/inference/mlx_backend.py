@@ -24,7 +24,6 @@ from engine.inference import sampling
 from engine.inference.backend import Prompt
 from engine.inference.batch import RunningBatch
 from engine.inference.cache.index import DiskRead, LoadedPrefix
-from engine.inference.earlier_calls import EarlierCalls
 from engine.inference.embedding import pooling_of
 from engine.inference.mlx_lm_internals import inner_tokenizer, tool_format
 from engine.inference.sequence import PromptScorer, Sequence
@@ -38,6 +37,7 @@ from engine.inference.speculation.sources import (
 )
 from engine.inference.text import (
     call_parser,
+    chat_template,
     check_ids,
     embedding_tokens,
     plain,
@@ -85,8 +85,8 @@ class MlxBackend:
         self.info = replace(info, longest_token_bytes=longest, can_call_tools=can_call)
         self._constraints = Constraints(inner_tokenizer(tokenizer), vocabulary, self.family)
         self._constraints.compiler.learn_if_large()
-        self._earlier_calls = EarlierCalls(tokenizer, family.json_marks)
-        self._budgets = ThinkingBudgets(tokenizer, vocabulary)
+        self._template = chat_template(tokenizer, family.json_marks)
+        self._budgets = ThinkingBudgets(tokenizer, vocabulary, self._template)
         self._eos = sorted(vocabulary.eos)
         self.batch = batch
         self._draft = draft
@@ -101,15 +101,15 @@ class MlxBackend:
         if request.tool_choice.mode == "none":
             request = replace(request, tools=())
         with self._panics_told("messages" if request.prompt is None else "prompt"):
-            tokens = render(self._tokenizer, request, self.info, self._earlier_calls)
+            tokens, unknown = render(self._tokenizer, request, self.info, self._template)
         predicted = self._predicted(request.prediction)
         owner = request.cache_owner
         if owner.kept_with is not None:
             self.batch.prompts.wait_for_files()
         if request.prompt is not None:
-            return Prompt(tokens, prediction=predicted, owner=owner)
+            return Prompt(tokens, prediction=predicted, owner=owner, not_applied=unknown)
         beginning = self.family.beginning(request, tokens, self.vocabulary)
-        return Prompt(tokens, beginning, predicted, owner)
+        return Prompt(tokens, beginning, predicted, owner, not_applied=unknown)
 
     def _predicted(self, text: str | None) -> PredictedText | None:
         tokens = predicted(self._tokenizer, text, self.info)

@@ -54,7 +54,7 @@ from engine.inference.speculation.heads import (
     build_head,
 )
 from engine.inference.speculation.rollback import Rollback
-from engine.inference.text import knows_option
+from engine.inference.text import chat_template
 from engine.library.models import (
     ASSISTANTS,
     CacheSize,
@@ -356,7 +356,8 @@ def load(
         eos=_eos(tokenizer, vocabulary.eos),
         can_think=bool(tokenizer.has_thinking),
         can_call_tools=bool(tokenizer.has_tool_calling),
-        takes_tools=has_template_in_code(tokenizer) or knows_option(tokenizer, "tools"),
+        takes_tools=has_template_in_code(tokenizer)
+        or "tools" in chat_template(tokenizer).variables,
         size_bytes=weights_size(folder),
         loaded_at=int(time.time()),
         cache=measured(model, config),

@@ -2,17 +2,16 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from engine.conversation.template import ChatTemplate, tool_dict
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.files.causes import without_folders
-from engine.grammar.schema_bounds import is_nested_too_deeply
 from engine.inference.earlier_calls import EarlierCalls
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
 from engine.output.tool_calls.call_text import CallParser
-from engine.values.request import Effort, GenerationRequest, Tool
+from engine.values.request import GenerationRequest, Tool
 
 # Renders a request through a model's chat template into token ids.
 #
@@ -33,9 +32,10 @@ def render(
     tokenizer: Any,
     request: GenerationRequest,
     model: ModelInfo,
-    earlier: EarlierCalls | None = None,
-) -> list[int]:
-    """Return the token ids of a request's prompt; ``earlier`` remembers how calls are written."""
+    template: ChatTemplate | None = None,
+) -> tuple[list[int], tuple[str, ...]]:
+    """Return the token ids of a request's prompt, and the names of options without effect."""
+    not_applied = tuple(f"chat_template_kwargs.{name}" for name in request.template_options)
     context = model.context_length
     _check_size(request, context, model.longest_token_bytes)
     if isinstance(request.prompt, str):
@@ -44,8 +44,11 @@ def render(
         check_ids(request.prompt, "prompt", model.vocabulary_size)
         tokens = list(request.prompt)
     else:
-        earlier = earlier or EarlierCalls(tokenizer)
-        text = _templated(tokenizer, request, model.id, earlier)
+        if not request.messages:
+            raise InvalidRequest("messages", "at least one message is required")
+        if not tokenizer.has_chat_template:
+            raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
+        text, not_applied = (template or chat_template(tokenizer)).render(request, model.id)
         tokens = text if isinstance(text, list) else _bounded(tokenizer, text, "messages", context)
     tokens = spelled_out(
         tokenizer,
@@ -58,7 +61,7 @@ def render(
         tokens += request.begun
     if not tokens:
         raise InvalidRequest("messages", "the prompt is empty")
-    return tokens
+    return tokens, not_applied
 
 
 def spelled_out(tokenizer: Any, ids: list[int], field: str, size: int) -> list[int]:
@@ -215,75 +218,29 @@ def check_ids(ids: Sequence[int], field: str, size: int) -> None:
             )
 
 
-def _templated(
-    tokenizer: Any, request: GenerationRequest, model: str, earlier: EarlierCalls
-) -> str | list[int]:
-    """Return the text that the template makes, or ids where the tokenizer makes them directly."""
-    if not request.messages:
-        raise InvalidRequest("messages", "at least one message is required")
-    if not tokenizer.has_chat_template:
-        raise InvalidRequest("messages", "this model has no chat template; send a raw prompt")
-    options: dict[str, Any] = {
-        "tools": [tool_dict(tool) for tool in request.tools if not tool.is_deferred] or None,
-        "add_generation_prompt": request.opens_answer and not request.continues_message,
-        "continue_final_message": request.continues_message,
-    }
-    template = tokenizer.apply_chat_template
-    # A model whose prompt leaves reasoning to it, and which must not begin any, is lost.
-    thinking = False if request.thinking_budget == 0 else request.thinking
-    if thinking is not None:
-        options["enable_thinking"] = thinking
-    elif not has_template_in_code(tokenizer):
-        # The wrapper would switch reasoning on; without the option, the template's own default
-        # holds.
-        template = inner_tokenizer(tokenizer).apply_chat_template
-        options["return_dict"] = False
-    # A template that knows efforts may have no other option that turns reasoning down.
-    effort = Effort.LOW if thinking is False else request.effort
-    if effort is not None and knows_option(tokenizer, "reasoning_effort"):
-        options["reasoning_effort"] = effort.value
-    if request.thinking_budget is not None and knows_option(tokenizer, "thinking_budget"):
-        options["thinking_budget"] = request.thinking_budget
-    if _is_plain(inner_tokenizer(tokenizer)):
-        options["tokenize"] = False
-    try:
-        messages, needed = earlier.prepared(request.messages, options["tools"])
-        rendered = template(messages, **options, **needed)
-    except InvalidRequest:
-        raise
-    except RecursionError as error:
-        deep = [tool.name for tool in request.tools if is_nested_too_deeply(tool.parameters)]
-        field = f"tools.{deep[0]}.parameters" if deep else "messages"
-        reason = "nested too deeply for the model's chat template"
-        raise InvalidRequest(field, reason) from error
-    except Exception as error:
-        # ``raise_exception`` of a template raises this class itself, with words for its users.
-        if type(error).__module__.startswith("jinja2.") and type(error).__name__ == "TemplateError":
-            why = str(error)[:_MOST_SHOWN]
-            raise InvalidRequest("messages", f"the model's chat template refused: {why}") from error
-        why = " ".join(without_folders(str(error)).split())[:_MOST_SHOWN]
-        reason = f"the chat template of {model} failed: {why or type(error).__name__}"
-        raise InvalidRequest("messages", reason) from error
-    if not isinstance(rendered, str):
-        return list(rendered)
-    return (
-        _with_end_of(request.messages[-1].content, rendered)
-        if request.continues_message
-        else rendered
-    )
+def chat_template(tokenizer: Any, call_marks: tuple[str, str] = ("", "")) -> ChatTemplate:
+    """Return the chat template of a tokenizer.
 
+    Args:
+        tokenizer: mlx-lm's wrapper.
+        call_marks: What the model writes around a call in JSON, for templates without calls.
+    """
+    inner = inner_tokenizer(tokenizer)
+    is_code = has_template_in_code(tokenizer)
 
-def _with_end_of(begun: str, text: str) -> str:
-    """Return a prompt that ends as the begun answer does: many templates trim its white space."""
-    words = begun.strip()
-    if not words or text.endswith(begun) or not text.rstrip().endswith(words):
-        return text
-    return text.rstrip() + begun[len(begun.rstrip()) :]
+    def apply(messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
+        if _is_plain(inner):
+            options["tokenize"] = False
+        # A tokenizer with a method of its own may spell the switch of reasoning differently, which
+        # the wrapper knows. The wrapper switches reasoning on where a request leaves it open.
+        if is_code or (not _is_plain(inner) and "enable_thinking" in options):
+            return tokenizer.apply_chat_template(messages, **options)
+        return inner.apply_chat_template(messages, return_dict=False, **options)
 
-
-def knows_option(tokenizer: Any, name: str) -> bool:
-    """Return whether a model's chat template uses an option of this name."""
-    return name in str(getattr(inner_tokenizer(tokenizer), "chat_template", None) or "")
+    source = getattr(inner, "chat_template", None) or ""
+    sources = list(source.values()) if isinstance(source, Mapping) else [str(source)]
+    earlier = EarlierCalls(tokenizer, call_marks)
+    return ChatTemplate(apply, earlier.prepared, [] if is_code else sources)
 
 
 def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
@@ -308,18 +265,6 @@ def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
             # sides; only its first character counts.
             return match[1][:1], match[2]
     return "", ""
-
-
-def tool_dict(tool: Tool) -> dict[str, Any]:
-    """Return a tool in the form that templates and parsers expect."""
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": dict(tool.parameters),
-        },
-    }
 
 
 # Parses the text of tool calls with the parser that mlx-lm has for a model.

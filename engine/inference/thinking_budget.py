@@ -17,10 +17,11 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.conversation.template import ChatTemplate
 from engine.inference.backend import Prompt
 from engine.inference.sampling import Sampler, foreseen
 from engine.inference.speculation.cost import WIDTHS
-from engine.inference.text import encoded, knows_option, spaces_around
+from engine.inference.text import encoded, spaces_around
 from engine.output.channels import Splitter, read_token
 from engine.output.families import Family, Marks
 from engine.output.vocabulary import Vocabulary
@@ -28,7 +29,10 @@ from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd
 from engine.values.request import Effort, GenerationRequest
 
-BUDGET_OF_EFFORT = {Effort.LOW: 1_024, Effort.MEDIUM: 8_192}
+BUDGET_OF_EFFORT = {
+    **dict.fromkeys((Effort.NONE, Effort.MINIMAL, Effort.LOW), 1_024),
+    Effort.MEDIUM: 8_192,
+}
 """Most tokens of reasoning, if the template does not know efforts; other efforts have no limit."""
 
 
@@ -199,8 +203,9 @@ class BudgetProcessor:
 class ThinkingBudgets:
     """The budgets of the answers of one loaded model."""
 
-    def __init__(self, tokenizer: Any, vocabulary: Vocabulary) -> None:
+    def __init__(self, tokenizer: Any, vocabulary: Vocabulary, template: ChatTemplate) -> None:
         self._tokenizer = tokenizer
+        self._template = template
         self._vocabulary = vocabulary
         self._spaces: tuple[str, str] | None = None
 
@@ -214,7 +219,7 @@ class ThinkingBudgets:
             return request.thinking_budget
         if request.effort is None or request.thinking is False:
             return None
-        if knows_option(self._tokenizer, "reasoning_effort"):
+        if self._template.effort_words:
             return None
         return BUDGET_OF_EFFORT.get(request.effort)
 

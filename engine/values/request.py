@@ -171,11 +171,15 @@ class Sampling(SamplingOptions):
 
 
 class Effort(StrEnum):
-    """How much a model that can reason should reason."""
+    """How much a model that can reason should reason, ascending; templates know some of these."""
 
+    NONE = "none"
+    MINIMAL = "minimal"
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
 
 
 class TraceLevel(StrEnum):

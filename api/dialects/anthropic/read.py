@@ -37,6 +37,7 @@ from api.dialects.shared.parameters import (
     sampling_to_wire,
     wants_image_notes,
     with_own_options,
+    with_template_options,
 )
 from api.dialects.shared.requests import (
     JsonObject,
@@ -109,7 +110,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
     tools = history.callable_tools(offered, chosen)
     choice = _tool_choice(params, tools)
     thinking, config = params.thinking, params.output_config
-    return GenerationRequest(
+    wanted = GenerationRequest(
         messages=tuple(messages),
         tools=tools if choice.mode != "none" else (),
         tool_choice=choice,
@@ -121,6 +122,7 @@ def prompt_from_wire(params: CountTokensParams) -> GenerationRequest:
         effort=effort_of(None if config is None else config.effort),
         not_applied=tuple(history.left_out),
     )
+    return with_template_options(wanted, params.chat_template_kwargs)
 
 
 def counted_from_wire(

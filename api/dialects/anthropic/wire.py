@@ -15,7 +15,13 @@ from typing_extensions import TypedDict
 from api.dialects.anthropic.foreign import FOREIGN_TYPES, readable_text, referenced_tools
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import STOP_LIST, FullstopOptions, ModelName, with_sampling
+from api.dialects.shared.parameters import (
+    STOP_LIST,
+    ChatTemplateKwargs,
+    FullstopOptions,
+    ModelName,
+    with_sampling,
+)
 from api.dialects.shared.requests import TEXT_OR_PARTS, TextPart
 
 # -- requests ----------------------------------------------------------------------------------
@@ -261,6 +267,7 @@ class CountTokensParams(WireModel):
     mcp_servers: list[Any] | None = None
     thread: Any = None
     # Accepted beyond the reference.
+    chat_template_kwargs: ChatTemplateKwargs | None = None
     fullstop: FullstopOptions | None = None
 
 

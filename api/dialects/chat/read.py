@@ -42,6 +42,7 @@ from api.dialects.shared.parameters import (
     refuse,
     sampling_of,
     wants_image_notes,
+    with_template_options,
 )
 from api.dialects.shared.requests import (
     JsonObject,
@@ -109,6 +110,7 @@ def requests_from_wire(
             None if params.prompt_logprobs is None else PromptScoring(top=params.prompt_logprobs)
         ),
     )
+    asked = with_template_options(asked, params.chat_template_kwargs)
     first, *others = choices_of(with_last_turn(asked, params), params.n or 1)
     # The choices share one prompt, which the answer reports once.
     return [first, *(replace(choice, prompt_scoring=None) for choice in others)]
@@ -305,7 +307,9 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
     """Return the body that asks for a generation; None if the API cannot express it."""
     if not request.messages:
         return None
-    template = None if request.thinking is None else {"enable_thinking": request.thinking}
+    template = dict(request.template_options)
+    if request.thinking is not None:
+        template["enable_thinking"] = request.thinking
     return {
         "model": model,
         "messages": [_asked_turn(message) for message in request.messages],
@@ -313,7 +317,7 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         **last_turn_fields(request),
         **filled(
             max_tokens=request.max_tokens,
-            chat_template_kwargs=template,
+            chat_template_kwargs=template or None,
             thinking_budget=request.thinking_budget,
             reasoning_effort=request.effort,
             tools=functions(request),

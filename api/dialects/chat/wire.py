@@ -17,7 +17,6 @@ from api.dialects.openai.wire import (
     CallDelta,
     CalledFunctionAnswer,
     CalledFunctionDelta,
-    ChatTemplateKwargs,
     ChoiceEnding,
     CompletionUsage,
     CustomCallAnswer,
@@ -30,7 +29,7 @@ from api.dialects.openai.wire import (
     TokenLogprob,
 )
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import FullstopOptions, ModelName
+from api.dialects.shared.parameters import ChatTemplateKwargs, FullstopOptions, ModelName
 from api.dialects.shared.requests import (
     TEXT_OR_PARTS,
     TEXT_OR_PARTS_OR_NULL,

@@ -19,6 +19,7 @@ from api.dialects.shared.parameters import (
     allows_more_keys,
     asks_for_thinking,
     effort_of,
+    given_effort,
     refusals,
     refuse,
     sampling_of,
@@ -26,6 +27,7 @@ from api.dialects.shared.parameters import (
     stop_strings,
     wants_image_notes,
     with_own_options,
+    with_template_options,
 )
 from api.dialects.shared.requests import (
     JsonObject,
@@ -81,7 +83,7 @@ def chat_from_wire(params: ChatParams, *, strict: bool = False) -> list[Generati
     if not params.messages:
         return []
     wanted = GenerationRequest(messages=_turns(params), tools=_functions(params), **_common(params))
-    return [wanted]
+    return [with_template_options(wanted, params.chat_template_kwargs)]
 
 
 def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -100,6 +102,7 @@ def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[Gene
         system = (Message("system", params.system),) if params.system else ()
         turns = (*system, Message("user", prompt))
         wanted = GenerationRequest(messages=turns, **_common(params))
+    wanted = with_template_options(wanted, params.chat_template_kwargs)
     return [wanted] if params.prompt else []
 
 
@@ -132,9 +135,10 @@ def _bounded(keep_s: float) -> float:
 
 def wants_thinking(params: AnswerParams) -> bool | None:
     """Return whether the model should reason; None leaves it to the template."""
-    if isinstance(params.think, str):
-        return asks_for_thinking(params.think)
-    return params.think
+    if not isinstance(params.think, str):
+        return params.think
+    effort = given_effort(params.think)
+    return None if effort is None else asks_for_thinking(effort)
 
 
 def _common(params: AnswerParams) -> dict[str, Any]:

@@ -13,7 +13,13 @@ from typing_extensions import TypedDict
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import STOPS, FullstopOptions, ModelName, with_sampling
+from api.dialects.shared.parameters import (
+    STOPS,
+    ChatTemplateKwargs,
+    FullstopOptions,
+    ModelName,
+    with_sampling,
+)
 from api.dialects.shared.requests import FunctionParam, TextOr
 
 _FORMAT = WithJsonSchema(
@@ -93,6 +99,8 @@ class AnswerParams(ModelParams):
     think: bool | str | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    # Accepted beyond the reference.
+    chat_template_kwargs: ChatTemplateKwargs | None = None
     fullstop: FullstopOptions | None = None
 
 

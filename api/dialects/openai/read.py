@@ -21,6 +21,7 @@ from api.dialects.shared.parameters import (
     asks_for_thinking,
     budget_of,
     choices_form,
+    given_effort,
     grammar_form,
     regex_form,
     stop_options_of,
@@ -55,20 +56,15 @@ def stops_of(params: GenerationParams, *, strict: bool) -> StopRules:
 
 def thinking_budget_of(params: GenerationParams, asked: int | None = None) -> int | None:
     """Return the reasoning budget in tokens; None for no limit."""
-    kwargs = params.chat_template_kwargs
-    own = (params.thinking_budget, params.thinking_token_budget)
-    return budget_of(asked, *own, None if kwargs is None else kwargs.thinking_budget)
+    return budget_of(asked, params.thinking_budget, params.thinking_token_budget)
 
 
 def thinking_of(params: GenerationParams, effort: str | None) -> bool | None:
     """Return whether to reason, by the most specific switch; None leaves it to the template."""
-    kwargs = params.chat_template_kwargs
-    if kwargs is not None and kwargs.enable_thinking is not None:
-        return kwargs.enable_thinking
     if params.enable_thinking is not None:
         return params.enable_thinking
-    if effort is not None:
-        return asks_for_thinking(effort)
+    if (given := given_effort(effort)) is not None:
+        return asks_for_thinking(given)
     return None
 
 

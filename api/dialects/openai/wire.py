@@ -16,6 +16,7 @@ from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
     EMPTY,
     STOPS,
+    ChatTemplateKwargs,
     FullstopOptions,
     ModelName,
     RefusedParameter,
@@ -107,13 +108,6 @@ _PROMPT = WithJsonSchema(
 
 # A prompt or several, each as text or as token ids.
 Prompts = Annotated[list[str | list[int]], BeforeValidator(_as_prompts), _PROMPT]
-
-
-class ChatTemplateKwargs(WireModel):
-    """Switches of the chat template, as open servers accept them."""
-
-    enable_thinking: bool | None = None
-    thinking_budget: int | None = Field(default=None, ge=-1)
 
 
 class LastTurnParams(WireModel):

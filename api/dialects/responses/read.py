@@ -44,11 +44,13 @@ from api.dialects.responses.wire import (
 from api.dialects.shared.parameters import (
     RefusedParameter,
     effort_of,
+    given_effort,
     is_report_wanted,
     refusals,
     refuse,
     sampling_of,
     wants_image_notes,
+    with_template_options,
 )
 from api.dialects.shared.requests import (
     JsonObject,
@@ -108,6 +110,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
     )
+    wanted = with_template_options(wanted, params.chat_template_kwargs)
     return [with_last_turn(wanted, params)]
 
 
@@ -189,7 +192,7 @@ def _effort(params: ResponseParams) -> str | None:
     """Return the reasoning effort; a ``reasoning`` object without effort means the default."""
     if params.reasoning is None:
         return None
-    return params.reasoning.effort or _DEFAULT_EFFORT
+    return given_effort(params.reasoning.effort) or _DEFAULT_EFFORT
 
 
 def _constraint(params: ResponseParams) -> OutputConstraint | None:

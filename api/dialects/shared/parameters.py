@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.json_schema import SkipJsonSchema
 
 from api.dialects.shared.body import WireModel
@@ -434,12 +434,54 @@ def _is_same(value: object, off: object) -> bool:
     return isinstance(value, bool) == isinstance(off, bool) and value == off
 
 
-# -- reasoning effort --------------------------------------------------------------------------
+# -- reasoning effort, options of the chat template ---------------------------------------------
 # Vendors add words: an unknown one asks for reasoning without a limit, as most do.
 
 
 _WITHOUT_THINKING = ("none", "minimal", "off", "disabled")
-_EFFORTS = {"low": Effort.LOW, "medium": Effort.MEDIUM}
+_EFFORTS = {**{effort.value: effort for effort in Effort}, "off": Effort.NONE}
+# Words that leave the effort to the model: an empty one, and Groq's and LM Studio's.
+_OPEN_EFFORTS = ("", "default", "auto")
+
+
+class ChatTemplateKwargs(WireModel):
+    """Options of the chat template by their names, as vLLM and SGLang spell them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    enable_thinking: bool | None = None
+    thinking: bool | None = None
+    reasoning_effort: str | None = None
+    thinking_budget: int | None = Field(default=None, ge=-1)
+
+    @property
+    def switches_thinking(self) -> bool | None:
+        """Whether they switch reasoning on or off; None if they do not."""
+        return self.thinking if self.enable_thinking is None else self.enable_thinking
+
+
+def with_template_options(
+    wanted: GenerationRequest, kwargs: ChatTemplateKwargs | None
+) -> GenerationRequest:
+    """Return a request with a client's options of the chat template.
+
+    Those that a field of the request expresses take precedence over that field, as in vLLM.
+    """
+    if kwargs is None:
+        return wanted
+    effort, thinking = given_effort(kwargs.reasoning_effort), kwargs.switches_thinking
+    if effort is not None:
+        wanted = replace(wanted, effort=effort_of(effort), thinking=asks_for_thinking(effort))
+    if thinking is not None:
+        wanted = replace(wanted, thinking=thinking)
+    if wanted.thinking_budget is None:
+        wanted = replace(wanted, thinking_budget=budget_of(kwargs.thinking_budget))
+    return replace(wanted, template_options=kwargs.model_dump(exclude_unset=True))
+
+
+def given_effort(effort: str | None) -> str | None:
+    """Return a word for the effort of reasoning; None for one that leaves it open."""
+    return None if effort is None or _plain(effort) in _OPEN_EFFORTS else effort
 
 
 def asks_for_thinking(effort: str) -> bool:
@@ -448,10 +490,9 @@ def asks_for_thinking(effort: str) -> bool:
 
 
 def effort_of(effort: str | None) -> Effort | None:
-    """Return the effort that a word asks for; None if it asks for none."""
-    if effort is None or not asks_for_thinking(effort):
-        return None
-    return _EFFORTS.get(_plain(effort), Effort.HIGH)
+    """Return the effort that a word means; None if it leaves the effort open."""
+    word = given_effort(effort)
+    return None if word is None else _EFFORTS.get(_plain(word), Effort.HIGH)
 
 
 def budget_of(*asked: int | None) -> int | None:

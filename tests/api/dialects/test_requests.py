@@ -356,12 +356,13 @@ def test_thinking_is_on_as_the_vendors_fields_say(
 @pytest.mark.parametrize(
     ("word", "effort", "thinks"),
     [
-        ("none", None, False),
-        ("minimal", None, False),
+        ("none", Effort.NONE, False),
+        ("minimal", Effort.MINIMAL, False),
         ("low", Effort.LOW, True),
         ("medium", Effort.MEDIUM, True),
         ("HIGH", Effort.HIGH, True),
-        ("xhigh", Effort.HIGH, True),
+        ("xhigh", Effort.XHIGH, True),
+        ("ultra", Effort.HIGH, True),
     ],
 )
 def test_each_level_of_effort_means_the_same_in_every_api(
@@ -375,6 +376,33 @@ def test_each_level_of_effort_means_the_same_in_every_api(
     ):
         found = request(api, **fields)
         assert (found.effort, found.thinking) == (effort, thinks)
+
+
+@pytest.mark.parametrize("effort", [None, "", "default"])
+def test_effort_without_a_level_is_as_absent_in_every_api(effort: str | None) -> None:
+    for api, fields in (
+        ("chat", {"reasoning_effort": effort}),
+        ("chat", {"reasoning": {"effort": effort}}),
+        ("chat", {"chat_template_kwargs": {"reasoning_effort": effort}}),
+        ("messages", {"output_config": {"effort": effort}, "max_tokens": 9}),
+        ("ollama_chat", {"think": effort}),
+    ):
+        found, plain = request(api, **fields), request(api, max_tokens=9)
+        assert (found.effort, found.thinking) == (None, plain.thinking)
+    assert request("responses", reasoning={"effort": effort}).effort is None
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "messages", "ollama_chat", "ollama_generate"])
+def test_template_options_reach_the_engine_from_every_api(api: str) -> None:
+    kwargs = {"preserve_thinking": True, "enable_thinking": True, "reasoning_effort": "xhigh"}
+    found = request(api, chat_template_kwargs=kwargs)
+    assert found.template_options == kwargs
+    assert (found.thinking, found.effort) == (True, Effort.XHIGH)
+    assert request(api, chat_template_kwargs={"thinking": False}).thinking is False
+    assert refused_field(api, chat_template_kwargs={"enable_thinking": "yes"}) == (
+        "chat_template_kwargs",
+        "enable_thinking",
+    )
 
 
 @pytest.mark.parametrize(

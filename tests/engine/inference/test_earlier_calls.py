@@ -134,7 +134,7 @@ def prompt(tokenizer: Any, messages: tuple[Message, ...], *tools: Tool) -> str:
         id="m", context_length=4000, longest_token_bytes=None, vocabulary_size=1 << 20
     )
     request = GenerationRequest(messages=messages, tools=tools)
-    return str(tokenizer.decode(render(tokenizer, request, model)))
+    return str(tokenizer.decode(render(tokenizer, request, model)[0]))
 
 
 @pytest.mark.parametrize("wanted", WANTS)

@@ -119,5 +119,5 @@ def test_white_space_at_its_end_stays_although_the_template_trims(
     model: Any = SimpleNamespace(
         id="m", context_length=1000, longest_token_bytes=None, vocabulary_size=1 << 20
     )
-    text = tokenizer.decode(render(tokenizer, request, model))
+    text = tokenizer.decode(render(tokenizer, request, model)[0])
     assert text == f"<|start|>user:q<|end|><|start|>assistant:{begun.lstrip()}"

@@ -1,0 +1,83 @@
+"""The reasoning efforts that a chat template names, and the one that a request means."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from jinja2 import nodes
+
+from engine.values.request import Effort
+
+OPTION = "reasoning_effort"
+# What gpt-oss documents for a template that writes any word into the prompt.
+FREE_FORM_EFFORTS = ("low", "medium", "high")
+_SCALE = tuple(effort.value for effort in Effort)
+# Words that switch reasoning off, so that no wish for reasoning is mapped to them.
+_OFF = (Effort.NONE.value,)
+_PROBE = "effortprobe"
+
+
+def find_efforts(tree: nodes.Template, render: Callable[[str], str]) -> tuple[str, ...]:
+    """Return the words of the scale that a template takes, ascending; empty if it knows none.
+
+    Args:
+        tree: The template.
+        render: Renders a small conversation with one word as the effort; may raise anything.
+    """
+
+    def takes(word: str) -> bool:
+        try:
+            render(word)
+        except Exception:  # templates raise whatever their authors chose
+            return False
+        return True
+
+    try:
+        if _PROBE in render(_PROBE):
+            return FREE_FORM_EFFORTS
+    except Exception:
+        pass
+    named = set(_effort_constants(tree))
+    return tuple(word for word in _SCALE if word in named and takes(word))
+
+
+def nearest_effort(words: Sequence[str], wish: Effort) -> str | None:
+    """Return the word of a template that is nearest to a wish, the higher one of two.
+
+    Returns None if no word means reasoning and the wish does.
+    """
+    if wish.value in words:
+        return wish.value
+    candidates = words if wish is Effort.NONE else [word for word in words if word not in _OFF]
+    position = _SCALE.index(wish.value)
+    return min(
+        candidates,
+        key=lambda word: (abs(_SCALE.index(word) - position), -_SCALE.index(word)),
+        default=None,
+    )
+
+
+def _effort_constants(tree: nodes.Template) -> Iterator[str]:
+    """Yield the constants with which a template compares or replaces the effort."""
+    names = {OPTION}
+    assignments = [
+        (node.target.name, node.node)
+        for node in tree.find_all(nodes.Assign)
+        if isinstance(node.target, nodes.Name)
+    ]
+    for _ in assignments:  # names of names, such as effort|default('high')
+        names |= {target for target, value in assignments if _has_name(value, names)}
+    for target, value in assignments:
+        if target in names:
+            yield from _constants(value)
+    for comparison in tree.find_all(nodes.Compare):
+        if _has_name(comparison, names):
+            yield from _constants(comparison)
+
+
+def _has_name(node: nodes.Node, names: set[str]) -> bool:
+    found = [node] if isinstance(node, nodes.Name) else node.find_all(nodes.Name)
+    return any(name.name in names for name in found)
+
+
+def _constants(node: nodes.Node) -> Iterator[str]:
+    found = [node] if isinstance(node, nodes.Const) else node.find_all(nodes.Const)
+    yield from (const.value for const in found if isinstance(const.value, str))

@@ -1,0 +1,231 @@
+"""A model's chat template: its options, and the prompt that it makes of a conversation."""
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.ext import loopcontrols
+
+from engine.conversation import efforts
+from engine.errors import InvalidRequest
+from engine.files.causes import without_folders
+from engine.grammar.schema_bounds import is_nested_too_deeply
+from engine.values.request import Effort, GenerationRequest, Message, Tool
+
+# Options of transformers' ``apply_chat_template`` that are no variables of the template.
+RESERVED_OPTIONS = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "conversations",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "sanitize_control_tokens",
+        "self",
+        "tokenize",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    }
+)
+# Template options that a request has fields for; ``enable_thinking`` has two spellings.
+_THINKING = ("enable_thinking", "thinking")
+_OWN_OPTIONS = frozenset({*_THINKING, efforts.OPTION, "thinking_budget"})
+_FIELD = "chat_template_kwargs"
+_MAX_REASON = 200
+# Marks an answer for training; transformers adds this tag to Jinja's own.
+_GENERATION_TAG = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
+
+# Applies a template to messages with options; returns text, or ids where a tokenizer makes them.
+Apply = Callable[..., str | list[int]]
+# Brings messages into the form that the template takes; returns them and options for that.
+Prepare = Callable[
+    [Sequence[Message], Sequence[Any] | None], tuple[list[dict[str, Any]], dict[str, Any]]
+]
+
+
+class RenderedPrompt(NamedTuple):
+    """What a template made of a request.
+
+    Attributes:
+        text: The prompt, or its ids where the tokenizer makes them directly.
+        not_applied: The request's template options that the template does not know.
+    """
+
+    text: str | list[int]
+    not_applied: tuple[str, ...]
+
+
+class ChatTemplate:
+    """The chat template of one model. Any thread.
+
+    Args:
+        apply: Applies it.
+        prepare: Brings messages into the form that it takes.
+        sources: Its Jinja texts; none if it is code.
+    """
+
+    def __init__(self, apply: Apply, prepare: Prepare, sources: Sequence[str]) -> None:
+        self._apply = apply
+        self._prepare = prepare
+        self._sources = tuple(sources)
+
+    def _parse(self) -> nodes.Template:
+        """Return the syntax tree of all its texts; empty where one of them is no Jinja.
+
+        A new one at each call: looking for variables folds its constants.
+        """
+        environment = jinja2.Environment(extensions=[loopcontrols])
+        try:
+            return environment.parse(_GENERATION_TAG.sub("", "".join(self._sources)))
+        except jinja2.TemplateSyntaxError:
+            return environment.parse("")
+
+    @functools.cached_property
+    def variables(self) -> frozenset[str]:
+        """The variables that it reads, and some that it sets itself."""
+        return frozenset(meta.find_undeclared_variables(self._parse()))
+
+    @functools.cached_property
+    def effort_words(self) -> tuple[str, ...]:
+        """The reasoning efforts that it takes, ascending; empty if it knows none."""
+        if efforts.OPTION not in self.variables:
+            return ()
+
+        def render(word: str) -> str:
+            options = {"add_generation_prompt": True, efforts.OPTION: word}
+            options |= dict.fromkeys(_THINKING, True)
+            messages, needed = self._prepare([Message("user", "Hi")], None)
+            return str(self._apply(messages, **options, **needed))
+
+        return efforts.find_efforts(self._parse(), render)
+
+    def render(self, request: GenerationRequest, model: str) -> RenderedPrompt:
+        """Return the prompt of a request's conversation.
+
+        Args:
+            request: A request with messages.
+            model: The model's name, for errors.
+
+        Raises:
+            InvalidRequest: The template cannot take the conversation or one of its options.
+        """
+        options = self._options(request)
+        try:
+            text = self._render(request, options)
+        except InvalidRequest:
+            raise
+        except RecursionError as error:
+            deep = [tool.name for tool in request.tools if is_nested_too_deeply(tool.parameters)]
+            field = f"tools.{deep[0]}.parameters" if deep else "messages"
+            reason = "nested too deeply for the model's chat template"
+            raise InvalidRequest(field, reason) from error
+        except Exception as error:
+            field, reason = self._failing_field(request, options), _reason_of(error, model)
+            raise InvalidRequest(field, reason) from error
+        return RenderedPrompt(text, self._unknown_options(request.template_options))
+
+    def _render(self, request: GenerationRequest, options: Mapping[str, Any]) -> str | list[int]:
+        messages, needed = self._prepare(request.messages, options["tools"])
+        rendered = self._apply(messages, **options, **needed)
+        if not isinstance(rendered, str):
+            return list(rendered)
+        if not request.continues_message:
+            return rendered
+        return _with_trailing_space(rendered, request.messages[-1].content)
+
+    def _options(self, request: GenerationRequest) -> dict[str, Any]:
+        for name in request.template_options:
+            if name in RESERVED_OPTIONS:
+                raise InvalidRequest(
+                    f"{_FIELD}.{name}",
+                    "is set by the server, and cannot be an option; leave it out",
+                )
+        offered = [tool_dict(tool) for tool in request.tools if not tool.is_deferred]
+        options: dict[str, Any] = {
+            "tools": offered or None,
+            "add_generation_prompt": request.opens_answer and not request.continues_message,
+            "continue_final_message": request.continues_message,
+        }
+        # A model whose prompt leaves reasoning to it, and which must not begin any, is lost.
+        thinking = False if request.thinking_budget == 0 else request.thinking
+        if thinking is not None:
+            options["enable_thinking"] = thinking
+            if "thinking" in self.variables:
+                options["thinking"] = thinking
+        if (effort := self._effort(request, thinking)) is not None:
+            options[efforts.OPTION] = effort
+        if request.thinking_budget is not None and "thinking_budget" in self.variables:
+            options["thinking_budget"] = request.thinking_budget
+        if request.tools and "preserve_thinking" in self.variables:
+            # An agent's earlier reasoning stays, and with it the prefix of its next prompt.
+            options["preserve_thinking"] = True
+        given = request.template_options.items()
+        return {**options, **{name: value for name, value in given if name not in _OWN_OPTIONS}}
+
+    def _effort(self, request: GenerationRequest, thinking: bool | None) -> str | None:
+        # A template that knows efforts may have no other option that turns reasoning down.
+        wish = Effort.NONE if thinking is False else request.effort
+        if wish is None or not self.effort_words:
+            return None
+        return efforts.nearest_effort(self.effort_words, wish)
+
+    def _unknown_options(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        if not self._sources:  # code takes an option or fails
+            return ()
+        knows_thinking = any(name in self.variables for name in _THINKING) or self.effort_words
+        return tuple(
+            f"{_FIELD}.{name}"
+            for name in given
+            if name not in self.variables
+            and not (name in _THINKING and knows_thinking)
+            and name != "thinking_budget"  # the engine itself enforces it
+        )
+
+    def _failing_field(self, request: GenerationRequest, options: Mapping[str, Any]) -> str:
+        """Return the template option without which a request can be rendered, or ``messages``."""
+        for name in request.template_options.keys() & options.keys():
+            rest = {key: value for key, value in options.items() if key != name}
+            try:
+                self._render(request, rest)
+            except Exception:
+                continue
+            return f"{_FIELD}.{name}"
+        return "messages"
+
+
+def tool_dict(tool: Tool) -> dict[str, Any]:
+    """Return a tool in the form that templates and parsers expect."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": dict(tool.parameters),
+        },
+    }
+
+
+def _reason_of(error: Exception, model: str) -> str:
+    # ``raise_exception`` of a template raises this class itself, with words for its users.
+    if type(error) is jinja2.TemplateError:
+        return f"the model's chat template refused: {str(error)[:_MAX_REASON]}"
+    why = " ".join(without_folders(str(error)).split())[:_MAX_REASON]
+    return f"the chat template of {model} failed: {why or type(error).__name__}"
+
+
+def _with_trailing_space(text: str, begun: str) -> str:
+    """Return a prompt that ends as the begun answer does: many templates trim its white space."""
+    words = begun.strip()
+    if not words or text.endswith(begun) or not text.rstrip().endswith(words):
+        return text
+    return text.rstrip() + begun[len(begun.rstrip()) :]
