@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from engine.output.answer import RunSetting
     from engine.output.vocabulary import Vocabulary
     from engine.scheduling.generation import Answer, Generation, merge_deltas
-    from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering
+    from engine.scheduling.model_list import ModelStatus, OfferedModel, Offering, untagged
     from engine.scheduling.service import Engine
     from engine.stopping.record import Channel, StopInfo, StopKind
     from engine.stopping.rules import (
@@ -163,7 +163,7 @@ _NAMES_BY_MODULE = {
     "engine.output.answer": ("RunSetting",),
     "engine.output.vocabulary": ("Vocabulary",),
     "engine.scheduling.generation": ("Answer", "Generation", "merge_deltas"),
-    "engine.scheduling.model_list": ("ModelStatus", "OfferedModel", "Offering"),
+    "engine.scheduling.model_list": ("ModelStatus", "OfferedModel", "Offering", "untagged"),
     "engine.scheduling.service": ("Engine",),
     "engine.stopping.record": ("Channel", "StopInfo", "StopKind"),
     "engine.stopping.rules": (

@@ -47,10 +47,12 @@ from api.dialects.openai.write import (
 from api.dialects.shared.answers import raw_text_of
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head
 from api.dialects.shared.parameters import (
+    MaxTokensOrNone,
     choices_of,
     is_report_wanted,
     refuse,
     sampling_of,
+    token_limit,
     with_template_options,
 )
 from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
@@ -77,7 +79,10 @@ class CompletionParams(ScoringParams):
     """``POST /v1/completions``."""
 
     prompt: Prompts
-    max_tokens: int | None = Field(default=None, ge=0)
+    max_tokens: MaxTokensOrNone | None = None
+    # Accepted beyond the reference, as open servers spell it.
+    max_new_tokens: MaxTokensOrNone | None = None
+    n_predict: MaxTokensOrNone | None = None
     n: int | None = Field(default=None, ge=1, le=128)
     best_of: int | None = Field(default=None, ge=1)
     echo: bool | None = None
@@ -146,7 +151,9 @@ def requests_from_wire(
     common = GenerationRequest(
         sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
-        max_tokens=_DEFAULT_MAX_TOKENS if params.max_tokens is None else params.max_tokens,
+        max_tokens=token_limit(
+            params.max_tokens, params.max_new_tokens, params.n_predict, _DEFAULT_MAX_TOKENS
+        ),
         trace=TraceLevel.OFF if params.logprobs is None else TraceLevel.FULL,
         top_logprobs=params.logprobs or 0,
         constraint=guided(params),

@@ -17,7 +17,7 @@ from engine.files.safe_files import read_bounded
 
 
 def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
-    """Accept a request that sends the key, as ``x-api-key`` or as a bearer token; return its key.
+    """Accept a request that sends the key, in one of its headers; return it.
 
     A server without a key takes any: a client that sends one still is not all the others.
     """
@@ -35,10 +35,15 @@ def check_key(headers: Mapping[str, str], key: str | None) -> str | None:
     raise ApiError(ErrorKind.AUTHENTICATION, message)
 
 
+# Anthropic's name, and Azure's for OpenAI's API.
+_KEY_HEADERS = ("x-api-key", "api-key")
+
+
 def _presented(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield the keys that a request sends; an empty one is none."""
-    if key := headers.get("x-api-key", "").strip():
-        yield key
+    for name in _KEY_HEADERS:
+        if key := headers.get(name, "").strip():
+            yield key
     scheme, _, token = headers.get("Authorization", "").partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         yield token.strip()

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.typedefs import Middleware
 
 from api.server.access import (
@@ -112,7 +112,7 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
         # label.
         metrics.request_ended(
             "none" if route is None or route.dialect is None else route.dialect.name,
-            "unknown" if route is None else f"{route.method} {route.path}",
+            "unknown" if route is None else f"{request.method} {route.path}",
             status,
             took_s,
         )
@@ -202,7 +202,10 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
     headers = request.headers
     _check_place(request)
     local_host = _local_host(request)
-    check_host(headers.get("Host"), config, local_host)
+    is_local = is_from_here(headers, _peer_host(request), local_host)
+    # HTTP/1.0 has no Host, and no browser speaks it.
+    if not (is_local and request.version < HttpVersion11 and "Host" not in headers):
+        check_host(headers.get("Host"), config, local_host)
     # The request line may name a host, too, and that one counts (RFC 9112).
     _, is_absolute, rest = request.raw_path.partition("://")
     if is_absolute and not request.raw_path.startswith("/"):
@@ -219,7 +222,7 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         return web.Response(status=204, headers=preflight_headers(headers))
     route = route_of(request)
     if route is None or route.needs_key:
-        is_free = config.is_open_here and is_from_here(headers, _peer_host(request), local_host)
+        is_free = config.is_open_here and is_local
         note_asker(check_key(headers, None if is_free else config.api_key))
     if route is not None and request.body_exists:
         async with request.app[BODIES].received(request):

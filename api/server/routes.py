@@ -4,6 +4,7 @@ To add a dialect, add one entry to ``DIALECTS``.
 """
 
 import asyncio
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -312,23 +313,37 @@ ROUTES: tuple[Route, ...] = (
         needs_key=False,
         media_type="text/plain",
     ),
-    Route("HEAD", "/", root, "Whether a server is running", needs_key=False, media_type=None),
 )
 
 _DIALECTS = {route.path: route.dialect for route in ROUTES if route.dialect is not None}
 _BY_HANDLER = {(route.method, route.handler): route for route in ROUTES}
+_SLASHES = re.compile(r"/{2,}")
 
 
 def add_to(app: web.Application) -> None:
-    """Register every route."""
+    """Register every route; HEAD where there is GET (RFC 9110, section 9.3.2)."""
     for route in ROUTES:
         # A model's name may contain slashes.
-        app.router.add_route(route.method, route.path.replace("{id}", "{id:.+}"), route.handler)
+        path = route.path.replace("{id}", "{id:.+}")
+        for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
+            app.router.add_route(method, path, route.handler)
 
 
 def route_of(request: web.Request) -> Route | None:
     """Return the route that answers a request, or None."""
-    return _BY_HANDLER.get((request.method, request.match_info.handler))
+    method = "GET" if request.method == "HEAD" else request.method
+    return _BY_HANDLER.get((method, request.match_info.handler))
+
+
+def route_path(path: str) -> str:
+    """Return the path of a route for one with doubled slashes or one at its end.
+
+    Clients join a base URL that ends with a slash and a path that begins with one. A redirect would
+    lose the body of a POST.
+    """
+    if not path.startswith("/") or ("//" not in path and not path.endswith("/")):
+        return path
+    return _SLASHES.sub("/", path).rstrip("/") or "/"
 
 
 def dialect_of(path: str, headers: Mapping[str, str]) -> Dialect:

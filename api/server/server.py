@@ -10,14 +10,17 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from aiohttp import web
-from aiohttp.http import HttpProcessingError
+from aiohttp.http import HttpProcessingError, RawRequestMessage
+from yarl import URL
 
 from api.server.access import context_of
 from api.server.answering import SERVICE
 from api.server.application import build
 from api.server.connection import AcceptFailures, Connection, ConnectionLimits
+from api.server.routes import route_path
 from api.transport.config import Address, ServerConfig
 from api.transport.metrics import Metrics
 from api.transport.observation import RequestObserver
@@ -180,6 +183,16 @@ class ApiServer:
         """Return the factory that makes the protocol object of each new connection."""
         server, logger, config = runner.server, _quiet_logger(), self.config
         assert server is not None, "the runner has been set up"
+        make_request = server.request_factory
+
+        def make_routed(message: RawRequestMessage, *parts: Any) -> web.BaseRequest:
+            path = route_path(message.url.raw_path)
+            if path != message.url.raw_path:
+                url = URL.build(path=path, query_string=message.url.raw_query_string, encoded=True)
+                message = message._replace(path=str(url), url=url)
+            return make_request(message, *parts)
+
+        server.request_factory = make_routed
         limits = ConnectionLimits(
             config.max_connections, config.header_timeout_s, config.idle_timeout_s
         )

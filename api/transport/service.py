@@ -36,6 +36,7 @@ from engine import (
     NoModel,
     PromptProgress,
     merge_deltas,
+    untagged,
 )
 from engine.library.local_models import chat_template
 
@@ -240,6 +241,11 @@ def engine_name(service: Service, asked: str) -> str | None:
     return (asked or None) if service.is_choosing else None
 
 
+def is_named(asked: str, model_id: str) -> bool:
+    """Whether a name means the only model, with or without Ollama's tag."""
+    return asked == model_id or untagged(asked).lower() == untagged(model_id).lower()
+
+
 def shown_name(asked: str) -> str:
     """Return the requested model's name as an error shows it."""
     return asked if len(asked) <= _SHOWN_CHARACTERS else f"{asked[:_SHOWN_CHARACTERS]}…"
@@ -258,7 +264,7 @@ def check_model(service: Service, asked: str) -> None:
     loaded = service.engine.model
     if service.config.strict and not asked:
         raise required(("model",))
-    if service.config.strict and loaded is not None and asked != loaded.id:
+    if service.config.strict and loaded is not None and not is_named(asked, loaded.id):
         raise ApiError(
             ErrorKind.NOT_FOUND,
             f"{shown_name(asked)} is not loaded; {loaded.id} is",
@@ -337,11 +343,9 @@ class ListedModel:
 
 
 def listed_models(service: Service) -> list[ListedModel]:
-    """Return the models that requests may name; the loaded one if it answers all requests."""
+    """Return the models that requests may name; the only one if it answers all requests."""
     if not service.is_choosing:
-        model = service.engine.model
-        statuses = service.engine.models if model is not None else ()
-        return [_listed(status) for status in statuses if status.is_default]
+        return [_listed(status) for status in service.engine.models if status.is_default]
     return [_listed(model_status) for model_status in service.engine.models]
 
 
@@ -352,7 +356,7 @@ def listed_model(service: Service, name: str) -> ListedModel | None:
         UnknownModel: Several models are offered, and none of them has that name.
     """
     if not service.is_choosing:
-        return next((model for model in listed_models(service) if model.id == name), None)
+        return next((model for model in listed_models(service) if is_named(name, model.id)), None)
     status = service.engine.model_status(name or None)
     return None if status is None else _listed(status)
 

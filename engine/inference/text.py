@@ -187,11 +187,12 @@ def embedding_tokens(
     else:
         if truncates and longest is not None:
             text = text[: context * longest]
-        tokens = _bounded(tokenizer, text, field, context, adds_special=True)
+        # One empty text among many does not fail the batch; a space stands for it.
+        tokens = _bounded(tokenizer, text or " ", field, context, adds_special=True)
         tokens = spelled_out(tokenizer, tokens, field, model.vocabulary_size)
         last = _added_after(tokenizer)
-    if not tokens or (isinstance(text, str) and not text):
-        raise InvalidRequest(field, "the text is empty")
+    if not tokens:
+        raise InvalidRequest(field, "the text has no tokens")
     if len(tokens) > context:
         if not truncates:
             raise PromptTooLong(field, len(tokens), context)

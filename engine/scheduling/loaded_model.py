@@ -306,8 +306,8 @@ class LoadedModel:
             unloads_at = None if keeps_s is None else self._used_at + keeps_s
         self._status = replace(
             status,
-            id="" if info is None else info.id,
-            folder=Path() if info is None else info.path,
+            id=status.id if info is None else info.id,
+            folder=status.folder if info is None else info.path,
             offered=offered,
             memory_bytes=status.memory_bytes if status.is_loaded else 0,
             used_at=self._used_at,
@@ -579,7 +579,8 @@ class LoadedModel:
         self._before_message = None
         self.is_loading = True
         known = before if is_again else None
-        self.tell(ModelStatus(state="loading", info=known, message=model_name(command.folder)))
+        name = model_name(command.folder)
+        self.tell(ModelStatus(name, command.folder, "loading", message=name, info=known))
 
         def on_progress(progress: LoadProgress) -> None:
             if command.gives_up.is_set() or self._is_ending.is_set():

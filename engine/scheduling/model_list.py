@@ -19,6 +19,12 @@ from engine.library.models import ModelInfo, model_name
 
 _MAX_NEAR = 3
 _LIKENESS = 0.5
+_TAG = ":latest"
+
+
+def untagged(name: str) -> str:
+    """Return a model's name without Ollama's tag for the latest version."""
+    return name[: -len(_TAG)] if name.lower().endswith(_TAG) else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,8 @@ class Offering:
     def find(self, name: str) -> OfferedModel:
         """Return the model that a name means: by its id, an alias, or its id without the owner.
 
-        Each is compared exactly, then without regard to upper and lower case.
+        Each is compared exactly, then without regard to upper and lower case, and without the tag
+        ``:latest``, which Ollama's clients add.
 
         Raises:
             UnknownModel: No model has that name, or several have; the error has the nearest names.
@@ -78,14 +85,14 @@ class Offering:
         exact = self._by_id.get(name) or self._by_alias.get(name)
         if exact is not None:
             return exact
-        same = [model for model in self.models if model.last_part == name]
+        plain = untagged(name)
+        same = [model for model in self.models if model.last_part in (name, plain)]
         if not same:
-            lower = name.lower()
+            lower = plain.lower()
             same = [
                 model
                 for model in self.models
-                if lower
-                in (model.id.lower(), model.last_part.lower(), *map(str.lower, model.aliases))
+                if lower in map(str.lower, (model.id, model.last_part, *model.aliases))
             ]
         if len(same) == 1:
             return same[0]
@@ -235,7 +242,7 @@ class ModelList:
 
     @property
     def statuses(self) -> tuple[ModelStatus, ...]:
-        """The status of every model: those that are offered, then others in memory."""
+        """The status of every model: those that are offered, then others, loaded or loading."""
         with self._lock:
             offered = () if self._offering is None else self._offering.models
             default = self._default
@@ -254,7 +261,7 @@ class ModelList:
                 is_default=own == default,
             )
         for number, status in posted.items():
-            if status.info is not None and status.id not in statuses:
+            if status.id and status.id not in statuses:
                 statuses[status.id] = replace(status, is_default=number == default)
         return tuple(statuses.values())
 

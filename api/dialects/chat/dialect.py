@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from api.dialects.chat.read import (
+    MAX_TOKENS,
     allows_parallel_calls,
     ask,
     has_functions,
@@ -382,9 +383,8 @@ _EMBEDDINGS = (
 
 def _own_names(params: ChatCompletionParams) -> Mapping[str, str]:
     """Return this request's names of engine fields that have two names in this API."""
-    if params.max_completion_tokens is None:
-        return form_names(params)
-    return {**form_names(params), "max_tokens": "max_completion_tokens"}
+    given = (name for name in MAX_TOKENS if getattr(params, name) is not None)
+    return {**form_names(params), "max_tokens": next(given, "max_tokens")}
 
 
 DIALECT = Dialect(

@@ -1,5 +1,6 @@
 """Converts requests of Chat Completions to the engine's, and back. Pure functions."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -10,9 +11,11 @@ from api.dialects.chat.wire import (
     ChatTool,
     ChatTurn,
     FilePart,
+    FunctionCall,
     FunctionMessage,
     ImagePart,
     InputPart,
+    ReasoningPart,
     SystemMessage,
     TokenizeParams,
     ToolMessage,
@@ -23,7 +26,6 @@ from api.dialects.openai.read import (
     allows_more,
     arguments_of_input,
     chosen_tools,
-    constraint_of,
     guided,
     last_turn_fields,
     offered_custom,
@@ -41,11 +43,13 @@ from api.dialects.shared.parameters import (
     effort_of,
     refuse,
     sampling_of,
+    token_limit,
     wants_image_notes,
     with_template_options,
 )
 from api.dialects.shared.requests import (
     JsonObject,
+    RefusalPart,
     TextPart,
     described,
     filled,
@@ -53,6 +57,7 @@ from api.dialects.shared.requests import (
     functions,
     media_type_of,
     note_of,
+    reasoning_text,
     sampling_and_stops,
 )
 from api.transport.errors import FieldPath, invalid, required, unsupported
@@ -65,6 +70,9 @@ from engine import (
     ToolChoice,
     TraceLevel,
 )
+
+# The limit of an answer by its names; the first that is given counts.
+MAX_TOKENS = ("max_completion_tokens", "max_tokens", "max_new_tokens", "n_predict")
 
 
 def requests_from_wire(
@@ -100,8 +108,8 @@ def requests_from_wire(
         effort=effort_of(effort),
         sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
-        max_tokens=params.max_completion_tokens or params.max_tokens,
-        constraint=guided(params, _constraint(params)),
+        max_tokens=token_limit(*(getattr(params, name) for name in MAX_TOKENS)),
+        constraint=guided(params),
         allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if params.logprobs else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
@@ -218,15 +226,6 @@ def _prediction(params: ChatCompletionParams) -> str | None:
     return "".join(part.text for part in params.prediction.content) or None
 
 
-def _constraint(params: ChatCompletionParams) -> OutputConstraint | None:
-    wanted = params.response_format
-    if wanted is None:
-        return None
-    path = ("response_format",)
-    schema = wanted.json_schema.json_schema if wanted.json_schema is not None else None
-    return constraint_of(wanted.type, schema, path, (*path, "json_schema", "schema"))
-
-
 def _turn(
     message: ChatTurn, tool_names: dict[str, str], path: FieldPath, has_notes: bool
 ) -> Message:
@@ -257,15 +256,34 @@ def _turn(
             # answer.
             return Message(
                 "assistant",
-                "".join(
-                    part.text if isinstance(part, TextPart) else part.refusal
-                    for part in message.content
-                ),
-                thinking=message.reasoning_content or "",
+                "".join(map(_answer_text, message.content)),
+                thinking=_reasoning(message),
                 tool_calls=tuple(calls),
             )
         case _:
             assert_never(message)
+
+
+def _answer_text(part: TextPart | RefusalPart | ReasoningPart) -> str:
+    if isinstance(part, TextPart):
+        return part.text
+    return part.refusal if isinstance(part, RefusalPart) else ""
+
+
+def _reasoning(message: AssistantMessage) -> str:
+    """Return the reasoning before an earlier answer; its several fields repeat one text."""
+    return reasoning_text(
+        message.reasoning_content,
+        message.reasoning,
+        message.thinking,
+        message.reasoning_details,
+        message.thinking_blocks,
+        [
+            [part.thinking, part.reasoning, part.text]
+            for part in message.content
+            if isinstance(part, ReasoningPart)
+        ],
+    )
 
 
 def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
@@ -276,12 +294,18 @@ def _calls(message: AssistantMessage, path: FieldPath) -> list[ToolCall]:
         if call.custom is not None and call.type == "custom":
             calls.append(ToolCall(call.id, call.custom.name, arguments_of_input(call.custom.input)))
         elif call.function is not None:
-            calls.append(ToolCall(call.id, call.function.name, call.function.arguments or "{}"))
+            calls.append(ToolCall(call.id, call.function.name, _arguments(call.function)))
         else:
             raise required((*place, "tool_calls", index, call.type))
     if (older := message.function_call) is not None:
-        calls.append(ToolCall(f"call_{place[-1]}", older.name, older.arguments or "{}"))
+        calls.append(ToolCall(f"call_{place[-1]}", older.name, _arguments(older)))
     return calls
+
+
+def _arguments(call: FunctionCall) -> str:
+    if isinstance(call.arguments, dict):
+        return json.dumps(call.arguments, ensure_ascii=False)
+    return call.arguments or "{}"
 
 
 def _text(parts: Sequence[InputPart], path: FieldPath, has_notes: bool) -> str:

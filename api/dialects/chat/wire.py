@@ -11,7 +11,6 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from api.dialects.openai.wire import (
-    FORMAT_TYPE,
     TOOL_CHOICE,
     CallAnswer,
     CallDelta,
@@ -29,7 +28,12 @@ from api.dialects.openai.wire import (
     TokenLogprob,
 )
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import ChatTemplateKwargs, FullstopOptions, ModelName
+from api.dialects.shared.parameters import (
+    ChatTemplateKwargs,
+    FullstopOptions,
+    MaxTokens,
+    ModelName,
+)
 from api.dialects.shared.requests import (
     TEXT_OR_PARTS,
     TEXT_OR_PARTS_OR_NULL,
@@ -60,7 +64,18 @@ class FilePart(WireModel):
 
 InputPart = Annotated[TextPart | ImagePart | FilePart, Field(discriminator="type")]
 Content = Annotated[list[InputPart], TEXT_OR_PARTS]
-AnswerPart = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
+
+
+class ReasoningPart(WireModel):
+    """Reasoning before an earlier answer, as Mistral and some gateways spell it."""
+
+    type: Literal["thinking", "reasoning"]
+    thinking: Any = None
+    reasoning: Any = None
+    text: Any = None
+
+
+AnswerPart = Annotated[TextPart | RefusalPart | ReasoningPart, Field(discriminator="type")]
 
 
 class SystemMessage(WireModel):
@@ -78,10 +93,11 @@ class UserMessage(WireModel):
 
 
 class FunctionCall(WireModel):
-    """The called function and its arguments (JSON text)."""
+    """The called function and its arguments."""
 
     name: str
-    arguments: str
+    # JSON text; some clients send the object itself.
+    arguments: str | dict[str, Any] | None = None
 
 
 class CustomCall(WireModel):
@@ -105,7 +121,12 @@ class AssistantMessage(WireModel):
 
     role: Literal["assistant"]
     content: Annotated[list[AnswerPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
+    # One text under the names of DeepSeek, vLLM, Ollama, OpenRouter and LiteLLM.
     reasoning_content: str | None = None
+    reasoning: Any = None
+    thinking: Any = None
+    reasoning_details: Any = None
+    thinking_blocks: Any = None
     tool_calls: list[ChatCallParam] | None = None
     function_call: FunctionCall | None = None
 
@@ -115,7 +136,7 @@ class ToolMessage(WireModel):
 
     role: Literal["tool"]
     tool_call_id: str
-    content: Content
+    content: Annotated[list[InputPart], TEXT_OR_PARTS_OR_NULL] = Field(default_factory=list)
 
 
 class FunctionMessage(WireModel):
@@ -148,19 +169,6 @@ class ChatTool(WireModel):
     custom: CustomParam | None = None
 
 
-class JsonSchemaFormat(WireModel):
-    """The schema of the output, under a name."""
-
-    json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
-
-
-class ResponseFormat(WireModel):
-    """The format of the output."""
-
-    type: Annotated[str, FORMAT_TYPE]
-    json_schema: JsonSchemaFormat | None = None
-
-
 class Prediction(WireModel):
     """Text that most of the answer is expected to repeat.
 
@@ -184,8 +192,11 @@ class ChatCompletionParams(LastTurnParams, ScoringParams):
     """``POST /v1/chat/completions``."""
 
     messages: list[ChatTurn] = Field(min_length=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: MaxTokens | None = None
+    max_completion_tokens: MaxTokens | None = None
+    # Accepted beyond the reference, as open servers spell it.
+    max_new_tokens: MaxTokens | None = None
+    n_predict: MaxTokens | None = None
     n: int | None = Field(default=None, ge=1, le=128)
     stream_options: StreamOptions | None = None
     logprobs: bool | None = None
@@ -195,7 +206,6 @@ class ChatCompletionParams(LastTurnParams, ScoringParams):
     parallel_tool_calls: bool | None = None
     functions: list[FunctionParam] | None = None
     function_call: Annotated[Any, FUNCTION_CALL] = None
-    response_format: ResponseFormat | None = None
     prediction: Prediction | None = None
     modalities: list[str] | None = None
     reasoning_effort: str | None = None

@@ -78,7 +78,6 @@ from engine import (
     Embeddings,
     Event,
     Finished,
-    ModelInfo,
     NoModel,
     StopInfo,
     StopKind,
@@ -289,7 +288,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 # Clients ask for the version to learn what they may send; we follow the reference of this version.
-API_VERSION = "0.12.6"
+API_VERSION = "0.32.15"
 
 _TAG = ":latest"
 _NEVER = datetime(2318, 1, 1, tzinfo=UTC)
@@ -298,16 +297,6 @@ _NEVER = datetime(2318, 1, 1, tzinfo=UTC)
 def tagged(model_id: str) -> str:
     """Return a model's name as this API spells it, with a tag."""
     return model_id if ":" in model_id.rpartition("/")[2] else f"{model_id}{_TAG}"
-
-
-def untagged(asked: str) -> str:
-    """Return the name of a model as the engine knows it: without the tag for the latest version."""
-    return asked[: -len(_TAG)] if asked.lower().endswith(_TAG) else asked
-
-
-def is_named(asked: str, model: ModelInfo) -> bool:
-    """Whether a name is the model's, with or without a tag."""
-    return tagged(asked).lower() == tagged(model.id).lower()
 
 
 def time_text(when: datetime) -> str:
@@ -400,16 +389,11 @@ def _message(error: ApiError) -> str:
 # -- models and their memory -------------------------------------------------------------------
 
 
-def model_of(params: ModelParams) -> str:
-    """Return the name of the model that a request is for."""
-    return untagged(params.model)
-
-
 async def loaded_as_asked(service: Service, params: ModelParams) -> str:
     """Return the name of a request's model; one that is not in memory is loaded."""
     keep_alive_s(params)  # wrong fields are refused before anything is done
     name = await _checked(service, params.model)
-    await loaded_model(service, model_of(params))
+    await loaded_model(service, params.model)
     return name
 
 
@@ -428,10 +412,10 @@ def keep_as_wanted(service: Service, params: ModelParams) -> None:
     """
     keep_s = keep_alive_s(params)
     if keep_s == 0:
-        service.engine.unload_when_idle(engine_name(service, model_of(params)))
+        service.engine.unload_when_idle(engine_name(service, params.model))
     elif keep_s is not None and service.is_choosing:
         service.engine.unload_after(
-            keep_s if keep_s > 0 else None, engine_name(service, model_of(params))
+            keep_s if keep_s > 0 else None, engine_name(service, params.model)
         )
 
 
@@ -443,7 +427,7 @@ async def reply_without_question(
     if keep_alive_s(params) == 0:
         reason = "unload"
     else:
-        await service.engine.tokenize("", engine_name(service, model_of(params)))
+        await service.engine.tokenize("", engine_name(service, params.model))
     keep_as_wanted(service, params)
     encoder = ChatLineEncoder if isinstance(params, ChatParams) else PromptLineEncoder
     return encoder(params, head).unanswered(reason)
@@ -485,10 +469,10 @@ async def _checked(service: Service, asked: str) -> str:
     for a model that is being loaded.
     """
     if service.is_choosing:
-        status = service.engine.model_status(untagged(asked) or None)
-        return untagged(asked) if status is None else status.id
+        status = service.engine.model_status(asked or None)
+        return asked if status is None else status.id
     model = await loaded_model(service)
-    check_model(service, model.id if is_named(asked, model) else asked)
+    check_model(service, asked)
     return model.id
 
 
@@ -507,7 +491,7 @@ async def embed(service: Service, params: EmbedParams) -> EmbedAnswer | str:
             params.dimensions or None,
             truncates=params.truncate is not False,
         )
-        made, _ = await embedded(service, wanted, model_of(params))
+        made, _ = await embedded(service, wanted, params.model)
     keep_as_wanted(service, params)
 
     def answer(embeddings: Embeddings, tokens: int) -> EmbedAnswer:
@@ -528,7 +512,7 @@ async def embed_one(service: Service, params: OldEmbedParams) -> OldEmbedAnswer:
     vector: list[float] = []
     if params.prompt:
         wanted = EmbeddingRequest((params.prompt,), truncates=True)
-        embeddings, _ = await embedded(service, wanted, model_of(params))
+        embeddings, _ = await embedded(service, wanted, params.model)
         vector = list(embeddings.vectors[0])
     keep_as_wanted(service, params)
     return {"embedding": vector}
@@ -589,7 +573,6 @@ DIALECT = Dialect(
             media_type=LINES,
             wants_stream=is_streamed,
             admit=admit,
-            model_of=model_of,
             on_accepted=keep_as_wanted,
             reply_without_question=reply_without_question,
         ),
@@ -606,7 +589,6 @@ DIALECT = Dialect(
             media_type=LINES,
             wants_stream=is_streamed,
             admit=admit,
-            model_of=model_of,
             has_instructions=lambda params: bool(params.system),
             on_accepted=keep_as_wanted,
             reply_without_question=reply_without_question,
@@ -630,12 +612,6 @@ DIALECT = Dialect(
             answer=OllamaModels,
         ),
         QueryRoute(
-            method="HEAD",
-            path="/api/tags",
-            summary="Whether the list of models is available",
-            reply=list_tags,
-        ),
-        QueryRoute(
             method="GET",
             path="/api/ps",
             summary="The models in memory, their size and how long they stay, for Ollama's clients",
@@ -648,12 +624,6 @@ DIALECT = Dialect(
             summary="The version of Ollama's API that is supported",
             reply=version,
             answer=OllamaVersion,
-        ),
-        QueryRoute(
-            method="HEAD",
-            path="/api/version",
-            summary="Whether Ollama's API is available",
-            reply=version,
         ),
     ),
 )

@@ -37,6 +37,7 @@ from api.dialects.shared.requests import (
     function_of,
     functions,
     note_of,
+    reasoning_text,
 )
 from api.transport.errors import FieldPath, invalid
 from engine import (
@@ -207,13 +208,18 @@ def _turns(params: ChatParams) -> tuple[Message, ...]:
             ToolCall(
                 call.id or f"call_{len(turns)}_{number}",
                 call.function.name,
-                json.dumps(call.function.arguments, ensure_ascii=False),
+                _arguments(call.function.arguments),
             )
             for number, call in enumerate(message.tool_calls or [])
         )
         open_calls = list(calls) or open_calls
-        turns.append(Message(message.role, text, thinking=message.thinking or "", tool_calls=calls))
+        thinking = reasoning_text(message.thinking, message.reasoning_content, message.reasoning)
+        turns.append(Message(message.role, text, thinking=thinking, tool_calls=calls))
     return tuple(turns)
+
+
+def _arguments(given: dict[str, Any] | str | None) -> str:
+    return given or "{}" if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
 
 
 def _result(message: OllamaTurn, text: str, open_calls: list[ToolCall]) -> Message:

@@ -54,7 +54,8 @@ class CalledFunction(WireModel):
     """The called function and its arguments."""
 
     name: str
-    arguments: dict[str, Any]
+    # Some clients send the object as JSON text.
+    arguments: dict[str, Any] | str | None = None
 
 
 class OllamaCallParam(WireModel):
@@ -70,6 +71,9 @@ class OllamaTurn(WireModel):
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = None
     thinking: str | None = None
+    # As other servers name it.
+    reasoning_content: str | None = None
+    reasoning: Any = None
     images: list[Any] | None = None
     tool_calls: list[OllamaCallParam] | None = None
     tool_name: str | None = None

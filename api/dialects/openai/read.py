@@ -13,6 +13,7 @@ from api.dialects.openai.wire import (
     CustomFormat,
     GenerationParams,
     LastTurnParams,
+    ResponseFormat,
     ScoringParams,
     StructuredOutputs,
 )
@@ -167,6 +168,17 @@ def _asked(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstrai
 
 
 def _spellings(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
+    if (form := params.response_format) is not None:
+        path, constraint = _format(form)
+        yield ("response_format", *path), constraint
+    # llama.cpp: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
+    yield ("json_schema",), _guided_json(params.json_schema, ("json_schema",))
+    # Ollama: https://github.com/ollama/ollama/blob/main/docs/api.md
+    is_json = params.format == "json"
+    yield (
+        ("format",),
+        OutputConstraint() if is_json else _guided_json(params.format or None, ("format",)),
+    )
     # vLLM until 0.11: https://docs.vllm.ai/en/v0.10.2/features/structured_outputs.html
     yield ("guided_json",), _guided_json(params.guided_json, ("guided_json",))
     yield ("guided_regex",), regex_form(params.guided_regex)
@@ -179,6 +191,51 @@ def _spellings(params: GenerationParams) -> Iterator[tuple[FieldPath, OutputCons
     yield ("grammar",), grammar_form(params.grammar)
     if (wanted := params.structured_outputs) is not None:
         yield from _structured(wanted)
+
+
+def _format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | None]:
+    """Return the constraint of ``response_format``, and which of its fields has it."""
+    match form.type:
+        case "text":
+            return (), None
+        case "regex":
+            name = "pattern" if form.pattern is not None else "value"
+            text = getattr(form, name)
+            if not isinstance(text, str) or not text:
+                raise required(("response_format", name))
+            return (name,), regex_form(text)
+        case "grammar":
+            if not form.grammar:
+                raise required(("response_format", "grammar"))
+            return ("grammar",), grammar_form(form.grammar)
+        case "json" | "json_object" | "json_schema":
+            return _json_format(form)
+        case _:
+            raise unsupported(("response_format", "type"), f"the format {shown(form.type)}")
+
+
+def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | None]:
+    named = form.json_schema or {}
+    # A schema in the place of its envelope has neither of these.
+    is_envelope = "schema" in named or "name" in named
+    envelope_path: FieldPath = ("json_schema", "schema") if is_envelope else ("json_schema",)
+    given = {
+        envelope_path: named.get("schema") if is_envelope else named or None,
+        ("schema",): form.plain_schema,
+        ("value",): form.value,
+    }
+    schemas = {path: schema for path, schema in given.items() if schema is not None}
+    if not schemas:
+        if form.type == "json_schema":
+            raise required(("response_format", "json_schema", "schema"))
+        return (), OutputConstraint()
+    path, schema = next(iter(schemas.items()))
+    for other_path, other in schemas.items():
+        if other != schema:
+            raise invalid(
+                ("response_format", *other_path), "is another schema than the one before it"
+            )
+    return path, _guided_json(schema, ("response_format", *path))
 
 
 def _structured(

@@ -69,7 +69,9 @@ TOOL_CHOICE = WithJsonSchema(
 SCHEMA_OR_TEXT = WithJsonSchema(
     {"anyOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]}
 )
-FORMAT_TYPE = WithJsonSchema({"enum": ["text", "json_object", "json_schema"]})
+FORMAT_TYPE = WithJsonSchema(
+    {"enum": ["text", "json_object", "json_schema", "json", "regex", "grammar"]}
+)
 
 
 def _as_prompts(value: Any) -> Any:
@@ -140,6 +142,21 @@ class StructuredOutputs(WireModel):
     structural_tag: SkipJsonSchema[Any] = None
 
 
+class ResponseFormat(WireModel):
+    """``response_format``, the output format; a schema stands where a vendor puts it.
+
+    OpenAI: ``json_schema.schema``; llama.cpp, Together, Fireworks: ``schema`` beside any type; TGI:
+    ``value``, with the types ``json`` and ``regex``, too.
+    """
+
+    type: Annotated[str, FORMAT_TYPE]
+    json_schema: dict[str, Any] | None = None
+    plain_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    value: Annotated[Any, SCHEMA_OR_TEXT] = None
+    pattern: str | None = None
+    grammar: str | None = None
+
+
 @with_stop_options("OpenAI")
 @with_sampling("OpenAI")
 @with_refused(UNHONOURED)
@@ -155,6 +172,10 @@ class GenerationParams(WireModel):
     thinking_token_budget: int | None = Field(default=None, ge=-1)
     chat_template_kwargs: ChatTemplateKwargs | None = None
     stop_token_ids: list[int] | None = None
+    response_format: ResponseFormat | None = None
+    # llama.cpp's and Ollama's.
+    json_schema: Annotated[Any, SCHEMA_OR_TEXT] = None
+    format: Annotated[Any, SCHEMA_OR_TEXT] = None
     guided_json: Annotated[Any, SCHEMA_OR_TEXT] = None
     guided_regex: str | None = None
     guided_choice: list[str] | None = None

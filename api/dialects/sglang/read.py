@@ -18,6 +18,7 @@ from api.dialects.shared.parameters import (
     sampling_of,
     stop_options_of,
     stop_strings,
+    token_limit,
     with_own_options,
 )
 from api.dialects.shared.requests import JsonObject, filled, sampling_and_stops
@@ -144,7 +145,7 @@ def _request(
             ).with_options(stop_options_of(wanted, "SGLang")),
             params.fullstop,
         ),
-        max_tokens=wanted.max_new_tokens,
+        max_tokens=token_limit(wanted.max_new_tokens),
         # Every answer contains the ids of the sampled tokens.
         trace=TraceLevel.FULL if params.return_logprob else TraceLevel.STOPS,
         top_logprobs=told.top,

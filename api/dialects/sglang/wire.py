@@ -12,7 +12,13 @@ from typing_extensions import TypedDict
 
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
-from api.dialects.shared.parameters import STOPS, FullstopOptions, with_sampling, with_stop_options
+from api.dialects.shared.parameters import (
+    STOPS,
+    FullstopOptions,
+    MaxTokensOrNone,
+    with_sampling,
+    with_stop_options,
+)
 
 MAX_PROMPTS = 128
 
@@ -26,7 +32,7 @@ class SamplingParams(WireModel):
     """Sampling and stop parameters of one prompt."""
 
     # The reference's default: clients that leave the field out expect a short answer.
-    max_new_tokens: int | None = Field(default=128, ge=0)
+    max_new_tokens: MaxTokensOrNone | None = 128
     stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
     skip_special_tokens: bool | None = None

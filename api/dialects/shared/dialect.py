@@ -153,7 +153,7 @@ class QueryRoute:
         own_names: The route's own names of engine fields; all others have the dialect's names.
     """
 
-    method: Literal["DELETE", "GET", "HEAD", "POST"]
+    method: Literal["DELETE", "GET", "POST"]
     path: str
     summary: str
     reply: Callable[[Service, Any], Awaitable[object]]

@@ -167,6 +167,21 @@ def with_fields(
     return added
 
 
+# -- limits ------------------------------------------------------------------------------------
+
+
+# The most tokens of an answer; -1 and -2 are no limit, as LM Studio, llama.cpp and Ollama have it.
+NoLimit = Literal[-1, -2]
+MaxTokens = Annotated[int, Field(ge=1)] | NoLimit
+MaxTokensOrNone = Annotated[int, Field(ge=0)] | NoLimit
+
+
+def token_limit(*given: int | None) -> int | None:
+    """Return the first limit that is given; None for no limit."""
+    limit = next((value for value in given if value is not None), -1)
+    return None if limit < 0 else limit
+
+
 # -- sampling ----------------------------------------------------------------------------------
 
 

@@ -133,6 +133,29 @@ class RefusalPart(WireModel):
     refusal: str
 
 
+def reasoning_text(*given: object) -> str:
+    """Return the first text among several forms of the same reasoning.
+
+    Each is a text, an object with a text, or a list of these, as vendors return their reasoning.
+    """
+    return next(filter(None, map(_flat_text, given)), "")
+
+
+def _flat_text(value: object) -> str:
+    match value:
+        case str():
+            return value
+        case list():
+            return "".join(map(_flat_text, value))
+        case dict():
+            return reasoning_text(*(value.get(name) for name in _REASONING_KEYS))
+        case _:
+            return ""
+
+
+_REASONING_KEYS = ("text", "thinking", "reasoning", "summary", "content")
+
+
 # -- images and documents ----------------------------------------------------------------------
 
 

@@ -82,7 +82,6 @@ def test_a_shorter_vector_is_cut_and_scaled_again(engine: Engine) -> None:
     [
         (EmbeddingRequest(()), "inputs"),
         (EmbeddingRequest(("a",) * 2049), "inputs"),
-        (EmbeddingRequest(("a", "")), "inputs[1]"),
         (EmbeddingRequest(((5, 1 << 20),)), "inputs[0][1]"),
         (EmbeddingRequest(("a",), dimensions=0), "dimensions"),
         (EmbeddingRequest(("a",), dimensions=1000), "dimensions"),

@@ -98,7 +98,7 @@ def test_log_probabilities_have_their_ids(staged: Callable[..., Any]) -> None:
         ({"text": "x", "sampling_params": {"stop_token_ids": [-1]}}, "stop_token_ids[0]: "),
         ({"text": "x", "sampling_params": {"stop": ["", "a"]}}, "sampling_params.stop[0]: "),
         ({"text": 5}, "text: "),
-        ({"text": "x", "sampling_params": {"max_new_tokens": -1}}, "max_new_tokens: "),
+        ({"text": "x", "sampling_params": {"max_new_tokens": -3}}, "max_new_tokens: "),
     ],
 )
 def test_a_bad_request_names_the_field(

@@ -1,0 +1,149 @@
+"""The same wish in the words of several vendors, and history with their fields."""
+
+from typing import Any
+
+import pytest
+
+from api.transport.errors import ApiError
+from engine.values.request import OutputConstraint, TextForm
+from tests.api.dialects.asking import HI, OPENAI, refused_field, request, turns
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
+TOKENS = {
+    "chat": ("max_tokens", "max_completion_tokens", "max_new_tokens", "n_predict"),
+    "completions": ("max_tokens", "max_new_tokens", "n_predict"),
+    "generate": ("max_new_tokens",),
+    "ollama_chat": ("num_predict",),
+    "ollama_generate": ("num_predict",),
+}
+INNER = {
+    "generate": "sampling_params",
+    "ollama_chat": "options",
+    "ollama_generate": "options",
+}
+
+
+@pytest.mark.parametrize(
+    ("api", "name"), [(api, name) for api, names in TOKENS.items() for name in names]
+)
+def test_a_token_limit_of_minus_one_is_no_limit(api: str, name: str) -> None:
+    def limited(value: object) -> int | None:
+        fields = {name: value}
+        return request(api, **({INNER[api]: fields} if api in INNER else fields)).max_tokens
+
+    assert (limited(-1), limited(-2), limited(7)) == (None, None, 7)
+    with pytest.raises(ApiError, match="greater"):
+        limited(-3)
+
+
+@OPENAI
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_format": {"type": "json_object", "schema": SCHEMA}},
+        {"response_format": {"type": "json_object", "value": SCHEMA}},
+        {"response_format": {"type": "json", "value": SCHEMA}},
+        {"response_format": {"type": "json_schema", "schema": SCHEMA}},
+        {"response_format": {"type": "json_schema", "json_schema": SCHEMA}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+        {
+            "response_format": {
+                "type": "json_schema",
+                "schema": SCHEMA,
+                "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True},
+            }
+        },
+        {"json_schema": SCHEMA},
+        {"guided_json": SCHEMA},
+        {"structured_outputs": {"json": SCHEMA}},
+        {"format": SCHEMA},
+    ],
+    ids=repr,
+)
+def test_a_schema_is_found_wherever_a_vendor_puts_it(api: str, fields: dict[str, Any]) -> None:
+    assert request(api, **fields).constraint == OutputConstraint(SCHEMA)
+
+
+@OPENAI
+def test_other_formats_are_found_in_response_format(api: str) -> None:
+    for form, expected in (
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, OutputConstraint()),
+        ({"type": "regex", "value": "a+"}, OutputConstraint(text_form=TextForm(regex="a+"))),
+        ({"type": "regex", "pattern": "a+"}, OutputConstraint(text_form=TextForm(regex="a+"))),
+        (
+            {"type": "grammar", "grammar": "start: A"},
+            OutputConstraint(text_form=TextForm(grammar="start: A")),
+        ),
+    ):
+        assert request(api, response_format=form).constraint == expected
+    assert request(api, format="json").constraint == OutputConstraint()
+    assert request(api, format="").constraint is None
+
+
+@OPENAI
+@pytest.mark.parametrize(
+    ("form", "named"),
+    [
+        ({"type": "json_schema"}, ("json_schema", "schema")),
+        ({"type": "json_schema", "json_schema": {"name": "x"}}, ("json_schema", "schema")),
+        ({"type": "json_schema", "json_schema": {"schema": 5}}, ("json_schema", "schema")),
+        ({"type": "json_object", "schema": SCHEMA, "value": {"type": "object"}}, ("value",)),
+        ({"type": "regex"}, ("value",)),
+        ({"type": "grammar"}, ("grammar",)),
+        ({"type": "xml"}, ("type",)),
+    ],
+    ids=repr,
+)
+def test_a_wrong_response_format_is_refused_by_its_field(
+    api: str, form: dict[str, Any], named: tuple[str, ...]
+) -> None:
+    assert refused_field(api, response_format=form) == ("response_format", *named)
+
+
+@pytest.mark.parametrize(
+    ("api", "fields"),
+    [
+        *(
+            ("chat", fields)
+            for fields in (
+                {"reasoning_content": "Why"},
+                {"reasoning": "Why"},
+                {"reasoning_content": None, "reasoning": "Why"},
+                {"reasoning_content": "Why", "reasoning": "Why"},
+                {"thinking": "Why"},
+                {"reasoning_details": [{"type": "reasoning.text", "text": "Why"}]},
+                {"reasoning_details": [{"type": "reasoning.summary", "summary": "Why"}]},
+                {"thinking_blocks": [{"type": "thinking", "thinking": "Why", "signature": "s"}]},
+                {
+                    "content": [
+                        {"type": "thinking", "thinking": [{"type": "text", "text": "Why"}]},
+                        {"type": "text", "text": "So"},
+                    ]
+                },
+            )
+        ),
+        ("ollama_chat", {"thinking": "Why"}),
+        ("ollama_chat", {"reasoning_content": "Why"}),
+        ("ollama_chat", {"reasoning": "Why"}),
+    ],
+)
+def test_reasoning_in_history_reaches_the_model(api: str, fields: dict[str, Any]) -> None:
+    answer = {"role": "assistant", "content": "So", **fields}
+    _, turn, _ = turns(api, *HI, answer, *HI)
+    assert (turn.thinking, turn.content) == ("Why", "So")
+
+
+def test_encrypted_reasoning_is_no_text() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "c2VjcmV0"}]
+    answer = {"role": "assistant", "content": "So", "reasoning_details": details}
+    assert turns("chat", *HI, answer)[1].thinking == ""
+
+
+@pytest.mark.parametrize("api", ["chat", "ollama_chat"])
+@pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}', None])
+def test_arguments_of_a_call_are_an_object_or_its_text(api: str, arguments: object) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    answer = {"role": "assistant", "content": "", "tool_calls": [call]}
+    [made] = turns(api, *HI, answer)[1].tool_calls
+    assert made.arguments == ("{}" if arguments is None else '{"a": 1}')
