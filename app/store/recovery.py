@@ -117,7 +117,6 @@ class Salvage:
                     created_at=_moment(row.created_at),
                     updated_at=_moment(row.updated_at),
                     folder_id=_text(row.folder_id),
-                    tags=_text(row.tags),
                     is_archived=row.is_archived == 1,
                     origin=_text(row.origin),
                     stops_from=_text(row.stops_from),

@@ -39,7 +39,6 @@ from ui.records.conversations import (
     ConversationFolder,
     Placement,
     QueuedMessage,
-    clean_tags,
     preview_of,
     title_from_file,
 )
@@ -52,10 +51,7 @@ _NAMELESS_FOLDER = "Folder"
 
 
 class ConversationRow(NamedTuple):
-    """A conversation in the database; the names of the fields are those of the columns.
-
-    ``tags`` has one on each line.
-    """
+    """A conversation in the database; the names of the fields are those of the columns."""
 
     id: str
     title: str
@@ -66,7 +62,6 @@ class ConversationRow(NamedTuple):
     created_at: float
     updated_at: float
     folder_id: str = ""
-    tags: str = ""
     is_archived: bool = False
     origin: str = ""
     stops_from: str = ""
@@ -173,7 +168,6 @@ def conversation_row(conversation: Conversation) -> ConversationRow:
         created_at=conversation.created_at,
         updated_at=conversation.updated_at,
         folder_id=conversation.placement.folder_id,
-        tags=storable("\n".join(conversation.placement.tags)),
         is_archived=conversation.placement.is_archived,
         origin=storable(conversation.origin),
         stops_from=storable(conversation.stops_from),
@@ -242,8 +236,7 @@ def conversation_from(stored: ConversationRow, preview: str | None) -> Conversat
         stored.id,
     )
     conversation.is_pinned = bool(stored.is_pinned)
-    tags = clean_tags(stored.tags.split("\n"))
-    conversation.placement = Placement(stored.folder_id, tags, bool(stored.is_archived))
+    conversation.placement = Placement(stored.folder_id, bool(stored.is_archived))
     conversation.origin, conversation.stops_from = stored.origin, stored.stops_from
     conversation.model, conversation.tools = model, tools
     conversation.when_full, conversation.place = when_full, place

@@ -491,7 +491,7 @@ def search(
     wanted: SearchFilter = EVERYWHERE,
     limit: int = MOST_HITS,
 ) -> list[Hit]:
-    """Return the matches of all words of a query: titles and tags first, then messages,
+    """Return the matches of all words of a query: titles first, then messages,
     best first.
     """
     words = words_of(query)
@@ -531,9 +531,6 @@ def _narrowed(wanted: SearchFilter, said_at: str) -> tuple[str, list[Any]]:
     if wanted.folder_id:
         parts.append("c.folder_id = ?")
         values.append(wanted.folder_id)
-    if wanted.tag:
-        parts.append("instr(char(10) || c.tags || char(10), char(10) || ? || char(10))")
-        values.append(wanted.tag)
     if wanted.since:
         parts.append(f"{said_at} >= ?")
         values.append(wanted.since)
@@ -543,17 +540,17 @@ def _narrowed(wanted: SearchFilter, said_at: str) -> tuple[str, list[Any]]:
 def _named(
     connection: sqlite3.Connection, words: Sequence[str], wanted: SearchFilter, limit: int
 ) -> list[Hit]:
-    """Return the conversations that have the words in their titles and tags."""
-    condition, values = _all_like("(c.title || ' ' || c.tags)", words)
+    """Return the conversations that have the words in their titles."""
+    condition, values = _all_like("c.title", words)
     narrowed, more = _narrowed(wanted, "c.updated_at")
     cursor = connection.execute(
-        "SELECT c.id, c.title, c.tags, c.updated_at FROM conversations c "
+        "SELECT c.id, c.title, c.updated_at FROM conversations c "
         f"WHERE {narrowed} AND {condition} ORDER BY c.updated_at DESC LIMIT ?",
         (*more, *values, min(limit, 10)),
     ).fetchall()
     hits = (
-        named_hit(identity, title_from_file(title), tags.split("\n"), updated_at, words)
-        for identity, title, tags, updated_at in cursor
+        named_hit(identity, title_from_file(title), updated_at, words)
+        for identity, title, updated_at in cursor
     )
     return [hit for hit in hits if hit is not None]
 

@@ -116,7 +116,7 @@ class _FilterChip(ElidedButton):
 
 
 class SearchFilters(QWidget):
-    """What the search is narrowed to: folder, tag, time, and who said it."""
+    """What the search is narrowed to: folder, time, and who said it."""
 
     def __init__(self, search: Search, conversations: ConversationList) -> None:
         super().__init__()
@@ -125,9 +125,6 @@ class SearchFilters(QWidget):
             "Folder",
             "Any Folder",
             lambda: [(folder.name, folder.id) for folder in conversations.folders.all()],
-        )
-        self.tag = _FilterChip(
-            "Tag", "Any Tag", lambda: [(f"#{tag}", tag) for tag in conversations.tags()]
         )
         self.time = _FilterChip("Time", "Any Time", lambda: _DAYS)
         self.speaker = _FilterChip("Who", "Anyone", lambda: _SPEAKERS)
@@ -139,20 +136,19 @@ class SearchFilters(QWidget):
             chip.narrowed.connect(self._narrow)
 
     def refresh(self) -> None:
-        """Offer the folders and tags that there are now."""
+        """Offer the folders that there are now."""
         for chip in self._chips:
             chip.refresh()
 
     @property
     def _chips(self) -> tuple[_FilterChip, ...]:
-        return self.folder, self.tag, self.time, self.speaker
+        return self.folder, self.time, self.speaker
 
     def _narrow(self) -> None:
         days = self.time.value
         self._search.narrow(
             SearchFilter(
                 self.folder.value or "",
-                self.tag.value or "",
                 0.0 if days is None else since_days(days),
                 self.speaker.value or Speaker.ANYONE,
             )

@@ -1,4 +1,4 @@
-"""The list of conversations with its search, folders, tags and orders. Main thread."""
+"""The list of conversations with its search, folders and orders. Main thread."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,7 +33,6 @@ from PySide6.QtWidgets import (
     QListView,
     QMenu,
     QPlainTextEdit,
-    QPushButton,
     QWidget,
 )
 
@@ -44,13 +43,13 @@ from ui.chat.sidebar_rows import MIME, ConversationDelegate, FolderHead, Sidebar
 from ui.kit.buttons import IconButton, UndoBar
 from ui.kit.dialogs import ask_text
 from ui.kit.fields import is_typed_text, never_sideways
-from ui.kit.labels import ElidedButton, label
-from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.labels import label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import add_entry, literal, passing_menu
 from ui.kit.rows import Index
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import move_focus
-from ui.records.conversations import Conversation, ConversationFolder, clean_tags, typed_tags
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.contents import is_from_elsewhere
 from ui.records.store import Hit
 from ui.server.server_switch import ServerCard
@@ -162,103 +161,6 @@ class FolderDialog(QDialog):
         self.prompt.setFixedHeight(theme.gap(_PROMPT_PX))
 
 
-# More tags would take the room of the conversations.
-_MOST_SHOWN = 12
-
-
-class TagBar(QWidget):
-    """A button for each tag; the pressed one filters the list.
-
-    Signals:
-        tagged: Conversations were dropped on a tag; carries them and the tag.
-    """
-
-    tagged = Signal(list, str)
-
-    def __init__(self, conversations: ConversationList, rows: SidebarRows) -> None:
-        super().__init__()
-        self._conversations = conversations
-        self._rows = rows
-        self._inner = QWidget()
-        self._flow = FlowLayout(self._inner)
-        self._tags: tuple[str, ...] = ()
-        self._is_searching = False
-        column(self._inner, margins=(12, 0, 12, 8), on=self)
-        for signal in (
-            conversations.placed,
-            conversations.rowsInserted,
-            conversations.rowsRemoved,
-            conversations.modelReset,
-        ):
-            signal.connect(self._refresh)
-        rows.filtered.connect(self._show_chosen)
-        self._refresh()
-
-    def buttons(self) -> list[QPushButton]:
-        """Return the buttons, in their order."""
-        return self._inner.findChildren(QPushButton)
-
-    def show_unless(self, is_searching: bool) -> None:
-        """Hide the tags while search results replace the list."""
-        self._is_searching = is_searching
-        self._refresh()
-
-    def _refresh(self) -> None:
-        tags = tuple(self._conversations.tags()[:_MOST_SHOWN])
-        if tags != self._tags:
-            self._tags = tags
-            while (item := self._flow.takeAt(0)) is not None:
-                if (gone := item.widget()) is not None:
-                    gone.hide()
-                    gone.setParent(None)
-                    gone.deleteLater()
-            for tag in tags:
-                self._flow.addWidget(self._button(tag))
-            if self._rows.tag and self._rows.tag not in tags:
-                self._rows.show_tag("")
-        self.setVisible(bool(tags) and not self._is_searching)
-        self._show_chosen()
-
-    def _button(self, tag: str) -> QPushButton:
-        button = _TagButton(self._rows, tag)
-        button.clicked.connect(lambda: self._rows.show_tag("" if self._rows.tag == tag else tag))
-        button.taken.connect(lambda conversations: self.tagged.emit(conversations, tag))
-        return button
-
-    def _show_chosen(self) -> None:
-        for button in self.buttons():
-            button.setChecked(button.text() == f"#{self._rows.tag}")
-
-
-class _TagButton(ElidedButton):
-    """A tag; accepts conversations that are dropped on it.
-
-    Signals:
-        taken: Conversations were dropped on it; carries them.
-    """
-
-    taken = Signal(list)
-
-    def __init__(self, rows: SidebarRows, tag: str) -> None:
-        super().__init__()
-        self._rows = rows
-        self.setProperty("kind", "chip")
-        self.setCheckable(True)
-        self.setAcceptDrops(True)
-        self.setText(f"#{tag}")
-        self.setAccessibleName(f"Show only conversations tagged {tag}")
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Accept conversations only."""
-        if event.mimeData().hasFormat(MIME):
-            event.acceptProposedAction()
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        """Emit ``taken`` with the dropped conversations."""
-        event.acceptProposedAction()
-        self.taken.emit(self._rows.dropped(event.mimeData()))
-
-
 # The sidebar's own menu and the menu bar have the same entries, for one conversation or several.
 
 
@@ -272,7 +174,6 @@ class Ordering:
     def fill(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
         """Add the entries for some conversations."""
         self._fill_folders(menu.addMenu("Move to &Folder"), chosen)
-        self._fill_tags(menu.addMenu("&Tags"), chosen)
         is_archived = all(conversation.placement.is_archived for conversation in chosen)
         words = "Un&archive" if is_archived else "&Archive"
         add_entry(menu, words, lambda: self.archive(chosen, not is_archived))
@@ -285,23 +186,6 @@ class Ordering:
             chosen,
             lambda old: replace(old, folder_id=target),
             lambda what: f"Moved {what} {place}",
-        )
-
-    def tag(self, chosen: Sequence[Conversation], *tags: str) -> None:
-        """Add tags to conversations."""
-        listed = " ".join(f"#{tag}" for tag in tags)
-        self._list.place(
-            chosen,
-            lambda old: replace(old, tags=clean_tags((*old.tags, *tags))),
-            lambda what: f"Tagged {what} {listed}",
-        )
-
-    def untag(self, chosen: Sequence[Conversation], tag: str) -> None:
-        """Remove a tag from conversations."""
-        self._list.place(
-            chosen,
-            lambda old: replace(old, tags=tuple(other for other in old.tags if other != tag)),
-            lambda what: f"Removed #{tag} from {what}",
         )
 
     def archive(self, chosen: Sequence[Conversation], is_archived: bool) -> None:
@@ -323,15 +207,6 @@ class Ordering:
 
         ask_text(self._parent, "New Folder", "Name of the folder:", make)
 
-    def new_tags(self, chosen: Sequence[Conversation]) -> None:
-        """Ask for tags and add them to some conversations."""
-        ask_text(
-            self._parent,
-            "New Tag",
-            "Tags, separated by commas:",
-            lambda typed: self.tag(chosen, *typed_tags(typed)),
-        )
-
     def _fill_folders(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
         places = {conversation.placement.folder_id for conversation in chosen}
 
@@ -344,17 +219,6 @@ class Ordering:
             add(literal(folder.name), folder)
         menu.addSeparator()
         add_entry(menu, "&New Folder…", lambda: self.new_folder(chosen))
-
-    def _fill_tags(self, menu: QMenu, chosen: Sequence[Conversation]) -> None:
-        def add(tag: str) -> None:
-            has_it = all(tag in conversation.placement.tags for conversation in chosen)
-            act = self.untag if has_it else self.tag
-            add_entry(menu, literal(f"#{tag}"), lambda: act(chosen, tag), is_checked=has_it)
-
-        for tag in self._list.tags():
-            add(tag)
-        menu.addSeparator()
-        add_entry(menu, "&New Tag…", lambda: self.new_tags(chosen))
 
 
 _KEYS = Qt.Key
@@ -581,7 +445,6 @@ class Sidebar(QFrame):
         self.rows = SidebarRows(workspace.conversations, self)
         self.list = ConversationView(self.rows)
         self.ordering = Ordering(workspace.conversations, self)
-        self.tags = TagBar(workspace.conversations, self.rows)
         self.archive = ArchiveHead(self.rows)
         self.list.setItemDelegate(ConversationDelegate(self.list))
         self.search_field = SearchField(workspace.search)
@@ -610,7 +473,6 @@ class Sidebar(QFrame):
         column(
             head_frame,
             row(self.search_field, margins=(12, 0, 12, 8)),
-            self.tags,
             self.archive,
             (self.list, 1),
             (self.results, 1),
@@ -680,7 +542,6 @@ class Sidebar(QFrame):
         conversations = self._workspace.conversations
         self.list.opened.connect(self._workspace.open)
         self.list.dropped.connect(self.ordering.move)
-        self.tags.tagged.connect(self.ordering.tag)
         self.list.delete_wanted.connect(self._delete_at_keyboard)
         self.list.clicked.connect(self._write_in)
         self.list.activated.connect(self._write_in)
@@ -716,7 +577,6 @@ class Sidebar(QFrame):
     def _show_search(self) -> None:
         is_searching = self._workspace.search.is_active
         self.list.setVisible(not is_searching)
-        self.tags.show_unless(is_searching)
         self.results.setVisible(is_searching)
         self._refresh_hint()
 

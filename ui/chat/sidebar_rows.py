@@ -29,7 +29,7 @@ from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.words import day_words
 
-# Filters ``ConversationList`` by the archive and by a tag.
+# Filters ``ConversationList`` by the archive.
 
 MIME = "application/x-fullstop-conversations"
 # If there are more changes than this, the list is reset: single changes would take longer.
@@ -64,7 +64,6 @@ class SidebarRows(QAbstractListModel):
         super().__init__(parent)
         self._conversations = conversations
         self.shows_archive = False
-        self.tag = ""
         self._rows: list[Row] = list(self._wanted())
         for signal in (
             conversations.rowsInserted,
@@ -146,13 +145,6 @@ class SidebarRows(QAbstractListModel):
             self._refresh()
             self.filtered.emit()
 
-    def show_tag(self, tag: str) -> None:
-        """List only conversations with a tag; empty for all."""
-        if self.tag != tag:
-            self.tag = tag
-            self._refresh()
-            self.filtered.emit()
-
     def toggle(self, folder: ConversationFolder) -> None:
         """Open or close a folder."""
         self._conversations.folders.keep(replace(folder, is_open=not folder.is_open))
@@ -179,8 +171,7 @@ class SidebarRows(QAbstractListModel):
     # -- inside ----------------------------------------------------------------------------
 
     def _is_listed(self, conversation: Conversation) -> bool:
-        place = conversation.placement
-        return place.is_archived == self.shows_archive and (not self.tag or self.tag in place.tags)
+        return conversation.placement.is_archived == self.shows_archive
 
     def _wanted(self) -> Iterator[Row]:
         """Yield the rows as they should be."""
@@ -190,10 +181,9 @@ class SidebarRows(QAbstractListModel):
         for conversation in self._conversations.every():
             if self._is_listed(conversation):
                 inside.get(conversation.placement.folder_id, loose).append(conversation)
-        is_filtered = self.shows_archive or bool(self.tag)
         for folder in folders:
             members = inside[folder.id]
-            if members or not is_filtered:
+            if members or not self.shows_archive:
                 yield FolderHead(folder, len(members))
                 if folder.is_open:
                     yield from members
@@ -393,13 +383,6 @@ class ConversationDelegate(QStyledItemDelegate):
         painter.drawText(beside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, when)
         painter.setPen(QColor(colors.muted))
         bottom = bottom.adjusted(0, 0, -(when_width + 10) if is_narrow else 0, 0)
-        if tags := " ".join(f"#{tag}" for tag in index.data(ConversationRole.TAGS) or ()):
-            # The tags leave half of the line to the preview.
-            shown = small_metrics.elidedText(tags, _ELIDE, bottom.width() // 2)
-            painter.setPen(QColor(colors.link))
-            painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, shown)
-            bottom = bottom.adjusted(small_metrics.horizontalAdvance(f"{shown} "), 0, 0, 0)
-            painter.setPen(QColor(colors.muted))
         preview = str(index.data(ConversationRole.PREVIEW)) or "No messages yet"
         preview = small_metrics.elidedText(preview, _ELIDE, bottom.width())
         painter.drawText(bottom, Qt.AlignmentFlag.AlignVCenter, preview)

@@ -44,7 +44,6 @@ from ui.records.conversations import (
     ReadingPlace,
     StopEntry,
     WhenFull,
-    clean_tags,
     title_from_file,
 )
 from ui.records.messages import ConversationMessage
@@ -174,12 +173,6 @@ def folder_from(fields: Fields) -> ConversationFolder:
         created_at=moment(fields.maybe("created_at", float)),
         id=fields.take("id", str),
     )
-
-
-def tags_from(fields: Fields) -> tuple[str, ...]:
-    """Return the tags in a list; items that are not text are left out."""
-    named = fields.maybe("tags", list) or []
-    return clean_tags(title_from_file(tag) for tag in named if isinstance(tag, str) and tag.strip())
 
 
 def run_values(run: Run) -> dict[str, Any]:

@@ -47,10 +47,7 @@ class ChosenModel:
         return ChosenModel(model_name(folder), folder.resolve())
 
 
-# Its place in the list: folder, tags, order.
-
-_MOST_TAG_CHARS = 40
-_MOST_TAGS = 20
+# Its place in the list: folder and order.
 
 
 class ListOrder(StrEnum):
@@ -68,31 +65,11 @@ class Placement:
 
     Attributes:
         folder_id: The id of its folder; empty for none.
-        tags: Its tags, each once, in the order in which they were added.
         is_archived: Whether it is hidden until the archive is shown.
     """
 
     folder_id: str = ""
-    tags: tuple[str, ...] = ()
     is_archived: bool = False
-
-
-def clean_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return tags as they are kept: one line each, limited in number, each once ignoring case.
-
-    A tag never contains a comma, because a person separates tags by commas.
-    """
-    kept: dict[str, str] = {}
-    for tag in tags:
-        line = " ".join(tag.replace(",", " ").split())[:_MOST_TAG_CHARS].strip()
-        if line:
-            kept.setdefault(line.casefold(), line)
-    return tuple(kept.values())[:_MOST_TAGS]
-
-
-def typed_tags(text: str) -> tuple[str, ...]:
-    """Return the tags that a person typed, separated by commas."""
-    return clean_tags(text.split(","))
 
 
 UNTITLED = "New conversation"
@@ -205,7 +182,7 @@ class Conversation:
         model: The model that answers it; None until one was chosen or has answered.
         tools: The tools that the model may call.
         is_pinned: Whether it stays at the top of the list.
-        placement: Its folder, its tags, and whether it is archived.
+        placement: Its folder, and whether it is archived.
         origin: What it was imported from, so that it is not imported twice; empty for none.
         stops_from: Where its stop list came from: ``folder:`` with an id or ``preset:`` with a
             name; empty if it was made in the conversation.

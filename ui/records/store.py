@@ -29,10 +29,10 @@ class Hit:
 
     Attributes:
         conversation_id: The conversation.
-        message_id: The message; None if the title or a tag matches.
+        message_id: The message; None if the title matches.
         title: The conversation's title.
-        role: ``user``, ``assistant``, ``thinking``, ``tool`` (a call or its result), ``title``, or
-            ``tag``.
+        role: ``user``, ``assistant``, ``thinking``, ``tool`` (a call or its result), or
+            ``title``.
         said_at: Unix time of the message, in seconds.
         snippet: The words around the match, on one line.
         spans: The start and length of each match in the snippet.
@@ -62,20 +62,17 @@ class SearchFilter:
 
     Attributes:
         folder_id: Only conversations in this folder; empty for all.
-        tag: Only conversations with this tag; empty for all.
         since: Unix time; only what was said at or after it.
-        speaker: Whose words. Titles and tags are nobody's, so they count only for anyone.
+        speaker: Whose words. Titles are nobody's, so they count only for anyone.
     """
 
     folder_id: str = ""
-    tag: str = ""
     since: float = 0.0
     speaker: Speaker = Speaker.ANYONE
 
     def takes(self, conversation: Conversation) -> bool:
         """Return whether a conversation is searched."""
-        place = conversation.placement
-        return self.folder_id in ("", place.folder_id) and (not self.tag or self.tag in place.tags)
+        return self.folder_id in ("", conversation.placement.folder_id)
 
 
 EVERYWHERE = SearchFilter()
@@ -117,28 +114,21 @@ def snippet_of(text: str, words: Sequence[str]) -> tuple[str, tuple[tuple[int, i
 def named_hit(
     conversation_id: str,
     title: str,
-    tags: Sequence[str],
     updated_at: float,
     words: Sequence[str],
 ) -> Hit | None:
-    """Return the hit of a conversation whose title and tags have all the words; None for no hit.
+    """Return the hit of a conversation whose title has all the words; None for no hit.
 
     Args:
         conversation_id: The conversation.
         title: Its title.
-        tags: Its tags.
         updated_at: Unix time of its last message.
         words: The words of the query.
     """
-    role, text, listed = "title", title, ", ".join(tags)
     if not matches(title, words):
-        role, text = "tag", listed
-        if not matches(listed, words):
-            text = f"{title} · {listed}"
-            if not matches(text, words):
-                return None
-    line, spans = snippet_of(text, words)
-    return Hit(conversation_id, None, title, role, updated_at, line, spans)
+        return None
+    line, spans = snippet_of(title, words)
+    return Hit(conversation_id, None, title, "title", updated_at, line, spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,10 +291,13 @@ def _hits_in(
     conversation: Conversation, words: Sequence[str], wanted: SearchFilter
 ) -> Iterator[Hit]:
     identity, title = conversation.id, conversation.title
-    if wanted.speaker is Speaker.ANYONE and conversation.updated_at >= wanted.since:
-        tags = conversation.placement.tags
-        if named := named_hit(identity, title, tags, conversation.updated_at, words):
-            yield named
+    is_recent = conversation.updated_at >= wanted.since
+    if (
+        wanted.speaker is Speaker.ANYONE
+        and is_recent
+        and (named := named_hit(identity, title, conversation.updated_at, words))
+    ):
+        yield named
     for message in conversation.tree:
         if message.created_at < wanted.since:
             continue

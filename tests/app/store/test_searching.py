@@ -247,14 +247,14 @@ async def test_reasoning_and_tool_calls_are_searched_too(
 
 
 @pytest.mark.parametrize("is_in_memory", [False, True])
-async def test_a_search_is_narrowed_to_folder_tag_time_and_speaker(
+async def test_a_search_is_narrowed_to_folder_time_and_speaker(
     path: Path, is_in_memory: bool
 ) -> None:
     async with opened(path) as file:
         store = MemoryConversationStore() if is_in_memory else file
         written = await keep_worked(store, title="the first")
         other = await keep(store, "the other one", title="Second")
-        written.placement = Placement("folder-1", ("red", "blue"))
+        written.placement = Placement("folder-1")
         other.messages[0].created_at = 1_000.0
         for one in (written, other):
             store.save(one)
@@ -265,10 +265,9 @@ async def test_a_search_is_narrowed_to_folder_tag_time_and_speaker(
         assert await roles(store, "the", SearchFilter(folder_id="folder-1")) == [
             "assistant", "title", "tool",
         ]  # fmt: skip
-        assert await roles(store, "the", SearchFilter(tag="red", speaker=who.MODEL)) == [
+        assert await roles(store, "the", SearchFilter(folder_id="folder-1", speaker=who.MODEL)) == [
             "assistant"
         ]
-        assert await roles(store, "the", SearchFilter(tag="re")) == []
         assert await roles(store, "the", SearchFilter(speaker=who.YOU)) == ["user"]
         assert await roles(store, "the", SearchFilter(speaker=who.TOOL)) == ["tool"]
         assert await roles(store, "the", SearchFilter(since=2_000.0, speaker=who.YOU)) == []

@@ -171,7 +171,7 @@ class DailyWork:
         servers.close()
 
     async def order(self) -> None:
-        """Folders, tags, several chosen, the archive."""
+        """Folders, several chosen, the archive."""
         window, sidebar = self._window, self._window.sidebar
         conversations = window.workspace.conversations
         names = ("Apples and pears", "Bananas", "Cherries", "Dates", "Elderberries", "Figs")
@@ -181,9 +181,8 @@ class DailyWork:
         conversations.folders.keep(folder)
         listed = {one.title: one for one in conversations.every()}
         sidebar.ordering.move([listed["Bananas"], listed["Dates"]], folder)
-        sidebar.ordering.tag([listed["Bananas"], listed["Figs"]], "ripe", "yellow")
         sidebar.ordering.archive([listed["Elderberries"]], True)
-        await self._show("folders-and-tags", window)
+        await self._show("folders", window)
         sidebar.list.setCurrentIndex(sidebar.rows.index_of(listed["Bananas"]))
         rows = sidebar.list.selectionModel()
         for name in ("Dates", "Figs"):

@@ -113,7 +113,6 @@ async def delete_conversation(window: MainWindow) -> None:
 
 
 async def search(window: MainWindow) -> None:
-    window.sidebar.ordering.tag([window.workspace.current.conversation], "ripe", "green")
     window.sidebar.search()
     window.sidebar.search_field.setText("Count")
 

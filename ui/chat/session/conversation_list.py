@@ -39,8 +39,7 @@ class ConversationRole(IntEnum):
     PREVIEW = int(Qt.ItemDataRole.UserRole) + 3
     IS_RUNNING = int(Qt.ItemDataRole.UserRole) + 4
     IS_PINNED = int(Qt.ItemDataRole.UserRole) + 5
-    TAGS = int(Qt.ItemDataRole.UserRole) + 6
-    NEEDS_PERSON = int(Qt.ItemDataRole.UserRole) + 7
+    NEEDS_PERSON = int(Qt.ItemDataRole.UserRole) + 6
 
 
 def row_value(conversation: Conversation, role: int) -> Any:
@@ -77,8 +76,7 @@ def _spoken(conversation: Conversation) -> str:
     pinned = ", pinned" if conversation.is_pinned else ""
     running = ", answering" if conversation.is_running else ""
     running = ", needs you" if conversation.needs_person else running
-    tags = "".join(f", {tag}" for tag in conversation.placement.tags)
-    return f"Conversation {conversation.title}{pinned}{running}{tags}"
+    return f"Conversation {conversation.title}{pinned}{running}"
 
 
 _SHOWN: dict[int, Callable[[Conversation], Any]] = {
@@ -92,7 +90,6 @@ _SHOWN: dict[int, Callable[[Conversation], Any]] = {
     ConversationRole.IS_RUNNING: lambda conversation: conversation.is_running,
     ConversationRole.IS_PINNED: lambda conversation: conversation.is_pinned,
     ConversationRole.NEEDS_PERSON: lambda conversation: conversation.needs_person,
-    ConversationRole.TAGS: lambda conversation: conversation.placement.tags,
 }
 
 
@@ -170,7 +167,7 @@ class ConversationList(QAbstractListModel):
 
     Signals:
         renamed: A conversation has another title; carries the ``Conversation``.
-        placed: Conversations changed their folder or tags, or were archived or unarchived.
+        placed: Conversations changed their folder, or were archived or unarchived.
         undoable: An action was done that can be undone; carries its name.
         undone: The last action was undone.
         restored: A deleted conversation is back; carries the ``Conversation``.
@@ -220,11 +217,6 @@ class ConversationList(QAbstractListModel):
     def every(self) -> list[Conversation]:
         """Return all conversations in their order."""
         return list(self._items)
-
-    def tags(self) -> list[str]:
-        """Return all tags that are in use, in the order of their names."""
-        used = {tag for item in self._items for tag in item.placement.tags}
-        return sorted(used, key=lambda tag: (tag.casefold(), tag))
 
     @property
     def order(self) -> ListOrder:
@@ -280,7 +272,7 @@ class ConversationList(QAbstractListModel):
         change: Callable[[Placement], Placement],
         words: Callable[[str], str],
     ) -> None:
-        """Change the folder or tags of conversations, or archive them."""
+        """Change the folder of conversations, or archive them."""
         before = [(conversation, conversation.placement) for conversation in conversations]
         changed = [(conversation, old) for conversation, old in before if change(old) != old]
         if not changed:

@@ -33,7 +33,6 @@ _ROLES = {
     "thinking": "Thinking",
     "tool": "Tool",
     "title": "Title",
-    "tag": "Tag",
 }
 
 
@@ -56,7 +55,7 @@ class FoundConversation:
         conversation_id: The conversation.
         title: Its title.
         hits: How many hits it has below.
-        named: The hit in its title or tags; None for none.
+        named: The hit in its title; None for none.
     """
 
     conversation_id: str

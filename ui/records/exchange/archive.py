@@ -30,7 +30,6 @@ from ui.records.codec import (
     shown_rank,
     stops_from,
     stops_values,
-    tags_from,
     take_message_values,
     when_full_from,
 )
@@ -208,7 +207,6 @@ def conversation_values(conversation: Conversation) -> dict[str, Any]:
     order = {
         "attachments": [attachment_values(file) for file in conversation.attachments],
         "folder": place.folder_id,
-        "tags": list(place.tags),
         "is_archived": place.is_archived,
         "origin": conversation.origin,
         "stops_from": conversation.stops_from,
@@ -250,7 +248,6 @@ def conversation_from(fields: Fields) -> Conversation:
         conversation.model = ChosenModel(title_from_file(name))
     conversation.placement = Placement(
         fields.maybe("folder", str) or "",
-        tags_from(fields),
         fields.maybe("is_archived", bool) is True,
     )
     conversation.attachments = tuple(map(attachment_from, fields.items("attachments")))

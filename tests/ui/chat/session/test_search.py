@@ -84,14 +84,14 @@ async def test_a_search_says_that_there_is_more_and_shows_it(
 async def test_a_narrowed_search_asks_anew_and_an_outdated_answer_is_dropped(qtbot: QtBot) -> None:
     store = MemoryConversationStore()
     inside = kept(store, "Inside", "a needle")
-    inside.placement = Placement("folder", ("red",))
+    inside.placement = Placement("folder")
     kept(store, "Outside", "a needle")
     search = Search(store)
     await looked_for(search, "needle")
     assert search.words.startswith("2 results")
     search.narrow(SearchFilter(folder_id="folder", speaker=Speaker.YOU))
     await eventually(lambda: search.words == "1 result in 1 conversation")
-    search.narrow(SearchFilter(tag="blue"))
+    search.narrow(SearchFilter(folder_id="other"))
     await eventually(lambda: not search.is_searching)
     assert search.words == ""
 
@@ -160,7 +160,6 @@ async def test_filters_offer_what_there_is_and_forget_a_folder_that_is_gone(
         conversations.add(written)
         window.sidebar.search_field.setText("needle")
         assert not filters.folder.isHidden()
-        assert filters.tag.isHidden()
         filters.folder._choose(folder.id, "Work")
         assert window.workspace.search.filter == SearchFilter(folder_id=folder.id)
         assert filters.folder.accessibleName() == "Folder: Work"

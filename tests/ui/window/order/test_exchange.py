@@ -22,7 +22,6 @@ async def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_withou
     folder = workspace.conversations.folders.create("Fruit")
     chosen = [one(window, "Bananas"), one(window, "Dates")]
     sidebar.ordering.move(chosen, folder)
-    sidebar.ordering.tag(chosen, "ripe")
     workspace.files.export_to(path, *chosen)
     await workspace.files.finish()
     previews: list[Any] = []
@@ -39,7 +38,7 @@ async def test_what_is_chosen_is_exported_with_its_folder_and_opens_again_withou
     await workspace.files.finish()
     await eventually(lambda: listed(window)[0] == "[Fruit]")
     assert sorted(listed(window)) == sorted(["[Fruit]", *NAMES])
-    assert one(window, "Dates").placement == Placement(folder.id, ("ripe",))
+    assert one(window, "Dates").placement == Placement(folder.id)
 
 
 async def test_an_import_lists_its_conversations_and_adds_none_twice(

@@ -1,4 +1,4 @@
-"""Conversations in order: folders, tags, archive, several at once, each undone in one step."""
+"""Conversations in order: folders, archive, several at once, each undone in one step."""
 
 from dataclasses import replace
 
@@ -78,7 +78,6 @@ async def test_conversations_are_dragged_into_a_folder_and_out_of_it(window: Mai
     below = QPoint(20, sidebar.list.viewport().height() - 2)
     drop(window, sidebar.rows.carried(chosen), below)
     assert listed(window) == ["[Fruit]", "Apples", "Bananas", "Cherries", "Dates"]
-    assert conversations.tags() == []
     sidebar.list.setFocus()
     sidebar.list.setCurrentIndex(sidebar.rows.index(0))
     QTest.keyClick(sidebar.list, Qt.Key.Key_Left)
@@ -112,7 +111,7 @@ async def test_each_entry_of_the_menus_of_the_list_has_a_letter_of_its_own(
         assert len(set(letters(menu))) == len(letters(menu))
 
 
-async def test_the_menu_moves_tags_and_archives_what_is_chosen(window: MainWindow) -> None:
+async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) -> None:
     sidebar, conversations = window.sidebar, window.workspace.conversations
     conversations.folders.create("Fruit")
     menu = QMenu(window)
@@ -125,18 +124,6 @@ async def test_the_menu_moves_tags_and_archives_what_is_chosen(window: MainWindo
 
     do("Move to Folder", "Fruit")
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
-    sidebar.ordering.tag(chosen[:1], "ripe", "yellow")
-    sidebar.ordering.tag([one(window, "Dates")], "ripe")
-    assert [b.text() for b in sidebar.tags.buttons()] == ["#ripe", "#yellow"]
-    sidebar.tags.buttons()[0].click()
-    assert listed(window) == ["[Fruit]", "Bananas", "Dates"]
-    do("Tags", "#yellow")
-    assert one(window, "Cherries").placement.tags == ("yellow",)
-    do("Tags", "#yellow")
-    assert not any("yellow" in c.placement.tags for c in chosen)
-    conversations.undo_last()
-    assert all("yellow" in c.placement.tags for c in chosen)
-    sidebar.tags.buttons()[0].click()
     do("Archive")
     assert listed(window) == ["[Fruit]", "Apples", "Dates"]
     sidebar.rows.show_archive(True)
@@ -145,9 +132,6 @@ async def test_the_menu_moves_tags_and_archives_what_is_chosen(window: MainWindo
     do("Unarchive")
     sidebar.archive.leave.click()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
-    (hit,) = await window.workspace.store.search("rip yel")
-    assert (hit.title, hit.role) == ("Bananas", "tag")
-    menu.deleteLater()
 
 
 async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
