@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, assert_never
 
-from api.dialects.anthropic.foreign import FOREIGN_TYPES, headed_text
 from api.dialects.anthropic.wire import (
+    FOREIGN_TYPES,
     ContentBlock,
     CountTokensParams,
     DocumentBlock,
@@ -28,6 +28,7 @@ from api.dialects.anthropic.wire import (
     ToolUseBlock,
 )
 from api.dialects.shared.billing_line import without_billing_line
+from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
     FullstopOptions,
     allows_more_keys,
@@ -62,6 +63,7 @@ from engine import (
     checked_token_ids,
 )
 
+_SUMMARY = "A summary of the conversation before this message:"
 # What the types of the vendor's own searches for deferred tools begin with.
 _VENDORS_SEARCH = "tool_search_tool"
 # The hosted API's minimum.
@@ -464,7 +466,7 @@ class _History:
         texts = [self._description(name) for name in block.references]
         if block.readable:
             name = self._called.get(block.tool_use_id or "")
-            texts.insert(0, headed_text(block.type, block.readable, name))
+            texts.insert(0, _foreign_text(block, name))
         if not texts:
             self._leave_out(block.type, path)
             return None
@@ -501,6 +503,12 @@ class _History:
         function = {"description": tool.description, "parameters": tool.parameters}
         text = json.dumps({"name": tool.name, **function}, ensure_ascii=False)
         return f"This tool can be called now:\n{text}"
+
+
+def _foreign_text(block: ForeignBlock, tool_name: str | None) -> str:
+    if block.type == "compaction":
+        return f"{_SUMMARY}\n{block.readable}"
+    return result_text(block.type, block.readable, tool_name)
 
 
 def _arguments(block: ToolUseBlock) -> str:

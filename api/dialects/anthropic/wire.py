@@ -12,9 +12,9 @@ from pydantic import Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
-from api.dialects.anthropic.foreign import FOREIGN_TYPES, readable_text, referenced_tools
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.foreign import readable_text
 from api.dialects.shared.parameters import (
     STOP_LIST,
     ChatTemplateKwargs,
@@ -25,6 +25,27 @@ from api.dialects.shared.parameters import (
 from api.dialects.shared.requests import TEXT_OR_PARTS, TextPart
 
 # -- requests ----------------------------------------------------------------------------------
+
+
+# Blocks of tools that run on the vendor's servers, and others that only the vendor can read.
+# https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools
+FOREIGN_TYPES = (
+    "advisor_tool_result",
+    "bash_code_execution_tool_result",
+    "browser_state",
+    "code_execution_tool_result",
+    "compaction",
+    "container_upload",
+    "fallback",
+    "mcp_tool_listing",
+    "mcp_tool_result",
+    "mcp_tool_use",
+    "server_tool_use",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+    "web_fetch_tool_result",
+    "web_search_tool_result",
+)
 
 
 class ImageBlock(WireModel):
@@ -139,8 +160,16 @@ class ForeignBlock(WireModel):
             **({"type": value["type"]} if "type" in value else {}),
             **{key: name for key, name in names.items() if isinstance(name, str)},
             "readable": readable_text(value),
-            "references": referenced_tools(value),
+            "references": _found_tools(value.get("content")),
         }
+
+
+def _found_tools(result: Any) -> list[str]:
+    """Return the names of the tools that a search of the vendor has found."""
+    found = result.get("tool_references") if isinstance(result, dict) else None
+    items = found if isinstance(found, list) else ()
+    names = [item.get("tool_name") for item in items if isinstance(item, dict)]
+    return [name for name in names if isinstance(name, str)]
 
 
 _CHANGE, _FOREIGN = "tool_change", "foreign"

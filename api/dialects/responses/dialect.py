@@ -15,7 +15,13 @@ from pydantic import TypeAdapter
 from api.dialects.openai.read import form_names
 from api.dialects.openai.wire import ErrorAnswer
 from api.dialects.openai.write import FIELD_NAMES, error_to_wire
-from api.dialects.responses.read import ask, not_kept, requests_from_wire, sealed, summary_asked
+from api.dialects.responses.read import (
+    ask,
+    not_kept,
+    requests_from_wire,
+    sealed,
+    summary_asked,
+)
 from api.dialects.responses.wire import (
     CompactedResponse,
     CompactParams,

@@ -30,6 +30,7 @@ from api.dialects.responses.wire import (
     CompactParams,
     CustomCallItem,
     CustomCallOutputItem,
+    ForeignItem,
     FunctionCallItem,
     FunctionCallOutputItem,
     InputFilePart,
@@ -41,6 +42,8 @@ from api.dialects.responses.wire import (
     ResponseParams,
     ResponseTool,
 )
+from api.dialects.shared.billing_line import without_billing_line
+from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
     RefusedParameter,
     effort_of,
@@ -63,7 +66,15 @@ from api.dialects.shared.requests import (
     sampling_and_stops,
     system_apart,
 )
-from api.transport.errors import ApiError, FieldPath, invalid, required, shown
+from api.transport.errors import (
+    ApiError,
+    FieldPath,
+    invalid,
+    path_text,
+    required,
+    shown,
+    unsupported,
+)
 from engine import (
     GenerationRequest,
     Message,
@@ -74,6 +85,7 @@ from engine import (
     TraceLevel,
 )
 
+_ENCRYPTED_REASONING = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
 _SUMMARY = "A summary of the conversation after these messages:"
 _DEFAULT_EFFORT = "medium"
@@ -95,8 +107,9 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
     """
     _refuse_unsupported(params)
     tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
+    messages, left_out = _messages(params)
     wanted = GenerationRequest(
-        messages=_messages(params),
+        messages=messages,
         tools=tools,
         tool_choice=tool_choice,
         thinking=thinking_of(params, _effort(params)),
@@ -109,6 +122,7 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
         top_logprobs=params.top_logprobs or 0,
+        not_applied=left_out,
     )
     wanted = with_template_options(wanted, params.chat_template_kwargs)
     return [with_last_turn(wanted, params)]
@@ -122,6 +136,11 @@ def allows_parallel_calls(params: ResponseParams) -> bool:
 def wants_logprobs(params: ResponseParams) -> bool:
     """Whether the answer includes logprobs."""
     return _LOGPROBS in (params.include or ()) or bool(params.top_logprobs)
+
+
+def wants_encrypted_reasoning(params: ResponseParams) -> bool:
+    """Whether reasoning items have a content that clients return unread."""
+    return _ENCRYPTED_REASONING in (params.include or ())
 
 
 def wants_summary(params: ResponseParams) -> bool:
@@ -203,8 +222,11 @@ def _constraint(params: ResponseParams) -> OutputConstraint | None:
     return constraint_of(wanted.type, wanted.json_schema, path, (*path, "schema"))
 
 
-def _messages(params: ResponseParams) -> tuple[Message, ...]:
-    turns = [Message("system", params.instructions)] if params.instructions else []
+def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """Return the turns of a request, and its items that are left out of them, by their paths."""
+    instructions = without_billing_line(params.instructions or "")
+    turns = [Message("system", instructions)] if instructions else []
+    left_out: list[str] = []
     tool_names: dict[str, str] = {}
     has_summary = False
     results = (FunctionCallOutputItem, CustomCallOutputItem)
@@ -215,7 +237,8 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
         has_notes = wants_image_notes(params.fullstop, is_new=is_new)
         match item:
             case MessageItem(role="system" | "developer"):
-                _add_system(turns, _text(item.content, (*path, "content"), has_notes))
+                text = _text(item.content, (*path, "content"), has_notes)
+                _add_system(turns, without_billing_line(text))
             case MessageItem(role="assistant"):
                 text = _text(item.content, (*path, "content"), has_notes, joint="")
                 _add_assistant(turns, Message("assistant", text))
@@ -224,6 +247,7 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
                 turns.append(Message("user", text))
             case FunctionCallItem() | CustomCallItem():
                 if item.status == "incomplete" and item.call_id not in answered:
+                    left_out.append(f"{path_text(path)} ({item.type})")
                     continue  # it was cut off, so it is not a call
                 name = tool_names[item.call_id] = model_name(item.name, item.namespace)
                 call = ToolCall(item.call_id, name, _arguments(item))
@@ -246,13 +270,39 @@ def _messages(params: ResponseParams) -> tuple[Message, ...]:
                 if (summary := opened(item.encrypted_content)) is not None:
                     has_summary = True
                     turns.append(Message("user", f"{_SUMMARY}\n\n{summary}"))
-            case ReasoningItem() | AdditionalToolsItem():
+                else:
+                    left_out.append(f"{path_text(path)} ({item.type})")
+            case ReasoningItem():
+                if thinking := _reasoning_text(item):
+                    _add_assistant(turns, Message("assistant", "", thinking=thinking))
+                elif item.encrypted_content:
+                    left_out.append(f"{path_text(path)} ({item.type})")
+            case ForeignItem(type="compaction_trigger"):
+                raise unsupported(
+                    (*path, "type"), "compaction in an answer (POST /v1/responses/compact)"
+                )
+            case ForeignItem():
+                if item.readable:
+                    text = f"{result_text(item.type, item.readable)}\n\n"
+                    _add_assistant(turns, Message("assistant", text))
+                else:
+                    left_out.append(f"{path_text(path)} ({shown(item.type)})")
+            case AdditionalToolsItem():
                 pass
             case ItemReference():
                 raise not_kept()
             case _:
                 assert_never(item)
-    return tuple(_joined(turns) if has_summary else turns)
+    return tuple(_joined(turns) if has_summary else turns), tuple(left_out)
+
+
+def _reasoning_text(item: ReasoningItem) -> str:
+    """Return the reasoning of an earlier answer; empty if only another server can read it."""
+    if thought := "".join(part.text for part in item.content or ()):
+        return thought
+    if (sealed_thought := opened(item.encrypted_content or "", REASONING_MARK)) is not None:
+        return sealed_thought
+    return "\n\n".join(part.text for part in item.summary or () if part.text)
 
 
 def _arguments(item: FunctionCallItem | CustomCallItem) -> str:
@@ -306,8 +356,12 @@ def _add_assistant(turns: list[Message], turn: Message) -> None:
     if last is None or last.role != "assistant":
         turns.append(turn)
         return
+    thoughts = (last.thinking, turn.thinking)
     turns[-1] = Message(
-        "assistant", last.content + turn.content, tool_calls=last.tool_calls + turn.tool_calls
+        "assistant",
+        last.content + turn.content,
+        thinking="\n\n".join(thought for thought in thoughts if thought),
+        tool_calls=last.tool_calls + turn.tool_calls,
     )
 
 
@@ -348,24 +402,26 @@ def _with_task(turns: Sequence[Message]) -> tuple[Message, ...]:
     return (*before, replace(last, content=f"{last.content}\n\n{TASK}"))
 
 
-# -- the summary in an item --------------------------------------------------------------------
-# It is UTF-8 in base64 after a prefix, not encrypted.
+# -- texts that clients return unread ----------------------------------------------------------
+# Summaries, and the reasoning of answers that are not kept, are in ``encrypted_content``: UTF-8 in
+# base64 after a prefix, not encrypted.
 
 
-_MARK = "fullstop-summary-1:"
+SUMMARY_MARK = "fullstop-summary-1:"
+REASONING_MARK = "fullstop-reasoning-1:"
 
 
-def sealed(summary: str) -> str:
-    """Return a summary as the content of an item."""
-    return _MARK + base64.b64encode(summary.encode()).decode()
+def sealed(text: str, mark: str = SUMMARY_MARK) -> str:
+    """Return a text as the content of an item."""
+    return mark + base64.b64encode(text.encode()).decode()
 
 
-def opened(content: str) -> str | None:
-    """Return the summary in an item; None for an item that this server did not make."""
-    if not content.startswith(_MARK):
+def opened(content: str, mark: str = SUMMARY_MARK) -> str | None:
+    """Return the text in an item; None for an item that this server did not make."""
+    if not content.startswith(mark):
         return None
     try:
-        return base64.b64decode(content.removeprefix(_MARK), validate=True).decode()
+        return base64.b64decode(content.removeprefix(mark), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
 

@@ -7,10 +7,10 @@ are ignored. Any thread.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
@@ -25,20 +25,30 @@ from api.dialects.openai.wire import (
 )
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
+from api.dialects.shared.foreign import readable_text
 from api.dialects.shared.requests import RefusalPart, TextOr, TextPart
 
 # -- items of tools that this server does not have ---------------------------------------------
-# Conversations that began with the vendor's service or other tools contain them. A call with its
-# result becomes a function call and its result, so that the model knows of it; items that only
-# the vendor can read are left out.
+# Conversations that began with the vendor's service or other tools contain them. A call that the
+# client or an MCP server ran becomes a function call with its result; of others the text is kept.
 
 
-# Their content is useless to another model, or is not text.
-_LEFT_OUT = (
-    "apply_patch_call_output",
+_CALLS = {
+    "apply_patch_call": ("apply_patch", "operation"),
+    "local_shell_call": ("shell", "action"),
+    "shell_call": ("shell", "action"),
+}
+_RESULTS = {
+    "apply_patch_call_output": ("output", "status"),
+    "local_shell_call_output": ("output",),
+    "shell_call_output": ("output",),
+}
+# Items of which the text is kept, if they have any.
+FOREIGN_TYPES = (
     "code_interpreter_call",
     "computer_call",
     "computer_call_output",
+    "configuration_update",
     "file_search_call",
     "image_generation_call",
     "mcp_approval_request",
@@ -47,33 +57,34 @@ _LEFT_OUT = (
     "program",
     "program_output",
     "tool_search_call",
-    "tool_search_output",
     "web_search_call",
 )
-_CALLS = {
-    "apply_patch_call": ("apply_patch", "operation"),
-    "local_shell_call": ("shell", "action"),
-    "shell_call": ("shell", "action"),
-}
-_RESULTS = ("local_shell_call_output", "shell_call_output")
-FOREIGN_ITEMS = frozenset((*_LEFT_OUT, *_CALLS, *_RESULTS, "mcp_call"))
+# Items with tools that are offered beside those of the request.
+_ADDITIONS = ("additional_tools", "tool_search_output")
 
 
-def foreign_items(item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the items that replace an item of a missing tool; none if it is left out."""
-    kind = item["type"]
+def _known_items(item: Any) -> list[Any]:
+    """Return an item with its type; calls of some missing tools become function calls."""
+    if not isinstance(item, dict):
+        return [item]
+    kind = item.get("type")
+    if kind is None:
+        is_reference = "id" in item and "role" not in item
+        return [{**item, "type": "item_reference" if is_reference else "message"}]
     call_id = item.get("call_id") or item.get("id")
-    if kind in _LEFT_OUT or not isinstance(call_id, str):
-        return []
+    if not isinstance(kind, str) or not isinstance(call_id, str):
+        return [item]
     if kind == "mcp_call":
         return [
             _call(call_id, item.get("name"), item.get("arguments")),
             _result(call_id, item.get("error") or item.get("output") or ""),
         ]
     if kind in _RESULTS:
-        return [_result(call_id, item.get("output"))]
-    name, field = _CALLS[kind]
-    return [_call(call_id, name, {field: item.get(field)})]
+        return [_result(call_id, next(filter(None, map(item.get, _RESULTS[kind])), ""))]
+    if kind in _CALLS:
+        name, field = _CALLS[kind]
+        return [_call(call_id, name, {field: item.get(field)})]
+    return [item]
 
 
 def _call(call_id: str, name: object, arguments: object) -> dict[str, Any]:
@@ -198,14 +209,24 @@ class ResponseTool(WireModel):
 class AdditionalToolsItem(WireModel):
     """More tools, which are offered beside those of the field ``tools``."""
 
-    type: Literal["additional_tools"]
+    type: Literal["additional_tools", "tool_search_output"]
     tools: list[ResponseTool]
+
+
+class ReasoningPart(WireModel):
+    """A part of the reasoning of an earlier answer, or of its summary."""
+
+    type: str = ""
+    text: str = ""
 
 
 class ReasoningItem(WireModel):
     """The reasoning of an earlier answer."""
 
     type: Literal["reasoning"]
+    content: list[ReasoningPart] | None = None
+    summary: list[ReasoningPart] | None = None
+    encrypted_content: str | None = None
 
 
 class ItemReference(WireModel):
@@ -222,17 +243,62 @@ class CompactionItem(WireModel):
     encrypted_content: str = ""
 
 
+class ForeignItem(WireModel):
+    """An item of a tool that this server does not have, or one of an unknown type: its text.
+
+    Attributes:
+        type: Its type.
+        readable: Its text; empty if it has none.
+    """
+
+    type: Annotated[str, WithJsonSchema({"enum": list(FOREIGN_TYPES)})]
+    readable: SkipJsonSchema[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        # Kept items have been read before.
+        if not isinstance(value, dict) or isinstance(value.get("readable"), str):
+            return value
+        return {
+            **({"type": value["type"]} if "type" in value else {}),
+            "readable": readable_text(value),
+        }
+
+
+_FOREIGN, _ADDED = "foreign", "added"
+_KNOWN_TYPES = (
+    "compaction",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "function_call",
+    "function_call_output",
+    "item_reference",
+    "message",
+    "reasoning",
+)
+
+
+def _tag(value: Any) -> str:
+    """Return the tag of an item, by which its model is found."""
+    kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
+    if not isinstance(kind, str):
+        return _FOREIGN
+    return _ADDED if kind in _ADDITIONS else kind if kind in _KNOWN_TYPES else _FOREIGN
+
+
 Item = Annotated[
-    MessageItem
-    | FunctionCallItem
-    | FunctionCallOutputItem
-    | CustomCallItem
-    | CustomCallOutputItem
-    | AdditionalToolsItem
-    | ReasoningItem
-    | CompactionItem
-    | ItemReference,
-    Field(discriminator="type"),
+    Annotated[MessageItem, Tag("message")]
+    | Annotated[FunctionCallItem, Tag("function_call")]
+    | Annotated[FunctionCallOutputItem, Tag("function_call_output")]
+    | Annotated[CustomCallItem, Tag("custom_tool_call")]
+    | Annotated[CustomCallOutputItem, Tag("custom_tool_call_output")]
+    | Annotated[AdditionalToolsItem, Tag(_ADDED)]
+    | Annotated[ReasoningItem, Tag("reasoning")]
+    | Annotated[CompactionItem, Tag("compaction")]
+    | Annotated[ItemReference, Tag("item_reference")]
+    | Annotated[ForeignItem, Tag(_FOREIGN)],
+    Discriminator(_tag),
 ]
 
 
@@ -242,17 +308,6 @@ def _as_items(value: Any) -> Any:
     if not isinstance(value, list):
         raise PydanticCustomError("input_type", "must be a string or a list of items")
     return [known for item in value for known in _known_items(item)]
-
-
-def _known_items(item: Any) -> list[Any]:
-    """Return an item with its type; items of missing tools become similar known items."""
-    if not isinstance(item, dict):
-        return [item]
-    kind = item.get("type")
-    if kind is None:
-        is_reference = "id" in item and "role" not in item
-        return [{**item, "type": "item_reference" if is_reference else "message"}]
-    return foreign_items(item) if isinstance(kind, str) and kind in FOREIGN_ITEMS else [item]
 
 
 class ResponseReasoning(WireModel):
@@ -313,7 +368,7 @@ class ResponseParams(LastTurnParams, GenerationParams):
         added = [
             tool
             for item in (items if isinstance(items, list) else ())
-            if isinstance(item, dict) and item.get("type") == "additional_tools"
+            if isinstance(item, dict) and item.get("type") in _ADDITIONS
             for tool in (item["tools"] if isinstance(item.get("tools"), list) else ())
         ]
         if not added or not isinstance(value.get("tools"), list | None):
@@ -422,7 +477,10 @@ class OutputReasoning(TypedDict):
     status: ItemStatus
     summary: list[SummaryText]
     content: list[ReasoningText]
-    encrypted_content: None
+    encrypted_content: Annotated[
+        str | None,
+        Field(description="the reasoning, if the request includes reasoning.encrypted_content"),
+    ]
 
 
 class OutputCall(TypedDict):

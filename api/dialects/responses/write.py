@@ -14,8 +14,11 @@ from api.dialects.openai.read import GrowingInput, OfferedTool, called_tool, inp
 from api.dialects.openai.wire import TokenLogprob
 from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
 from api.dialects.responses.read import (
+    REASONING_MARK,
     allows_parallel_calls,
     offered_tools,
+    sealed,
+    wants_encrypted_reasoning,
     wants_logprobs,
     wants_report,
     wants_summary,
@@ -236,6 +239,7 @@ def reasoning_item(
     status: ItemStatus,
     content: Sequence[ReasoningText] = (),
     summary: Sequence[SummaryText] = (),
+    encrypted: str | None = None,
 ) -> OutputReasoning:
     """Return an item with reasoning."""
     return {
@@ -244,7 +248,7 @@ def reasoning_item(
         "status": status,
         "summary": list(summary),
         "content": list(content),
-        "encrypted_content": None,
+        "encrypted_content": encrypted,
     }
 
 
@@ -340,10 +344,15 @@ def _items(events: Sequence[Event], params: ResponseParams, head: Head) -> list[
             ]
         elif kind is ThinkingDelta:
             thought, new_id = reasoning_of(same), item_id(head, "rs", len(items))
+            encrypted = (
+                sealed(thought, REASONING_MARK) if wants_encrypted_reasoning(params) else None
+            )
             if wants_summary(params):
-                item = reasoning_item(new_id, "completed", summary=[summary_part(thought)])
+                summary = [summary_part(thought)]
+                item = reasoning_item(new_id, "completed", (), summary, encrypted)
             else:
-                item = reasoning_item(new_id, "completed", [reasoning_part(thought)])
+                content = [reasoning_part(thought)]
+                item = reasoning_item(new_id, "completed", content, encrypted=encrypted)
             items.append(item)
         else:
             text = text_of(same)
@@ -507,6 +516,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._head = head
         self._offered = offered_tools(params)
         self._has_logprobs = wants_logprobs(params)
+        self._encrypts_reasoning = wants_encrypted_reasoning(params)
         self._thinking_kind: TextKind = (
             "reasoning_summary_text" if wants_summary(params) else "reasoning_text"
         )
@@ -589,12 +599,16 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         if item is None:
             return
         self._open = None
-        encoded = {"logprobs": item.entries.json()} if item.kind == "output_text" else _NOTHING
+        is_message = item.kind == "output_text"
+        encoded = {"logprobs": item.entries.json()} if is_message else _NOTHING
         self._event(item.text_done(self._next()), encoded)
         part = item.part(item.text)
         part_json = json_with(part, encoded)
         self._event(item.part_event("done", part, self._next()), {"part": part_json})
-        self._done(item.empty(status), {item.holder: f"[{part_json}]"})
+        whole: dict[str, str] = {item.holder: f"[{part_json}]"}
+        if not is_message and self._encrypts_reasoning:
+            whole["encrypted_content"] = json_text(sealed(item.text, REASONING_MARK))
+        self._done(item.empty(status), whole)
 
     # -- calls and the end -----------------------------------------------------------------
 

@@ -194,8 +194,14 @@ def test_a_large_request_is_kept_and_can_be_continued(serve: Any, asked: list[An
 
 FOREIGN = [
     ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, []),
-    ({"type": "program", "id": "p_1", "call_id": "c", "code": "1", "fingerprint": "x"}, []),
-    ({"type": "program_output", "id": "p_2", "call_id": "c", "result": "1"}, []),
+    (
+        {"type": "program", "id": "p_1", "call_id": "c", "code": "1", "fingerprint": "x"},
+        [("assistant", "1\n\n")],
+    ),
+    (
+        {"type": "program_output", "id": "p_2", "call_id": "c", "result": "1"},
+        [("assistant", "1\n\n")],
+    ),
     ({"type": "compaction", "encrypted_content": "x"}, []),
     (
         {"type": "mcp_call", "id": "c", "name": "find", "arguments": "{}", "output": "here"},

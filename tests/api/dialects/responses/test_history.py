@@ -1,0 +1,193 @@
+"""Items of Responses that earlier answers left: reasoning, and items of other servers' tools."""
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.values.request import Message, ToolCall
+from tests.api.dialects.asking import refusal, request, turns
+
+USER = {"role": "user", "content": "?"}
+CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "RESULT"}
+CALLED = (ToolCall("c", "f", "{}"),)
+
+
+def _thought(text: str) -> dict[str, Any]:
+    content = [{"type": "reasoning_text", "text": text}]
+    return {"type": "reasoning", "id": "rs_1", "summary": [], "content": content}
+
+
+def _summary(*texts: str) -> dict[str, Any]:
+    parts = [{"type": "summary_text", "text": text} for text in texts]
+    return {"type": "reasoning", "summary": parts, "encrypted_content": None}
+
+
+@pytest.mark.parametrize(
+    ("items", "thinking"),
+    [
+        ([_thought("WHY")], "WHY"),
+        ([_summary("WHY", "HOW")], "WHY\n\nHOW"),
+        ([_thought("WHY"), _thought("HOW")], "WHY\n\nHOW"),
+        ([{**_summary("SHORT"), **_thought("WHOLE")}], "WHOLE"),
+    ],
+)
+def test_reasoning_reaches_the_turn_that_follows_it(items: Any, thinking: str) -> None:
+    call = Message("assistant", "", thinking=thinking, tool_calls=CALLED)
+    answer = {"role": "assistant", "content": "So."}
+
+    assert turns("responses", USER, *items, CALL, OUTPUT)[1] == call
+    assert turns("responses", USER, *items, answer, USER)[1] == Message(
+        "assistant", "So.", thinking=thinking
+    )
+    # An answer that ended while the model was reasoning has nothing else.
+    assert turns("responses", USER, *items, USER)[1] == Message("assistant", "", thinking=thinking)
+
+
+def test_reasoning_between_calls_stays_with_its_call() -> None:
+    later = {**CALL, "call_id": "d"}
+    found = turns("responses", USER, _thought("A"), CALL, OUTPUT, _thought("B"), later)
+
+    assert [turn.thinking for turn in found] == ["", "A", "", "B"]
+
+
+def test_reasoning_that_only_its_server_can_read_is_named() -> None:
+    thought = {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}
+    wanted = request("responses", input=[USER, thought, CALL, OUTPUT])
+
+    assert wanted.messages[1].thinking == ""
+    assert wanted.not_applied == ("input[1] (reasoning)",)
+
+
+FOREIGN: list[tuple[dict[str, Any], str]] = [
+    (
+        {
+            "type": "web_search_call",
+            "id": "ws",
+            "action": {
+                "type": "search",
+                "query": "x",
+                "sources": [{"type": "url", "url": "https://example.org"}],
+            },
+        },
+        "Result of web_search:\nhttps://example.org",
+    ),
+    (
+        {
+            "type": "file_search_call",
+            "id": "fs",
+            "queries": ["x"],
+            "results": [{"filename": "a.txt", "text": "FOUND"}],
+        },
+        "Result of file_search:\na.txt\nFOUND",
+    ),
+    (
+        {
+            "type": "code_interpreter_call",
+            "id": "ci",
+            "code": "1 + 1",
+            "outputs": [{"type": "logs", "logs": "2"}],
+        },
+        "Result of code_interpreter:\n1 + 1\n2",
+    ),
+    ({"type": "of_the_future", "text": "NEWS"}, "NEWS"),
+]
+
+
+@pytest.mark.parametrize(("item", "text"), FOREIGN, ids=[item["type"] for item, _ in FOREIGN])
+def test_foreign_item_is_read_as_its_text(item: dict[str, Any], text: str) -> None:
+    answer = {"role": "assistant", "content": "So."}
+
+    assert turns("responses", USER, item, answer, USER)[1] == Message("assistant", f"{text}\n\nSo.")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "web_search_call", "id": "ws", "action": {"type": "search", "query": "x"}},
+        {"type": "mcp_list_tools", "id": "m", "server_label": "s", "tools": [{"name": "f"}]},
+        {"type": "image_generation_call", "id": "i", "result": "iVBORw0KGgo="},
+        {"type": "computer_call", "id": "c", "call_id": "c", "action": {"type": "screenshot"}},
+        {"type": "configuration_update", "reasoning": {"effort": "low"}},
+        {"type": "compaction", "encrypted_content": "gAAAA"},
+        {"type": "of_the_future"},
+    ],
+    ids=lambda item: item["type"],
+)
+def test_item_without_text_is_left_out_and_named(item: dict[str, Any]) -> None:
+    wanted = request("responses", input=[USER, item, USER])
+
+    assert [turn.role for turn in wanted.messages] == ["user", "user"]
+    assert wanted.not_applied == (f"input[1] ({item['type']})",)
+
+
+def test_output_of_a_patch_is_the_result_of_its_call() -> None:
+    call = {"type": "apply_patch_call", "call_id": "p", "operation": {"type": "delete_file"}}
+    output = {"type": "apply_patch_call_output", "call_id": "p", "status": "failed"}
+    found = turns("responses", USER, call, output)
+
+    assert (found[1].tool_calls[0].name, found[2].content) == ("apply_patch", "failed")
+
+
+def test_compaction_in_an_answer_is_refused() -> None:
+    error = refusal("responses", input=[USER, {"type": "compaction_trigger"}])
+
+    assert error.field == ("input", 1, "type")
+
+
+@pytest.mark.parametrize("item", [{"type": None, "x": 1}, {"type": 5}, "x", None, 5])
+def test_item_without_a_type_is_refused_at_its_place(item: Any) -> None:
+    assert refusal("responses", input=[USER, item]).field[:2] == ("input", 1)
+
+
+def test_tools_of_a_search_are_offered() -> None:
+    tool = {"type": "function", "name": "found", "parameters": {"type": "object"}}
+    output = {"type": "tool_search_output", "call_id": "s", "tools": [tool]}
+    search = {"type": "tool_search_call", "call_id": "s", "arguments": {}}
+    wanted = request("responses", input=[USER, search, output, USER])
+
+    assert [tool.name for tool in wanted.tools] == ["found"]
+
+
+# -- reasoning of this server's answers --------------------------------------------------------
+
+
+REASONED = {"model": "m", "input": "What is 2 + 2?", "reasoning": {"effort": "high"}}
+WAYS: dict[str, dict[str, Any]] = {
+    "content": {},
+    "summary": {"reasoning": {"effort": "high", "summary": "auto"}},
+    "encrypted": {"include": ["reasoning.encrypted_content"]},
+}
+
+
+def _text_of(item: Any) -> str:
+    return "".join(part["text"] for part in (*item["content"], *item["summary"]))
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("way", WAYS)
+def test_reasoning_of_an_answer_comes_back(
+    site: Any, asked: list[Any], way: str, is_streamed: bool
+) -> None:
+    body = {**REASONED, **WAYS[way], "stream": is_streamed}
+    reply = site.send("POST", "/v1/responses", body)
+    response = json.loads(reply.events[-1][1])["response"] if is_streamed else reply.json
+    thought, *rest = response["output"]
+    written = _text_of(thought)
+    assert thought["type"] == "reasoning"
+    assert written
+    assert (thought["encrypted_content"] is not None) == (way == "encrypted")
+
+    if way == "encrypted":  # as clients send it that keep only what they cannot read
+        thought = {**thought, "content": [], "summary": []}
+    question = {"role": "user", "content": "And 3 + 3?"}
+    histories: list[dict[str, Any]] = [
+        {"input": [{"role": "user", "content": body["input"]}, thought, *rest, question]},
+        {"input": [question], "previous_response_id": response["id"]},
+        {"input": [{"type": "item_reference", "id": thought["id"]}, *rest, question]},
+    ]
+    for history in histories:
+        assert site.send("POST", "/v1/responses", {"model": "m", **history}).status == 200
+        [turn] = [turn for turn in asked[-1].messages if turn.role == "assistant"]
+        assert (turn.thinking, turn.content) == (written, rest[0]["content"][0]["text"])
