@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from app import __version__, exits, paths
 from app.exits import CommandError, OneLineParser
-from app.printer import carried_out
+from app.printer import run_cli
 from app.settings import probe_options
 from app.settings.options import COMMANDS, LOCAL_MODEL, WINDOW, Command
 from app.settings.serve import ServeOptions, resolve_serve_options
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program's name; None reads them from the process.
     """
     words = _with_opened_file(list(sys.argv[1:] if argv is None else argv))
-    return carried_out("fullstop", lambda: _run(words))
+    return run_cli("fullstop", lambda: _run(words))
 
 
 def _with_opened_file(words: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import NoReturn
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.settings.serve import ServeOptions
+from app.streams import drain_streams
 from engine import (
     DiskCache,
     DraftLoadFailed,
@@ -88,8 +89,7 @@ def end_if_stuck(exit_code: int) -> None:
     else has ended by now.
     """
     if any(engine.is_stuck for engine in _closed):
-        sys.stdout.flush()
-        sys.stderr.flush()
+        drain_streams()
         os._exit(exit_code)
 
 
@@ -344,6 +344,5 @@ def leave(why: str | None) -> NoReturn:
     """End the process, whatever its threads wait for; print why, unless it was asked to end."""
     if why is not None:
         print(f"fullstop: {why}", file=sys.stderr)
-    sys.stderr.flush()
-    sys.stdout.flush()
+    drain_streams()
     os._exit(exits.OK if why is None else exits.FAILURE)

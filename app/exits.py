@@ -5,8 +5,6 @@ Pure values, any thread.
 
 import argparse
 import difflib
-import os
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -19,12 +17,6 @@ INTERRUPTED = 130
 READER_GONE = 141
 
 _MAX_SHOWN_CHARS = 60
-
-
-def leave_reader() -> int:
-    """Keep Python from reporting at its exit that nobody reads the output; return the exit code."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return READER_GONE
 
 
 def did_you_mean(typed: str, known: Iterable[str]) -> str:

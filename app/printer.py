@@ -8,10 +8,26 @@ from typing import TextIO
 
 from api.terminal_text import harmless, on_one_line
 from app import exits
+from app.streams import OutputError, discard_output, drain_streams, prepare_streams
 
 
-def carried_out(program: str, work: Callable[[], int]) -> int:
-    """Carry out what a program was asked for; a failure is told in a line. Return the exit code."""
+def run_cli(program: str, work: Callable[[], int]) -> int:
+    """Do the work of a command; print a failure as one line. Return the exit code."""
+    prepare_streams()
+    try:
+        code = _exit_code(program, work)
+        drain_streams()
+    except OutputError as failed:
+        print(f"{program}: {failed}", file=sys.stderr)
+        discard_output()
+        return exits.FAILURE
+    except BrokenPipeError:
+        discard_output()
+        return exits.READER_GONE
+    return code
+
+
+def _exit_code(program: str, work: Callable[[], int]) -> int:
     try:
         return work()
     except SystemExit as ended:  # argparse has printed help, version or the error
@@ -19,8 +35,6 @@ def carried_out(program: str, work: Callable[[], int]) -> int:
     except exits.CommandError as failed:
         print(f"{program}: {harmless(str(failed))}", file=sys.stderr)
         return failed.exit_code
-    except BrokenPipeError:
-        return exits.leave_reader()
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         return exits.INTERRUPTED

@@ -10,14 +10,14 @@ from typing import Any
 
 from app import __version__
 from app.exits import OneLineParser
-from app.printer import carried_out
+from app.printer import run_cli
 from app.settings.probe_options import add_options
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    return carried_out("fullstop-probe", lambda: _run(words))
+    return run_cli("fullstop-probe", lambda: _run(words))
 
 
 def _run(words: list[str]) -> int:

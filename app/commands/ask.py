@@ -4,6 +4,7 @@ Imports neither the window nor the server. Main thread, on an event loop of its 
 """
 
 import asyncio
+import codecs
 import dataclasses
 import json
 import os
@@ -38,7 +39,7 @@ from engine.recording.replay import Recording
 from engine.recording.saved_run import to_json
 from ui.records.attachments import with_attachments
 
-_MOST_CHARS = 16_000_000
+_MAX_CHARS = 16_000_000
 _EXIT_CODES = {StopKind.CANCELLED: exits.INTERRUPTED, StopKind.ERROR: exits.FAILURE}
 
 
@@ -138,17 +139,36 @@ def whole_prompt(given: str) -> str:
 
 
 def _standard_input() -> str:
+    if sys.stdin is None:
+        raise CommandError("PROMPT is - but standard input is closed", exits.USAGE)
+    # A character of UTF-8 has at most four bytes.
+    raw = sys.stdin.buffer.read(4 * _MAX_CHARS + 1)
+    encoding = _encoding(raw)
     try:
-        text = sys.stdin.read(_MOST_CHARS + 1).removesuffix("\n")
+        text = raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise CommandError(f"standard input is not UTF-8: {error}", exits.USAGE) from error
-    if len(text) > _MOST_CHARS:
         raise CommandError(
-            f"standard input has more than {_MOST_CHARS:,} characters, which no model's context "
+            f"standard input is not {encoding.removesuffix('-sig').upper()} (byte {error.start}); "
+            "convert it first: iconv -f ENCODING -t UTF-8",
+            exits.USAGE,
+        ) from error
+    text = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+    if len(text) > _MAX_CHARS:
+        raise CommandError(
+            f"standard input has more than {_MAX_CHARS:,} characters, which no model's context "
             "holds: pipe less",
             exits.USAGE,
         )
     return text
+
+
+def _encoding(raw: bytes) -> str:
+    """Return UTF-16 for text that begins with its mark or an ASCII character in it; else UTF-8."""
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if raw[:1] != b"\0" == raw[1:2]:
+        return "utf-16-le"
+    return "utf-16-be" if raw[:1] == b"\0" != raw[1:2] else "utf-8-sig"
 
 
 def _is_piped() -> bool:

@@ -234,7 +234,7 @@ def _suggest(printer: Printer, now: Memory, here: set[str], *, is_json: bool) ->
 
 
 def _confirmed(removal: Removal) -> bool:
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError(
             "remove asks before it deletes, and standard input is not a terminal; add --yes",
             exits.USAGE,

@@ -42,6 +42,7 @@ from app.process import (
 )
 from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
+from app.streams import write_in_background
 from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner, server_facts
 from engine import DiskCache, Limits, ModelInfo
 from engine.distributed.world import Meeting
@@ -66,6 +67,7 @@ _IN_CLEAR = (
 
 def run(options: ServeOptions) -> int:
     """Serve until a signal; return the exit code."""
+    write_in_background()
     if options.log != "json":
         log_to_standard_error(options.verbose)
         if not takes_controls(sys.stderr):  # nothing else shows there how far a load is

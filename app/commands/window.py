@@ -27,7 +27,7 @@ def run(options: ChatOptions) -> int:
             f"fullstop replay {options.opened} plays it.",
             exits.USAGE,
         )
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandError(
             f"{problem}, and standard input and output are not a terminal. Use fullstop serve "
             "(for other apps) or fullstop ask PROMPT (for one answer).",

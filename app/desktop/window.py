@@ -638,4 +638,4 @@ def _colors(picture: QImage) -> int:
 
 def _only_serious(kind: QtMsgType, _: object, message: str) -> None:
     if kind in (QtMsgType.QtCriticalMsg, QtMsgType.QtFatalMsg):
-        os.write(sys.stderr.fileno(), f"Qt: {message}\n".encode())
+        print(f"Qt: {message}", file=sys.stderr)

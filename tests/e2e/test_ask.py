@@ -120,7 +120,7 @@ def test_the_answer_goes_to_standard_output_and_the_reason_to_standard_error(
 def test_a_prompt_can_come_from_standard_input_and_may_be_too_long(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], prompt: str, answer: str
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(prompt))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(prompt.encode())))
     assert main(["ask", "-", "--max-tokens", "100"]) == (0 if answer else 2)
     captured = capfd.readouterr()
     assert captured.out == answer

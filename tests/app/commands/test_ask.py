@@ -53,9 +53,20 @@ def test_a_program_without_standard_input_still_asks(monkeypatch: pytest.MonkeyP
     assert whole_prompt("Hello") == "Hello"
 
 
-def test_what_is_not_text_is_refused_in_words(piped: Piped) -> None:
-    piped(b"\xff\xfe")
-    with pytest.raises(CommandError, match="standard input is not UTF-8"):
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_standard_input_in_another_encoding_of_unicode_is_read(piped: Piped, encoding: str) -> None:
+    piped("Zähle\r\nbis 3\n".encode(encoding))
+    assert whole_prompt("-") == "Zähle\nbis 3"
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"), [("café".encode("latin-1"), "UTF-8"), (b"\xff\xfea", "UTF-16")]
+)
+def test_standard_input_that_is_not_text_is_refused_by_name(
+    piped: Piped, content: bytes, encoding: str
+) -> None:
+    piped(content)
+    with pytest.raises(CommandError, match=f"standard input is not {encoding} .*iconv"):
         whole_prompt("Summarise")
 
 
