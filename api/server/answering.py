@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ from api.transport.bodies import (
     too_large,
 )
 from api.transport.config import ImageRule, ServerConfig
-from api.transport.errors import ApiError, ErrorKind, from_engine, is_permanent
+from api.transport.errors import ApiError, ErrorKind, from_engine, is_permanent, renamed_parts
 from api.transport.observation import (
     AnswerForm,
     ServedAnswer,
@@ -297,9 +297,7 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         asked = await _asked(request, route)
 
-        def refused(refusal: EngineError) -> ApiError:
-            return from_engine(refusal, {**dialect.field_names, **route.own_names(asked.params)})
-
+        names = {**dialect.field_names, **route.own_names(asked.params)}
         try:
             service, params, requests = service_of(request), asked.params, asked.requests()
             named, wants_stream = route.model_of(params), route.wants_stream(params)
@@ -323,10 +321,10 @@ def answering(dialect: Dialect, route: AnswerRoute[Any]) -> Handler:
             if not wanted:
                 return _json(await route.reply_without_question(service, params, head))
             if wants_stream:
-                return await _streamed(request, route, params, wanted, head, refused)
-            return await _whole(request, route, params, wanted, head)
+                return await _streamed(request, route, params, wanted, head, names)
+            return await _whole(request, route, params, wanted, head, names)
         except EngineError as refusal:
-            raise refused(refusal) from None
+            raise from_engine(refusal, names) from None
 
     return answer
 
@@ -395,12 +393,13 @@ async def _whole(
     params: Any,
     wanted: Sequence[GenerationRequest],
     head: Head,
+    names: Mapping[str, str],
 ) -> web.Response:
     """Return the whole answer once all its generations have ended."""
     service = service_of(request)
     async with running(service, wanted) as generations:
         route.on_accepted(service, params)
-        request[NOT_APPLIED] = generations[0].not_applied
+        request[NOT_APPLIED] = renamed_parts(generations[0].not_applied, names)
         head = _accepted(service, route, params, head, generations)
         answers = await asyncio.gather(*(collected(generation) for generation in generations))
     if sum(_weight(events) for events, _ in answers) <= _FEW_EVENTS:
@@ -433,7 +432,7 @@ async def _streamed(
     params: Any,
     wanted: Sequence[GenerationRequest],
     head: Head,
-    refused: Callable[[EngineError], ApiError],
+    names: Mapping[str, str],
 ) -> web.StreamResponse:
     """Write the events of generations as they arrive; return the response.
 
@@ -452,7 +451,7 @@ async def _streamed(
                 aclosing(batches_of(generations)) as source,
             ):
                 route.on_accepted(service, params)
-                request[NOT_APPLIED] = generations[0].not_applied
+                request[NOT_APPLIED] = renamed_parts(generations[0].not_applied, names)
                 head = _accepted(service, route, params, head, generations)
                 encoder = route.encoder(params, head)
                 async for choice, batch in source:
@@ -469,7 +468,7 @@ async def _streamed(
         except Exception as error:
             if not writer.has_started:
                 raise
-            failure = _failure(error, refused)
+            failure = _failure(error, names)
             note(failure=failure.kind)
             await writer.write(encoder.fail(failure))
             del failure  # its traceback keeps this frame alive
@@ -478,13 +477,13 @@ async def _streamed(
     return writer.response
 
 
-def _failure(error: Exception, refused: Callable[[EngineError], ApiError]) -> ApiError:
+def _failure(error: Exception, names: Mapping[str, str]) -> ApiError:
     """Return the error that a client receives after its stream has begun."""
     match error:
         case ApiError():
             return error
         case EngineError():
-            return refused(error)
+            return from_engine(error, names)
         case _:
             _log.error("a stream broke off", exc_info=error)
             return ApiError(ErrorKind.INTERNAL, "internal error")

@@ -4,7 +4,7 @@ Pure values; knows no web framework. Any thread.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import assert_never
 
@@ -262,6 +262,11 @@ def status_of(kind: ErrorKind) -> int:
 def is_permanent(status: int) -> bool:
     """Whether a retry of a request that got this status is bound to get it again."""
     return 400 <= status < 500 and status not in (408, 409, 429)
+
+
+def renamed_parts(fields: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return parts of a request, named as the client spelled them."""
+    return tuple(_renamed(field, names) for field in fields)
 
 
 def _renamed(field: str, names: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 from engine.processes import CpuTimer, allow_memory, give_way, read_frame, write_frame
 
 _PLACE = re.compile(r'^(at \d+\(\d+\): )?(failed to (compile JSON schema|parse "%json"): )?')
-_MAX_WORDS = 120
 # Part of the library's error where a place has too many alternatives: each optional property that
 # may come next takes four of at most 2,000 items.
 _TOO_WIDE = "Current row has"
@@ -143,9 +142,7 @@ def in_words(error: str) -> str:
             "properties are supported): name more of them in required, or give fewer alternatives"
         )
     reason = " ".join(_PLACE.sub("", _QUOTATION.split(error)[0]).split())
-    if len(reason) > _MAX_WORDS:  # names and patterns of the schema, however long they are
-        reason = f"{reason[: _MAX_WORDS - 1]}…"
-    if reason in ("NoExtension", "NoExtensionBias"):
+    if reason in ("NoExtension", "NoExtensionBias", "Unsatisfiable schema: anyOf is empty"):
         return "no value can satisfy it"
     if "coerce_one_of" in reason:
         return "oneOf is supported only where its branches exclude each other; use anyOf"

@@ -4,8 +4,8 @@ import signal
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from json import dumps, loads
 from typing import Any
@@ -14,8 +14,10 @@ from engine.errors import EngineClosed, HelperUnavailable, InvalidRequest
 from engine.grammar import compilation
 from engine.grammar.compilation import ModelTokens, new_matcher
 from engine.grammar.grammars import (
+    AnswerGrammar,
     FormDraft,
     answer_grammar,
+    arguments_schema,
     checked_lark,
     draft_of,
     field_of,
@@ -24,6 +26,7 @@ from engine.grammar.grammars import (
     is_own_form,
     is_same_form,
     may_call,
+    parameters_field,
     schema_grammar,
     schemas_of,
     text_form_of,
@@ -47,7 +50,7 @@ from engine.processes import (
     HelperProcess,
     done_quietly,
 )
-from engine.values.request import GenerationRequest
+from engine.values.request import GenerationRequest, Tool
 
 # A grammar that crashes the process is refused; the next one gets a new process. Blocks; one
 # thread asks at a time, any thread may close.
@@ -207,8 +210,8 @@ class FormCompiler:
         self._vocabulary = vocabulary
         self._family = family
         self._lock = threading.Lock()
-        # By digest: the matcher, and the characters of its grammar.
-        self._compiled: OrderedDict[bytes, tuple[Any, int]] = OrderedDict()
+        # By digest: the matcher with its grammar.
+        self._compiled: OrderedDict[bytes, tuple[Any, AnswerGrammar]] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[str, str]] = OrderedDict()
         self.grammar_vocabulary = GrammarVocabulary(tokenizer, vocabulary)
         self._last_draft: FormDraft | None = None
@@ -217,6 +220,29 @@ class FormCompiler:
     def tokens(self) -> ConstraintTokens:
         """The model's tokens, for constraints."""
         return ConstraintTokens(self._vocabulary, self._family)
+
+    def check(self, request: GenerationRequest) -> None:
+        """Check what needs no grammar, so that a refusal is the same whether one is known.
+
+        Raises ``InvalidRequest``. Any thread.
+        """
+        choice = request.tool_choice
+        if choice.name is not None and choice.mode != "required":
+            raise InvalidRequest("tool_choice", "a tool can be named only where one is required")
+        if not is_constrained(request):
+            return
+        field = form_field(request)
+        if not self._vocabulary.eos:
+            raise InvalidRequest(field, "this model has no EOS token to end the answer with")
+        if request.prompt is not None:
+            if self._family.has_headers:
+                raise InvalidRequest(field, "this model needs messages for it, not a raw prompt")
+        elif request.continues_answer:
+            raise InvalidRequest(
+                field,
+                "the last message is the assistant's, and the answer that it began cannot be "
+                "constrained any more; end the messages with another role",
+            )
 
     def drafted(self, request: GenerationRequest) -> FormDraft | None:
         """Return the last draft if this request has the same form. Any thread."""
@@ -240,7 +266,10 @@ class FormCompiler:
                 self._compiled.move_to_end(draft.digest)
         if refused is not None:
             raise InvalidRequest(*refused)
-        return None if compiled is None else Form(self, compiled[0].deep_copy())
+        return None if compiled is None else self._form(*compiled)
+
+    def _form(self, matcher: Any, grammar: AnswerGrammar) -> Form:
+        return Form(self, matcher.deep_copy(), grammar.left_out)
 
     def prepare(self, draft: FormDraft, helper: GrammarHelper) -> Form:
         """Compile the grammar of an answer, first in the trial process. Blocks.
@@ -252,15 +281,67 @@ class FormCompiler:
         request = draft.request
         self._learn_tokenizer(request)
         try:
-            grammar = answer_grammar(request, self._family, self._lark_of(request, helper))
-            matcher = self._compile(grammar, None if is_own_form(request) else helper)
+            try:
+                matcher, grammar = self._answer(request, helper)
+            except ValueError:
+                request, loosened = self._loosened(request, helper)
+                if not loosened:
+                    raise
+                matcher, grammar = self._answer(request, helper)
+                grammar = replace(grammar, left_out=(*grammar.left_out, *loosened))
         except ValueError as error:
             refused = self._culprit(request, str(error), helper)
             if not isinstance(error, _Refused) or error.is_lasting:
                 self._keep_refused(draft.digest, refused)
             raise InvalidRequest(*refused) from error
-        self._keep_compiled(draft.digest, matcher, len(grammar))
-        return Form(self, matcher.deep_copy())
+        self._keep_compiled(draft.digest, matcher, grammar)
+        return self._form(matcher, grammar)
+
+    def _answer(
+        self, request: GenerationRequest, helper: GrammarHelper
+    ) -> tuple[Any, AnswerGrammar]:
+        """Return the compiled grammar of an answer, with the grammar."""
+        grammar = answer_grammar(request, self._family, self._lark_of(request, helper))
+        return self._compile(grammar.text, None if is_own_form(request) else helper), grammar
+
+    def _loosened(
+        self, request: GenerationRequest, helper: GrammarHelper
+    ) -> tuple[GenerationRequest, list[str]]:
+        """Return the request without the parts of its tools' schemas that do not compile.
+
+        One such schema among many would otherwise refuse them all. Returns those parts' fields too.
+        """
+        left_out: list[str] = []
+
+        def compiles(schema: Mapping[str, Any]) -> bool:
+            try:
+                self._compile(
+                    schema_grammar(schema, allows_more_keys=request.allows_more_keys), helper
+                )
+            except ValueError:
+                return False
+            return True
+
+        def loose(tool: Tool) -> Tool:
+            schema, field = arguments_schema(tool), parameters_field(tool)
+            if compiles(schema):
+                return tool
+            properties = schema.get("properties")
+            properties = properties if isinstance(properties, Mapping) else {}
+            bad = [
+                name
+                for name, value in properties.items()
+                if not compiles({**schema, "properties": {name: value}, "required": []})
+            ]
+            kept = {**schema, "properties": {**properties, **dict.fromkeys(bad, True)}}
+            if bad and compiles(kept):
+                left_out.extend(f"{field}.properties.{name}" for name in bad)
+                return replace(tool, parameters=kept)
+            left_out.append(field)
+            return replace(tool, parameters={"type": "object", "additionalProperties": True})
+
+        tools = tuple(map(loose, request.tools)) if may_call(request) else request.tools
+        return replace(request, tools=tools), left_out
 
     def _keep_refused(self, digest: bytes, why: tuple[str, str]) -> None:
         with self._lock:
@@ -268,13 +349,13 @@ class FormCompiler:
             if len(self._refused) > _MAX_REFUSED:
                 self._refused.popitem(last=False)
 
-    def _keep_compiled(self, digest: bytes, matcher: Any, characters: int) -> None:
+    def _keep_compiled(self, digest: bytes, matcher: Any, grammar: AnswerGrammar) -> None:
         with self._lock:
             kept = self._compiled
-            kept[digest] = matcher, characters
+            kept[digest] = matcher, grammar
             while len(kept) > 1 and (
                 len(kept) > _MAX_COMPILED
-                or sum(size for _, size in kept.values()) > _MAX_COMPILED_CHARACTERS
+                or sum(len(one.text) for _, one in kept.values()) > _MAX_COMPILED_CHARACTERS
             ):
                 kept.popitem(last=False)
 
@@ -375,13 +456,9 @@ class Constraints:
             InvalidRequest: It cannot; the message names the field and the remedy.
             FormMissing: It is constrained, and no form was prepared, or one for another model.
         """
-        choice = request.tool_choice
-        if choice.name is not None and choice.mode != "required":
-            raise InvalidRequest("tool_choice", "a tool can be named only where one is required")
-        if is_constrained(request):
-            self._check_beginning(request)
-            if form is None or form.maker is not self.compiler:
-                raise FormMissing(self.compiler)
+        self.compiler.check(request)
+        if is_constrained(request) and (form is None or form.maker is not self.compiler):
+            raise FormMissing(self.compiler)
 
     def family_of(
         self, request: GenerationRequest, prompt: Sequence[int], *, thinks: bool
@@ -429,20 +506,6 @@ class Constraints:
         own = text_form_of(request)
         is_own = own is not None and own.grammar is not None
         return TokenConstraint(form.matcher, self.compiler.tokens, phase, is_own=is_own)
-
-    def _check_beginning(self, request: GenerationRequest) -> None:
-        field = form_field(request)
-        if not self._vocabulary.eos:
-            raise InvalidRequest(field, "this model has no EOS token to end the answer with")
-        if request.prompt is not None:
-            if self._family.has_headers:
-                raise InvalidRequest(field, "this model needs messages for it, not a raw prompt")
-        elif request.continues_answer:
-            raise InvalidRequest(
-                field,
-                "the last message is the assistant's, and the answer that it began cannot be "
-                "constrained any more; end the messages with another role",
-            )
 
     def _first_phase(
         self, request: GenerationRequest, prompt: Sequence[int], thinks: bool

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.errors import InvalidRequest
 from engine.grammar.schema_bounds import MAX_CHARACTERS, Bounds, pointed_at
+from engine.grammar.schema_support import Enforceable, enforceable
 from engine.output.families import Family, Marks, OptionalMarks, OutputFrame
 from engine.values.request import GenerationRequest, OutputConstraint, TextForm, Tool
 from engine.wording import counted
@@ -21,6 +22,7 @@ MAX_REGEX_CHARACTERS = 16_384
 MAX_GRAMMAR_CHARACTERS = 65_536
 MAX_CHOICES = 10_000
 MAX_CHOICE_CHARACTERS = 128 * 1024
+SCHEMA_FIELD = "constraint.json_schema"
 # The name of a request's own grammar within the grammar of the whole answer.
 OWN_GRAMMAR = "own"
 
@@ -377,6 +379,8 @@ def _only(names: _Names) -> dict[str, Any]:
 # One blank, or a new line and its indentation. JSON allows any amount of white space, and an unsure
 # model would write it until it reaches the limit.
 _SPACE = r"[ ]|\n[ \t]{0,40}"
+# Overrides the library's options in a schema: "lenient", for example, would allow anything.
+_SCHEMA_OPTIONS = {"x-guidance": {"whitespace_pattern": _SPACE, "coerce_one_of": True}}
 # ``token_constraint`` finds forced tokens itself: the library would also force special tokens whose
 # names occur in a schema as text, and these do not fit.
 _OPTIONS = '%llguidance {"no_forcing": true}'
@@ -391,10 +395,28 @@ def may_call(request: GenerationRequest) -> bool:
 
 def is_own_form(request: GenerationRequest) -> bool:
     """Whether the grammar of an answer is ours: any JSON object, without a client's schema."""
-    return request.constraint == OutputConstraint() and not may_call(request)
+    constraint = request.constraint
+    if constraint is None or may_call(request):
+        return False
+    return constraint.json_schema is None and constraint.text_form is None
 
 
-def answer_grammar(request: GenerationRequest, family: Family, lark: str | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class AnswerGrammar:
+    """The grammar of an answer.
+
+    Attributes:
+        text: The grammar, as llguidance reads it.
+        left_out: The keywords of the request's schemas that it cannot enforce, by field.
+    """
+
+    text: str
+    left_out: tuple[str, ...] = ()
+
+
+def answer_grammar(
+    request: GenerationRequest, family: Family, lark: str | None = None
+) -> AnswerGrammar:
     """Return the grammar of a constrained request's answer.
 
     Where the model may choose, the grammar allows the text and a call; where a call is required, it
@@ -402,15 +424,15 @@ def answer_grammar(request: GenerationRequest, family: Family, lark: str | None 
     """
     rules = _Rules(family, allows_more_keys=request.allows_more_keys)
     if request.tool_choice.mode == "required":
-        return rules.grammar(None, _wanted_tools(request))
+        return AnswerGrammar(rules.grammar(None, _wanted_tools(request)), tuple(rules.left_out))
     assert request.constraint is not None
     whole = rules.grammar(request.constraint, request.tools if may_call(request) else ())
-    return with_own_grammar(whole, lark)
+    return AnswerGrammar(with_own_grammar(whole, lark), tuple(rules.left_out))
 
 
 def schema_grammar(schema: Mapping[str, Any], *, allows_more_keys: bool = False) -> str:
     """Return the grammar of one schema alone."""
-    return f"start: %json {_json_schema(schema, allows_more_keys)}\n"
+    return f"start: {as_rule(prepared_schema(schema, allows_more_keys=allows_more_keys).schema)}\n"
 
 
 def form_grammar(form: TextForm, lark: str | None = None) -> str:
@@ -466,6 +488,7 @@ class _Rules:
     """Writes the rules of a grammar in one model's format."""
 
     def __init__(self, family: Family, *, allows_more_keys: bool) -> None:
+        self.left_out: list[str] = []
         self._family = family
         self._allows_more_keys = allows_more_keys
 
@@ -482,17 +505,31 @@ class _Rules:
             frame = self._call_frame(tool.name, field)
             choices.append(f"call{number}")
             rules.append(f"call{number}: {_framed(frame, f'arguments{number}')}")
-            rules.append(f"arguments{number}: {self._json(arguments_schema(tool))}")
+            schema = self._json(arguments_schema(tool), parameters_field(tool))
+            rules.append(f"arguments{number}: {schema}")
         start = f"start: {self._reasoning(rules)}({' | '.join(choices)})"
         return "\n".join([_OPTIONS, start, *rules, ""])
 
     def _document(self, constraint: OutputConstraint) -> list[str]:
         if constraint.text_form is not None:
             return document_rules(constraint.text_form)
-        return [f"document: {self._json(answer_schema(constraint))}"]
+        held = self._prepared(answer_schema(constraint), SCHEMA_FIELD)
+        if constraint.is_strict and self.left_out:
+            place = self.left_out[0].removeprefix(f"{SCHEMA_FIELD}.")
+            raise InvalidRequest(
+                SCHEMA_FIELD,
+                f"{place} cannot be enforced; leave it out, or send strict: false, and "
+                "the answer is held to the rest",
+            )
+        return [f"document: {as_rule(held)}"]
 
-    def _json(self, schema: Mapping[str, Any]) -> str:
-        return f"%json {_json_schema(schema, self._allows_more_keys)}"
+    def _prepared(self, schema: Mapping[str, Any], field: str) -> dict[str, Any]:
+        held = prepared_schema(schema, allows_more_keys=self._allows_more_keys)
+        self.left_out += (f"{field}.{place}" for place in held.left_out)
+        return held.schema
+
+    def _json(self, schema: Mapping[str, Any], field: str) -> str:
+        return as_rule(self._prepared(schema, field))
 
     def _reasoning(self, rules: list[str]) -> str:
         """Add the rules of reasoning where it is a message of its own."""
@@ -553,23 +590,25 @@ def schema_text(schema: Mapping[str, Any]) -> str:
     return text
 
 
-def _json_schema(schema: Mapping[str, Any], allows_more_keys: bool) -> str:
+def prepared_schema(schema: Mapping[str, Any], *, allows_more_keys: bool) -> Enforceable:
+    """Return a schema as it is compiled, and the keywords that are left out."""
     try:
-        return _with_options(schema_text(schema), allows_more_keys)
+        return _prepared(schema_text(schema), allows_more_keys)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
 @lru_cache(_CACHED_SCHEMAS)
-def _with_options(text: str, allows_more_keys: bool) -> str:
-    """Return the text of a schema, closed and with our options for the library."""
+def _prepared(text: str, allows_more_keys: bool) -> Enforceable:
     if len(text) > MAX_CHARACTERS:
         raise ValueError(f"longer than {MAX_CHARACTERS} characters, written as JSON")
-    schema = json.loads(text)
-    # Overrides the library's options in the schema: "lenient", for example, would allow anything.
-    options = {"x-guidance": {"whitespace_pattern": _SPACE}}
-    held = schema if allows_more_keys else closed(schema)
-    return json.dumps({**held, **options}, ensure_ascii=False)
+    held = enforceable(json.loads(text), closes=not allows_more_keys)
+    return held if allows_more_keys else held._replace(schema=closed(held.schema))
+
+
+def as_rule(schema: Mapping[str, Any]) -> str:
+    """Return the grammar of a prepared schema, with our options for the library."""
+    return f"%json {json.dumps({**schema, **_SCHEMA_OPTIONS}, ensure_ascii=False)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -587,7 +626,8 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
     bounds = Bounds()
     digest = sha256()
     owner = request.cache_owner.name
-    digest.update(f"{owner}\0{request.tool_choice} {request.allows_more_keys}".encode())
+    is_strict = request.constraint is not None and request.constraint.is_strict
+    digest.update(f"{owner}\0{request.tool_choice} {request.allows_more_keys} {is_strict}".encode())
     for name, schema in schemas_of(request):
         try:
             bounds.check(schema)
@@ -607,11 +647,15 @@ def draft_of(request: GenerationRequest, last: FormDraft | None = None) -> FormD
 def schemas_of(request: GenerationRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the schemas that may constrain an answer, each with its field."""
     if request.constraint is not None and request.constraint.text_form is None:
-        yield "constraint.json_schema", answer_schema(request.constraint)
+        yield SCHEMA_FIELD, answer_schema(request.constraint)
     if may_call(request):
-        # By name, not by index: a dialect may have left out tools of other kinds.
         for tool in request.tools:
-            yield f"tools.{tool.name}.parameters", arguments_schema(tool)
+            yield parameters_field(tool), arguments_schema(tool)
+
+
+def parameters_field(tool: Tool) -> str:
+    """Return the field of a tool's schema: by name, because a dialect may leave out tools."""
+    return f"tools.{tool.name}.parameters"
 
 
 def text_form_of(request: GenerationRequest) -> TextForm | None:

@@ -37,10 +37,12 @@ class Form:
     Attributes:
         maker: The ``FormCompiler`` of the model, which made it.
         matcher: The grammar at its beginning.
+        left_out: The keywords of the request's schemas that it cannot enforce, by field.
     """
 
     maker: Any
     matcher: Any
+    left_out: tuple[str, ...] = ()
 
 
 class FormMissing(EngineError):

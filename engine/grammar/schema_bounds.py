@@ -112,7 +112,9 @@ class Bounds:
         node: Mapping[str, Any] = place.node
         for key in _NUMBERS:
             value = node.get(key)
-            if _is_number(value) and not _is_supported(value):
+            if not _is_number(value) or _is_tightened(key, value):
+                continue
+            if not _is_supported(value):
                 raise ValueError(f"{key} at {place.path()} is out of range: {_RANGE}")
         for key in _COUNTS:
             value = node.get(key)
@@ -261,6 +263,13 @@ def _is_finite(value: float) -> bool:
     if isinstance(value, int):
         return value.bit_length() <= sys.float_info.max_exp
     return math.isfinite(value)
+
+
+def _is_tightened(key: str, value: float) -> bool:
+    """Return whether a bound is so wide that a narrower one is enforced instead of it."""
+    if key in ("minimum", "exclusiveMinimum"):
+        return _is_finite(value) and value < MIN_NUMBER
+    return key in ("maximum", "exclusiveMaximum") and _is_finite(value) and value > MAX_NUMBER
 
 
 def _is_supported(value: float) -> bool:

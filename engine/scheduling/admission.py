@@ -267,7 +267,8 @@ def admit(
         raise PromptTooLong(_prompt_field(request), len(prompt.tokens), context)
     family = backend.answer_format(request, prompt)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
-    generation.not_applied = (*generation.request.not_applied, *prompt.not_applied)
+    left_out = () if generation.form is None else generation.form.left_out
+    generation.not_applied = (*request.not_applied, *prompt.not_applied, *left_out)
     generation.prompt_tokens = len(prompt.tokens)
     generation.vocabulary = backend.vocabulary
     continues = continues_text(request, prompt.beginning)

@@ -315,6 +315,7 @@ class Engine:
         maker = self.forms.maker(model_id)
         if maker is None:
             return None
+        maker.check(request)
         # Choices of one request have the same form.
         draft = maker.drafted(request)
         if draft is None:

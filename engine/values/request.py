@@ -215,10 +215,13 @@ class OutputConstraint:
     Attributes:
         json_schema: The JSON schema of the answer; None asks for any JSON object.
         text_form: Instead of JSON, another form of text.
+        is_strict: Whether a schema of which a part cannot be enforced is refused. If not, the parts
+            are named in ``Generation.not_applied``.
     """
 
     json_schema: Mapping[str, Any] | None = None
     text_form: TextForm | None = None
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

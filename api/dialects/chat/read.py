@@ -387,7 +387,9 @@ def _format(constraint: OutputConstraint | None) -> JsonObject | None:
         return None
     if constraint.json_schema is None:
         return {"type": "json_object"}
-    schema = {"name": "answer", "schema": dict(constraint.json_schema)}
+    schema: JsonObject = {"name": "answer", "schema": dict(constraint.json_schema)}
+    if constraint.is_strict:
+        schema["strict"] = True
     return {"type": "json_schema", "json_schema": schema}
 
 

@@ -115,7 +115,12 @@ _FIELDS_OF_FORMS = (
 
 
 def constraint_of(
-    kind: str, schema: Mapping[str, Any] | None, path: FieldPath, schema_path: FieldPath
+    kind: str,
+    schema: Mapping[str, Any] | None,
+    path: FieldPath,
+    schema_path: FieldPath,
+    *,
+    is_strict: bool = False,
 ) -> OutputConstraint | None:
     """Return the constraint that a format asks for; None if the text is free."""
     match kind:
@@ -126,7 +131,7 @@ def constraint_of(
         case "json_schema":
             if schema is None:
                 raise required(schema_path)
-            return OutputConstraint(schema)
+            return OutputConstraint(schema, is_strict=is_strict)
         case _:
             raise unsupported((*path, "type"), f"the format {kind}")
 
@@ -235,7 +240,9 @@ def _json_format(form: ResponseFormat) -> tuple[FieldPath, OutputConstraint | No
             raise invalid(
                 ("response_format", *other_path), "is another schema than the one before it"
             )
-    return path, _guided_json(schema, ("response_format", *path))
+    held = _guided_json(schema, ("response_format", *path))
+    is_strict = is_envelope and named.get("strict") is True
+    return path, None if held is None else replace(held, is_strict=is_strict)
 
 
 def _structured(

@@ -219,7 +219,13 @@ def _constraint(params: ResponseParams) -> OutputConstraint | None:
     if wanted is None:
         return None
     path = ("text", "format")
-    return constraint_of(wanted.type, wanted.json_schema, path, (*path, "schema"))
+    return constraint_of(
+        wanted.type,
+        wanted.json_schema,
+        path,
+        (*path, "schema"),
+        is_strict=wanted.strict is True,
+    )
 
 
 def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, ...]]:

@@ -1,21 +1,31 @@
 """Forms that cannot constrain an answer are refused with the reason."""
 
+import json
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.errors import InvalidRequest
+from engine.scheduling.generation import Answer, Generation
 from engine.scheduling.service import Engine
-from engine.values.request import GenerationRequest, Message, Tool, ToolChoice
+from engine.values.request import (
+    GenerationRequest,
+    Message,
+    OutputConstraint,
+    Tool,
+    ToolChoice,
+)
 from tests.engine.grammar.forms import ADD, POINT, SAY, held
-from tests.support.asking import ask, run
+from tests.support.asking import ask, loaded_engine, request, run
 
 BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown type": ({"type": "objekt"}, "objekt"),
-    "unsupported keyword": ({"not": {"type": "string"}}, "not supported"),
-    "look-around": ({"type": "string", "pattern": "(?=a)b"}, "look-around"),
-    "overlapping oneOf": ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "use anyOf"),
+    "never": ({"not": {}}, "no value can satisfy"),
+    "no pattern": ({"type": "string", "pattern": "^hello (there"}, "unclosed group"),
+    "a long pattern": ({"type": "string", "pattern": "(" + "a" * 500}, "a{500}.*unclosed group"),
     "remote reference": ({"$ref": "http://127.0.0.1:1/x.json"}, "not present"),
     "missing reference": ({"$ref": "#/$defs/x"}, "does not exist"),
     "unsatisfiable": ({"type": "integer", "minimum": 5, "maximum": 3}, "Unsatisfiable"),
@@ -27,7 +37,7 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
     "not a number": ({"const": math.nan}, "JSON"),
     "lone surrogate": ({"const": "\ud800"}, "surrogate"),
     "too long": ({"enum": ["x" * 300_000]}, "longer than"),
-    "switches of the library": ({"not": {}, "x-guidance": {"lenient": True}}, "not supported"),
+    "switches of the library": ({"type": "objekt", "x-guidance": {"lenient": True}}, "objekt"),
 }
 
 
@@ -54,11 +64,62 @@ def test_a_schema_nested_without_end_is_refused(engine: Engine) -> None:
     assert refusal.value.field == "constraint.json_schema"
 
 
-def test_a_bad_schema_of_a_tool_is_named(engine: Engine) -> None:
-    bad = Tool("bad", "", {"type": "object", "properties": {"a": {"type": "objekt"}}})
-    with pytest.raises(InvalidRequest, match="objekt") as refusal:
-        run(ask(engine, "Say: x", tools=(ADD, bad), tool_choice=ToolChoice("required")))
-    assert refusal.value.field == "tools.bad.parameters"
+def test_a_bad_schema_of_a_tool_is_enforced_as_far_as_it_can_be(engine: Engine) -> None:
+    parts = {"a": {"type": "objekt"}, "b": {"type": "integer", "maximum": 9, "minimum": 0}}
+    bad = Tool("bad", "", {"properties": parts, "required": ["b"]})
+    worse = Tool("worse", "", {"allOf": [{"$ref": "#/$defs/x"}]})
+    wanted = request(
+        "Say: x", tools=(ADD, bad, worse), tool_choice=ToolChoice("required", "bad"), max_tokens=200
+    )
+
+    async def play() -> tuple[Generation, Answer]:
+        generation = await engine.generate(wanted)
+        return generation, await generation.collect()
+
+    generation, answer = run(play())
+    assert generation.not_applied == ("tools.bad.parameters.properties.a", "tools.worse.parameters")
+    assert 0 <= json.loads(answer.tool_calls[0].arguments)["b"] <= 9
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword"),
+    [
+        ({"not": {"type": "string"}}, "not"),
+        ({"items": {"type": "string", "pattern": "a(?!b)"}}, "items.pattern"),
+        ({"properties": {"t": {"uniqueItems": True}}}, "properties.t.uniqueItems"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf"),
+    ],
+)
+def test_a_keyword_that_cannot_be_enforced_is_named_or_refused_if_strict(
+    engine: Engine, schema: dict[str, Any], keyword: str
+) -> None:
+    async def play(*, is_strict: bool) -> tuple[str, ...]:
+        wanted = request("Say: x", constraint=OutputConstraint(schema, is_strict=is_strict))
+        generation = await engine.generate(replace(wanted, max_tokens=1))
+        await generation.collect()
+        return generation.not_applied
+
+    assert run(play(is_strict=False)) == (f"constraint.json_schema.{keyword}",)
+    with pytest.raises(InvalidRequest, match=keyword):
+        run(play(is_strict=True))
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_refusal_is_the_same_before_and_after_other_schemas(
+    demo_model_path: Path, comes_first: bool
+) -> None:
+    turns = (Message("user", "Say: x"), Message("assistant", "Well"))
+
+    async def play() -> str:
+        async with loaded_engine(demo_model_path) as engine:
+            if not comes_first:
+                await ask(engine, "Say: x", constraint=held(POINT), max_tokens=1)
+            bad = GenerationRequest(turns, constraint=held({"type": "objekt"}))
+            with pytest.raises(InvalidRequest) as refusal:
+                await engine.generate(bad)
+            return refusal.value.field
+
+    assert run(play()) == "constraint"
 
 
 @pytest.mark.parametrize(
