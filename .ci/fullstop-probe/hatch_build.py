@@ -29,6 +29,7 @@ PARTS = (
     "app/commands/probe.py",
     "app/exits.py",
     "app/printer.py",
+    "app/streams.py",
     "engine/__init__.py",
     "engine/files/__init__.py",
     "engine/files/causes.py",

@@ -203,7 +203,12 @@ def _warn(words: str, *, is_json: bool) -> None:
 def _disk_cache(options: ServeOptions) -> DiskCache | None:
     """Return the disk cache; without one, delete the caches of earlier servers."""
     folder = paths.kept_prompts_folder("served")
-    if options.disk_cache_bytes is None and not folder.is_dir():
+    if options.disk_cache_bytes is None and not os.path.isdir(folder):
+        return None
+    if problem := paths.access_problem(folder, os.R_OK | os.W_OK):
+        if options.disk_cache_bytes:
+            words = f"caches of prompts are not kept on disk: {problem}"
+            _warn(words, is_json=options.log == "json")
         return None
     return DiskCache(folder, options.disk_cache_bytes or 0)
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -364,7 +365,13 @@ def _file(given: Mapping[str, Any], environment: Mapping[str, str]) -> Path | No
     if named:
         return Path(named).expanduser()
     usual = paths.config_folder() / SERVE_FILE_NAME
-    return usual if usual.exists() else None
+    try:
+        usual.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        pass  # reading it fails with the reason; it may require a key, so it cannot be left out
+    return usual
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -375,7 +382,8 @@ def _read(file: Path) -> dict[str, Any]:
             f"{file} does not exist; --settings takes a TOML file", exits.USAGE
         ) from None
     except OSError as error:
-        raise CommandError(f"{file} cannot be read: {os_cause(error)}", exits.USAGE) from error
+        cause = paths.access_problem(file, os.R_OK) or os_cause(error)
+        raise CommandError(f"{file} cannot be read: {cause}", exits.USAGE) from error
     except UnicodeDecodeError:
         raise CommandError(f"{file} is not UTF-8 text; save it as UTF-8", exits.USAGE) from None
     except tomllib.TOMLDecodeError as error:
