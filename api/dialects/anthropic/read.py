@@ -80,6 +80,8 @@ def requests_from_wire(
     prompt = prompt_from_wire(params)
     if only_warms(params) and params.stream:
         raise invalid(("stream",), "has no effect with max_tokens 0, which only reads the prompt")
+    if params.compaction is not None:
+        raise unsupported(("compaction",), "an answer that is the summary of the conversation")
     if strict:
         _check_budget(params)
     stops = StopRules.of(
@@ -217,7 +219,11 @@ def _tool(tool: MessageTool, path: FieldPath) -> Tool:
         raise required((*path, "name"))
     if tool.input_schema is None:
         raise required((*path, "input_schema"))
-    return Tool(tool.name, tool.description or "", tool.input_schema)
+    description = tool.description or ""
+    if tool.input_examples:
+        examples = (json.dumps(example, ensure_ascii=False) for example in tool.input_examples)
+        description = "\n".join([description, "Examples of its input:", *examples]).lstrip()
+    return Tool(tool.name, description, tool.input_schema)
 
 
 def _tool_choice(params: CountTokensParams, tools: Sequence[Tool]) -> ToolChoice:
@@ -371,6 +377,10 @@ class _History:
 
     def turns(self, message: MessageParam, path: FieldPath, *, is_new: bool) -> Iterator[Message]:
         """Yield the engine's turns for one message; each tool result becomes its own turn."""
+        if message.role == "system":
+            self._name_settings(message, path[:-1])
+        elif "content" not in message.model_fields_set:
+            raise required(path)
         if message.role == "assistant":
             yield self._assistant_turn(message.content, path)
             return
@@ -456,6 +466,8 @@ class _History:
             case ForeignBlock():
                 return self._foreign_text(block, path)
             case ImageBlock() | DocumentBlock() | SearchResultBlock():
+                if not isinstance(block, ImageBlock) and _wants_citations(block.citations):
+                    self._name((*path, "citations"))
                 return _block_text(block, path, has_notes)
             case _:
                 assert_never(block)
@@ -471,6 +483,16 @@ class _History:
             self._leave_out(block.type, path)
             return None
         return "\n".join(texts)
+
+    def _name_settings(self, message: MessageParam, path: FieldPath) -> None:
+        """Name the settings of a turn, which only whole requests have here."""
+        if message.clear_at not in (None, "never"):
+            self._name((*path, "clear_at"))
+        if message.output_config:
+            self._name((*path, "output_config"))
+
+    def _name(self, path: FieldPath) -> None:
+        self.left_out.append(".".join(map(str, path)))
 
     def _leave_out(self, kind: str, path: FieldPath) -> None:
         self.left_out.append(f"{'.'.join(map(str, path))} ({shown(kind)})")
@@ -503,6 +525,10 @@ class _History:
         function = {"description": tool.description, "parameters": tool.parameters}
         text = json.dumps({"name": tool.name, **function}, ensure_ascii=False)
         return f"This tool can be called now:\n{text}"
+
+
+def _wants_citations(citations: object) -> bool:
+    return isinstance(citations, dict) and bool(citations.get("enabled"))
 
 
 def _foreign_text(block: ForeignBlock, tool_name: str | None) -> str:

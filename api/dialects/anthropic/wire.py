@@ -60,6 +60,7 @@ class DocumentBlock(WireModel):
 
     type: Literal["document"]
     source: Any = None
+    citations: Any = None
     title: str | None = None
     context: str | None = None
 
@@ -69,6 +70,7 @@ class SearchResultBlock(WireModel):
 
     type: Literal["search_result"]
     source: str
+    citations: Any = None
     title: str
     content: Annotated[list[TextPart], Field(min_length=1)]
 
@@ -105,6 +107,7 @@ class MessageTool(WireModel):
     name: str | None = Field(default=None, min_length=1)
     description: str | None = None
     input_schema: dict[str, Any] | None = None
+    input_examples: list[dict[str, Any]] | None = None
     defer_loading: bool | None = Field(
         default=None, description="true offers the tool once a tool_reference names it"
     )
@@ -245,7 +248,10 @@ class MessageParam(WireModel):
     """One turn."""
 
     role: Literal["user", "assistant", "system"]
-    content: Annotated[list[ContentBlock], TEXT_OR_PARTS]
+    content: Annotated[list[ContentBlock], TEXT_OR_PARTS] = Field(default_factory=list)
+    # Of turns of the system: for how long they are shown, and settings of single turns.
+    clear_at: str | None = None
+    output_config: Any = None
 
 
 class ToolChoiceParam(WireModel):
@@ -307,6 +313,8 @@ class MessageCreateParams(CountTokensParams):
     max_tokens: int = Field(ge=0, description="0 only reads the prompt into the cache")
     # ``checked_strings`` checks the items, so that its errors name the index.
     stop_sequences: Annotated[list[Any] | None, STOP_LIST] = None
+    compaction: SkipJsonSchema[Any] = None
+    cache_control: Any = None
     stream: bool | None = None
     # Accepted beyond the reference.
     stop_token_ids: list[int] | None = None

@@ -52,6 +52,7 @@ from api.dialects.shared.parameters import (
     refusals,
     refuse,
     sampling_of,
+    token_limit,
     wants_image_notes,
     with_template_options,
 )
@@ -114,10 +115,10 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
         tool_choice=tool_choice,
         thinking=thinking_of(params, _effort(params)),
         thinking_budget=thinking_budget_of(params),
-        effort=effort_of(params.reasoning.effort if params.reasoning else None),
+        effort=effort_of(_given_effort(params)),
         sampling=sampling_of(params, "OpenAI"),
         stops=stops_of(params, strict=strict),
-        max_tokens=params.max_output_tokens,
+        max_tokens=max_tokens_of(params),
         constraint=guided(params, _constraint(params)),
         allows_more_keys=allows_more(params),
         trace=TraceLevel.FULL if wants_logprobs(params) else TraceLevel.OFF,
@@ -126,6 +127,11 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
     )
     wanted = with_template_options(wanted, params.chat_template_kwargs)
     return [with_last_turn(wanted, params)]
+
+
+def max_tokens_of(params: ResponseParams) -> int | None:
+    """Return the limit of the answer, by this API's name or by those of Chat; None for none."""
+    return token_limit(params.max_output_tokens, params.max_completion_tokens, params.max_tokens)
 
 
 def allows_parallel_calls(params: ResponseParams) -> bool:
@@ -195,6 +201,8 @@ def _refuse_unsupported(params: ResponseParams) -> None:
     if params.needs_recall:
         raise not_kept()
     refuse(params, _REFUSED)
+    if params.prompt_cache_options is not None and params.prompt_cache_options.prewarm:
+        raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
 
 
 def not_kept(what: str = "this response") -> ApiError:
@@ -209,9 +217,14 @@ def not_kept(what: str = "this response") -> ApiError:
 
 def _effort(params: ResponseParams) -> str | None:
     """Return the reasoning effort; a ``reasoning`` object without effort means the default."""
-    if params.reasoning is None:
-        return None
-    return given_effort(params.reasoning.effort) or _DEFAULT_EFFORT
+    effort = given_effort(_given_effort(params))
+    return effort or (None if params.reasoning is None else _DEFAULT_EFFORT)
+
+
+def _given_effort(params: ResponseParams) -> str | None:
+    """Return the word for the reasoning effort, by this API's name or by that of Chat."""
+    effort = None if params.reasoning is None else params.reasoning.effort
+    return params.reasoning_effort if effort is None else effort
 
 
 def _constraint(params: ResponseParams) -> OutputConstraint | None:
@@ -232,7 +245,7 @@ def _messages(params: ResponseParams) -> tuple[tuple[Message, ...], tuple[str, .
     """Return the turns of a request, and its items that are left out of them, by their paths."""
     instructions = without_billing_line(params.instructions or "")
     turns = [Message("system", instructions)] if instructions else []
-    left_out: list[str] = []
+    left_out = ["truncation"] if params.truncation == "auto" else []
     tool_names: dict[str, str] = {}
     has_summary = False
     results = (FunctionCallOutputItem, CustomCallOutputItem)
@@ -389,7 +402,7 @@ def summary_asked(params: CompactParams, *, strict: bool = False) -> list[Genera
         replace(
             asked,
             messages=_with_task(asked.messages),
-            max_tokens=params.max_output_tokens or _MAX_TOKENS,
+            max_tokens=asked.max_tokens or _MAX_TOKENS,
             tools=(),
             tool_choice=ToolChoice(),
             constraint=None,

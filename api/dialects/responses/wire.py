@@ -26,6 +26,7 @@ from api.dialects.openai.wire import (
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.foreign import readable_text
+from api.dialects.shared.parameters import MaxTokens
 from api.dialects.shared.requests import RefusalPart, TextOr, TextPart
 
 # -- items of tools that this server does not have ---------------------------------------------
@@ -335,12 +336,21 @@ class TextParam(WireModel):
     format: TextFormat | None = None
 
 
+class PromptCacheOptions(WireModel):
+    """How prompts are cached; only ``prewarm`` changes an answer."""
+
+    prewarm: bool | None = None
+    mode: Any = None
+    ttl: Any = None
+    comparison_response_id: Any = None
+
+
 class ResponseParams(LastTurnParams, GenerationParams):
     """``POST /v1/responses``."""
 
     input: Annotated[list[Item], Field(min_length=1), TextOr(_as_items)]
     instructions: str | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: MaxTokens | None = None
     tools: list[ResponseTool] | None = None
     tool_choice: Annotated[Any, TOOL_CHOICE] = None
     parallel_tool_calls: bool | None = None
@@ -355,9 +365,18 @@ class ResponseParams(LastTurnParams, GenerationParams):
     prompt_cache_key: str | None = None
     safety_identifier: str | None = None
     user: str | None = None
+    prompt_cache_options: PromptCacheOptions | None = None
+    truncation: str | None = Field(
+        default=None, description='"auto" has no effect: a prompt that is too long is refused'
+    )
+    stream_options: Any = None
     conversation: Any = None
     prompt: Any = None
     background: bool | None = None
+    # Accepted beyond the reference, as Chat Completions spells them.
+    max_tokens: MaxTokens | None = None
+    max_completion_tokens: MaxTokens | None = None
+    reasoning_effort: str | None = None
     prompt_logprobs: SkipJsonSchema[Any] = None
 
     @model_validator(mode="before")

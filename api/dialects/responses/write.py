@@ -16,6 +16,7 @@ from api.dialects.openai.write import answer_tokens, call_id, entries_to_wire
 from api.dialects.responses.read import (
     REASONING_MARK,
     allows_parallel_calls,
+    max_tokens_of,
     offered_tools,
     sealed,
     wants_encrypted_reasoning,
@@ -116,7 +117,7 @@ def response_object(
         "error": None,
         "incomplete_details": ({"reason": "max_output_tokens"} if status == "incomplete" else None),
         "instructions": params.instructions,
-        "max_output_tokens": params.max_output_tokens,
+        "max_output_tokens": max_tokens_of(params),
         "metadata": params.metadata or {},
         "model": head.model,
         "output": list(output),

@@ -155,3 +155,31 @@ def test_text_that_only_mentions_the_billing_line_is_kept() -> None:
     text = "Never send x-anthropic-billing-header: it is private."
 
     assert request("messages", system=text).messages[0] == Message("system", text)
+
+
+def test_settings_of_single_turns_are_named() -> None:
+    turn = {"role": "system", "clear_at": "next_user_message", "output_config": {"effort": "low"}}
+    wanted = request("messages", messages=[USER, {**turn, "content": "Now."}, USER])
+
+    assert wanted.messages[1] == Message("system", "Now.")
+    assert wanted.not_applied == ("messages.1.clear_at", "messages.1.output_config")
+    error = refusal("messages", messages=[{"role": "user"}])
+    assert error.field == ("messages", 0, "content")
+
+
+def test_citations_of_a_document_are_named() -> None:
+    block = {**FETCHED, "citations": {"enabled": True}}
+    wanted = request("messages", messages=[{"role": "user", "content": [block]}])
+
+    assert wanted.not_applied == ("messages.0.content.0.citations",)
+
+
+def test_examples_of_a_tool_are_in_its_description() -> None:
+    tool = {"name": "f", "input_schema": {"type": "object"}, "input_examples": [{"city": "Bø"}]}
+    wanted = request("messages", tools=[{**tool, "description": "Weather."}])
+
+    assert wanted.tools[0].description == 'Weather.\nExamples of its input:\n{"city": "Bø"}'
+
+
+def test_compaction_in_an_answer_is_refused() -> None:
+    assert refusal("messages", compaction={"instructions": "x"}).field == ("compaction",)

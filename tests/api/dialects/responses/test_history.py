@@ -150,6 +150,13 @@ def test_tools_of_a_search_are_offered() -> None:
     assert [tool.name for tool in wanted.tools] == ["found"]
 
 
+def test_truncation_is_named_and_a_cache_without_an_answer_refused() -> None:
+    assert request("responses", truncation="auto").not_applied == ("truncation",)
+    assert request("responses", truncation="disabled").not_applied == ()
+    error = refusal("responses", prompt_cache_options={"prewarm": True})
+    assert error.field == ("prompt_cache_options", "prewarm")
+
+
 # -- reasoning of this server's answers --------------------------------------------------------
 
 
