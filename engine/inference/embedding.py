@@ -17,6 +17,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import make_prompt_cache
 
 from engine.errors import InvalidRequest, ModelLoadFailed
+from engine.files.safe_files import read_bounded
 from engine.inference.mlx_lm_internals import together
 from engine.library.models import read_json
 from engine.values.request import Vector
@@ -72,7 +73,7 @@ def pooling_of(folder: Path, name: str) -> Pooling:
 
 def _kinds_of_modules(path: Path) -> list[str]:
     try:
-        modules = json.loads(path.read_bytes())
+        modules = json.loads(read_bounded(path))
         return [str(module["type"]).rpartition(".")[2] for module in modules]
     except (ValueError, TypeError, LookupError, OSError):
         return []

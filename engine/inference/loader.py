@@ -17,6 +17,7 @@ from engine.inference.backend import BatchLimits, LoadProgress, OnLoadProgress
 from engine.inference.cache.folder import DiskCache
 from engine.inference.mlx_lm_internals import limit_of_open_files_kept
 from engine.inference.transformers_internals import names_of_models_read_later
+from engine.library.models import weight_files
 from engine.processes import collector_paused, leave_thread
 from engine.values.tokens import Comparison
 
@@ -206,7 +207,7 @@ class ReadingAhead:
 
     def _read(self) -> None:
         try:
-            for path in sorted(self._folder.glob("*.safetensors")):
+            for path, _ in weight_files(self._folder):
                 with path.open("rb", buffering=0) as file:
                     while not self._is_over.is_set() and self.read_bytes < self._max_bytes:
                         count = _read_some(file, self._max_bytes - self.read_bytes)

@@ -62,6 +62,7 @@ from engine.library.models import (
     EosToken,
     HeadInfo,
     ModelInfo,
+    architecture_of,
     check_folder,
     context_length,
     is_assistant,
@@ -160,7 +161,7 @@ def _eos(tokenizer: Any, ids: Iterable[int]) -> tuple[EosToken, ...]:
 
 def _in_words(folder: Path, config: dict[str, Any], error: BaseException) -> str:
     """Return in plain words why mlx-lm did not load a folder."""
-    name, kind = model_name(folder), _shown(config.get("model_type") or "")
+    name, kind = model_name(folder), _shown(architecture_of(config))
     if not kind:
         return f"{name} is not a language model: its config.json names no model_type"
     if kind in ASSISTANTS:
@@ -350,7 +351,7 @@ def load(
     info = ModelInfo(
         id=model_name(folder),
         path=folder,
-        architecture=str(config.get("model_type", "unknown")),
+        architecture=architecture_of(config),
         context_length=context_length(config),
         vocabulary_size=vocabulary.size,
         eos=_eos(tokenizer, vocabulary.eos),

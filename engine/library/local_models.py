@@ -20,6 +20,8 @@ from engine.files.safe_files import read_bounded
 from engine.library.models import (
     ASSISTANTS,
     INDEX,
+    MAX_TEXT_BYTES,
+    architecture_of,
     context_length,
     indexed_weights,
     is_count,
@@ -29,6 +31,7 @@ from engine.library.models import (
     pairing_of,
     problem_of,
     read_json,
+    weight_files,
     weights_size,
 )
 from engine.wording import size_in_words
@@ -112,7 +115,7 @@ def gguf_models(folder: Path, origin: Origin) -> Iterator[FoundModel]:
     """Yield what a folder has in the format of llama.cpp, under the folder's name."""
     files = [path for path in _files(folder, ".gguf") if not path.name.startswith("mmproj")]
     if files and not _files(folder, ".safetensors"):
-        size = sum(path.stat().st_size for path in files)
+        size = sum(path.stat().st_size for path in files if path.exists())
         name = model_name(folder)
         yield FoundModel(name, folder, origin, size, obstacle=GGUF_OBSTACLE, is_gguf=True)
 
@@ -130,7 +133,7 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         folder,
         origin,
         size_bytes=weights_size(folder),
-        architecture=str(config.get("model_type") or ""),
+        architecture=architecture_of(config),
         context_length=context_length(config),
         bits=bits_of(config),
         problem=f"{listed(missing)} missing" if missing else "",
@@ -167,7 +170,7 @@ def chat_template(folder: Path) -> str:
 
 def _missing(folder: Path, config: dict[str, Any]) -> list[str]:
     """Return the names of the files that are missing and needed."""
-    there = {path.name for path in folder.glob("*.safetensors") if path.is_file()}
+    there = {path.name for path, _ in weight_files(folder)}
     try:
         wanted = indexed_weights(folder)
     except ModelLoadFailed:
@@ -297,7 +300,14 @@ def _snapshot(repository: Path) -> Path | None:
     if commit and os.path.isdir(repository / "snapshots" / commit):
         return repository / "snapshots" / commit
     snapshots = _children(repository / "snapshots")
-    return max(snapshots, key=lambda path: path.stat().st_mtime, default=None)
+    return max(snapshots, key=_changed_at, default=None)
+
+
+def _changed_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # it is being deleted
+        return 0.0
 
 
 def _has_begun(repository: Path, snapshot: Path) -> bool:
@@ -484,7 +494,6 @@ def _freed_bytes(folder: Path) -> int:
 # Whether models have the same vocabulary, without loading them. A tokenizer's file is large, so it
 # is not parsed as a whole: what lists the tokens is compared.
 
-_MOST_BYTES = 256 << 20
 _SPACE = b" \n\r\t"
 
 
@@ -503,11 +512,9 @@ def vocabulary_key(folder: Path) -> str:
 
 
 @lru_cache(maxsize=512)
-def _key(path: str, size: int, _changed_ns: int) -> str:
-    if size > _MOST_BYTES:
-        return ""
+def _key(path: str, _size: int, _changed_ns: int) -> str:
     try:
-        data = read_bounded(Path(path), _MOST_BYTES)
+        data = read_bounded(Path(path), MAX_TEXT_BYTES)
     except OSError:
         return ""
     model = data.rfind(b'"model"')

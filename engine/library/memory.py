@@ -9,6 +9,7 @@ from typing import Any
 from engine.library.models import (
     ASSISTANTS,
     CacheSize,
+    architecture_of,
     context_length,
     estimated,
     read_json,
@@ -111,7 +112,7 @@ def _parts_of(
 ) -> tuple[int, CacheSize]:
     """Return what the weights of a folder take, and the caches of an answer."""
     weights = weights_in_memory(folder, config)
-    if config.get("model_type") in ASSISTANTS:  # these have no cache
+    if architecture_of(config) in ASSISTANTS:  # these have no cache
         return weights.size_bytes, CacheSize()
     size = estimated(config, weights.value_bytes, has_head=weights.has_head and uses_head)
     return weights.size_bytes, size

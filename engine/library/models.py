@@ -1,10 +1,13 @@
 """What is known of a model in a folder on this machine before it is loaded."""
 
 import ast
+import contextlib
 import json
 import operator
+import os
 import pkgutil
 import platform
+import stat
 import sys
 from bisect import bisect_right
 from collections import Counter
@@ -15,11 +18,11 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from engine.errors import ModelLoadFailed
 from engine.files.causes import os_cause
-from engine.files.safe_files import read_bounded
+from engine.files.safe_files import open_regular, read_bounded
 from engine.wording import counted, escaped
 
 # How much memory a model's cache takes for the tokens of an answer. There are three kinds of
@@ -161,10 +164,17 @@ HEAD_FILES = "*mtp*.safetensors"
 _DEFAULT_CONTEXT = 4096
 # An index may list thousands of files, with names of any length.
 _MAX_NAMED, _MAX_TEMPLATE_NAME_CHARS = 5, 100
-# The largest index of weights that is known has 10 MB.
-_MAX_JSON_BYTES = 64 << 20
-# The limit of the format's own library: https://github.com/huggingface/safetensors#format.
-_MAX_HEADER_BYTES = 100_000_000
+# The largest index of weights that is known has 10 MB. Parsing holds the interpreter's lock, so
+# all streams wait for it.
+_MAX_JSON_BYTES = 32 << 20
+# The headers of the largest model that is known, of 92,000 weights in 163 files, have 16 MB.
+_MAX_HEADER_BYTES = 16 << 20
+_MAX_HEADERS_BYTES = 64 << 20
+
+MAX_TEXT_BYTES = 64 << 20
+"""The largest tokenizer.json that is known has 34 MB."""
+# What libraries read from a model folder.
+_READ_SUFFIXES = {".safetensors", ".json", ".jsonl", ".jinja", ".model", ".tiktoken", ".txt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +357,12 @@ def context_length(config: dict[str, Any]) -> int:
     return _DEFAULT_CONTEXT
 
 
+def architecture_of(config: Mapping[str, Any]) -> str:
+    """Return the ``model_type`` of a configuration; empty where it states none that is a text."""
+    kind = config.get("model_type")
+    return kind if isinstance(kind, str) else ""
+
+
 def check_folder(folder: Path) -> dict[str, Any]:
     """Check that a model folder is complete, and return its configuration.
 
@@ -361,15 +377,22 @@ def check_folder(folder: Path) -> dict[str, Any]:
             f"{model_name(folder)} is a file; give the folder that holds config.json"
         )
     config = read_json(folder / "config.json")
-    weights = sorted(folder.glob("*.safetensors"))
-    missing = sorted(indexed_weights(folder) - {path.name for path in weights})
+    _check_files(folder)
+    weights = weight_files(folder)
+    missing = sorted(indexed_weights(folder) - {path.name for path, _ in weights})
     if missing:
         raise ModelLoadFailed(f"{name} is incomplete: {listed(missing)} missing")
-    if not any(path.name.startswith("model") for path in weights):
+    if not any(path.name.startswith("model") for path, _ in weights):
         raise ModelLoadFailed(f"{name} contains no weights (model*.safetensors)")
-    for path in weights:
+    header_bytes = 0
+    for path, state in weights:
         if path.name.startswith("model") or not path.match(HEAD_FILES):
-            _check_weights(path)
+            header_bytes += _check_weights(path, state.st_size)
+            if header_bytes > _MAX_HEADERS_BYTES:
+                raise ModelLoadFailed(
+                    f"{name} is damaged: the headers of its weights have more than "
+                    f"{_MAX_HEADERS_BYTES:,} bytes"
+                )
     if lacks_tokenizer(folder, config):
         raise ModelLoadFailed(f"{name} contains no tokenizer (tokenizer.json)")
     return config
@@ -379,20 +402,20 @@ def lacks_tokenizer(folder: Path, config: dict[str, Any]) -> bool:
     """Whether a model folder lacks a tokenizer; an assistant has its model's."""
     names = ("tokenizer.json", "tokenizer.model")
     is_there = any((folder / name).is_file() for name in names)
-    return not is_there and config.get("model_type") not in ASSISTANTS
+    return not is_there and architecture_of(config) not in ASSISTANTS
 
 
 def is_assistant(folder: Path) -> bool:
     """Whether a folder has an assistant, as its configuration says."""
     try:
-        return read_json(folder / "config.json").get("model_type") in ASSISTANTS
+        return architecture_of(read_json(folder / "config.json")) in ASSISTANTS
     except ModelLoadFailed:
         return False
 
 
 def pairing_of(config: dict[str, Any]) -> str:
     """Return a text that is the same for a model and its assistants; empty for all other models."""
-    kind = config.get("model_type")
+    kind = architecture_of(config)
     text = config.get("text_config")
     if kind in ASSISTANTS:
         size = config.get("backbone_hidden_size")
@@ -423,25 +446,26 @@ _FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 # Those that a quantised model does not compute with where there is no graphics processor, for it
 # would take many times as long.
 _WIDENED = ("F16", "BF16")
+# How the names of a draft head's first weights end.
+_HEAD_ENDS = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", ".eh_proj.weight")
 
 
 def weights_in_memory(folder: Path, config: dict[str, Any]) -> WeightsInMemory:
     """Return what the weights of a folder take in memory; reads the headers of its files."""
-    sizes: dict[str, int] = {}
+    sizes: Counter[str] = Counter()
     is_slow = has_head = False
     text = config.get("text_config")
     layers = (text if isinstance(text, dict) else config).get("num_hidden_layers")
-    ends = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", f"layers.{layers}.eh_proj.weight")
+    own_head = (*_HEAD_ENDS[:2], f"layers.{layers}.eh_proj.weight")
     try:
-        for path in folder.glob("*.safetensors"):
-            seen = path.stat()
+        for path, state in weight_files(folder):
             if not (path.name.startswith("model") or path.match(HEAD_FILES)):
                 continue  # nothing reads it
-            for name, kind, size in _weights_of(path, seen.st_size, seen.st_mtime_ns):
-                sizes[kind] = sizes.get(kind, 0) + size
-                is_slow = is_slow or (kind in _WIDENED and name.endswith(".scales"))
-                has_head = has_head or name.endswith(ends)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            stored = _stored_weights(path, state.st_size, state.st_mtime_ns)
+            sizes.update(stored.sizes)
+            is_slow = is_slow or not stored.scales.isdisjoint(_WIDENED)
+            has_head = has_head or any(name.endswith(own_head) for name in stored.heads)
+    except (ModelLoadFailed, ValueError, LookupError, TypeError):
         return WeightsInMemory(weights_size(folder), BYTES_PER_VALUE, has_head=False)
     if is_slow and not has_graphics_processor():
         wider = sum(2 * sizes.pop(kind, 0) for kind in _WIDENED)
@@ -474,55 +498,125 @@ def _is_installed(package: str) -> bool:
         return False
 
 
+class _Stored(NamedTuple):
+    """What the header of a safetensors file says of its weights.
+
+    Attributes:
+        sizes: The bytes of all weights, by the names of their kinds of numbers.
+        scales: The kinds of the scales of quantised weights.
+        heads: The names of weights that may belong to a draft head.
+    """
+
+    sizes: Mapping[str, int]
+    scales: frozenset[str]
+    heads: tuple[str, ...]
+
+
 @lru_cache(maxsize=1024)
-def _weights_of(path: Path, size: int, _changed_ns: int) -> tuple[tuple[str, str, int], ...]:
-    """Return name, kind of numbers and bytes of each weight in a safetensors file."""
-    with path.open("rb") as file:
-        header_size = int.from_bytes(file.read(8), "little")
-        if header_size > min(_MAX_HEADER_BYTES, size):
-            raise ValueError("the header is longer than the file")
-        header = json.loads(file.read(header_size))
-    return tuple(
-        (name, str(value["dtype"]), int(value["data_offsets"][1]) - int(value["data_offsets"][0]))
-        for name, value in header.items()
-        if name != "__metadata__"
-    )
+def _stored_weights(path: Path, _size: int, _changed_ns: int) -> _Stored:
+    """Return what a safetensors file stores; raises ``ModelLoadFailed`` and ``LookupError``."""
+    sizes: dict[str, int] = {}
+    scales: set[str] = set()
+    heads: list[str] = []
+    for name, value in _read_header(path)[1].items():
+        if name == "__metadata__":
+            continue
+        begin, end = map(operator.index, value["data_offsets"])
+        kind = str(value["dtype"])
+        sizes[kind] = sizes.get(kind, 0) + end - begin
+        if name.endswith(".scales"):
+            scales.add(kind)
+        if name.endswith(_HEAD_ENDS):
+            heads.append(name)
+    return _Stored(sizes, frozenset(scales), tuple(heads))
 
 
-def _check_weights(path: Path) -> None:
-    """Compare a safetensors file's length with its header."""
-    name, size = _named(path), path.stat().st_size
+def _read_header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Return the length of a safetensors file's header, with the 8 bytes before it, and the header.
+
+    Raises:
+        ModelLoadFailed: The file cannot be read, or its header is damaged or too long.
+    """
+    name = _named(path)
     try:
-        with path.open("rb") as file:
-            header_size = int.from_bytes(file.read(8), "little")
-            if header_size > size - 8:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if length > size - 8:
                 raise ModelLoadFailed(
-                    f"{name} is damaged: its header needs {counted(header_size + 8, 'byte')}, "
+                    f"{name} is damaged: its header needs {counted(length + 8, 'byte')}, "
                     f"the file has {size:,}"
                 )
-            if header_size > _MAX_HEADER_BYTES:
-                has = counted(header_size, "byte")
-                raise ModelLoadFailed(f"{name} is damaged: its header has {has}")
-            header = json.loads(file.read(header_size))
+            if length > _MAX_HEADER_BYTES:
+                raise ModelLoadFailed(
+                    f"{name} is damaged: its header has {counted(length, 'byte')}, and at most "
+                    f"{_MAX_HEADER_BYTES:,} are read"
+                )
+            header = json.loads(file.read(length))
     except RecursionError as error:
         raise ModelLoadFailed(f"{name} is damaged: its header is nested too deeply") from error
     except OSError as error:
         raise ModelLoadFailed(f"{name} cannot be read: {os_cause(error)}") from error
     except ValueError as error:
         raise ModelLoadFailed(f"{name} is damaged: its header is not valid JSON") from error
+    if not isinstance(header, dict):
+        raise ModelLoadFailed(f"{name} is damaged: its header is not a JSON object")
+    return 8 + length, header
+
+
+def _check_weights(path: Path, size: int) -> int:
+    """Compare a safetensors file's length with its header; return the header's length."""
+    name = _named(path)
+    length, header = _read_header(path)
     try:
         ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
-        expected = 8 + header_size + max(map(operator.index, ends), default=0)
+        expected = length + max(map(operator.index, ends), default=0)
     except (LookupError, TypeError, AttributeError) as error:
         raise ModelLoadFailed(f"{name} is damaged: its header names no end of a weight") from error
     if size != expected:
         wanted = counted(expected, "byte")
         raise ModelLoadFailed(f"{name} is damaged: expected {wanted}, found {size:,}")
+    return length
+
+
+def weight_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    """Return the regular files in a folder that hold weights, by name, each with its state.
+
+    Links to nowhere, pipes and devices are left out; none where the folder cannot be read.
+    """
+    files: list[tuple[Path, os.stat_result]] = []
+    for path in sorted(folder.glob("*.safetensors")):
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            if stat.S_ISREG(state.st_mode):
+                files.append((path, state))
+    return files
 
 
 def weights_size(folder: Path) -> int:
     """Return the total size of a folder's weight files, in bytes."""
-    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    return sum(state.st_size for _, state in weight_files(folder))
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse a folder with a file at which a library would wait for ever or fill the memory.
+
+    transformers and mlx-lm open some twenty names, whatever stands behind them.
+    """
+    for path in (*folder.iterdir(), *folder.glob("chat_templates/*")):
+        if path.suffix not in _READ_SUFFIXES:
+            continue
+        try:
+            state = path.stat()
+        except OSError as error:
+            raise ModelLoadFailed(f"{_named(path)} cannot be read: {os_cause(error)}") from error
+        if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
+            raise ModelLoadFailed(f"{_named(path)} is damaged: it is not a regular file")
+        if path.suffix != ".safetensors" and state.st_size > MAX_TEXT_BYTES:
+            raise ModelLoadFailed(
+                f"{_named(path)} is too large: it has {counted(state.st_size, 'byte')}, and at "
+                f"most {MAX_TEXT_BYTES:,} are read"
+            )
 
 
 # Reads the names of mlx-lm's files and never imports it: importing MLX takes long, and a model
@@ -539,8 +633,8 @@ def problem_of(config: dict[str, Any]) -> str:
 
     Empty if nothing is known against it.
     """
-    kind = config.get("model_type")
-    if not kind or not isinstance(kind, str):
+    kind = architecture_of(config)
+    if not kind:
         return "It is not a language model: its config.json names no model_type."
     if config.get("model_file"):
         return "It needs code of its own, and code from models is never run."
@@ -560,8 +654,7 @@ def missing_package(config: dict[str, Any]) -> str:
 
     Empty if none is missing.
     """
-    kind = config.get("model_type")
-    module, package = _PACKAGES.get(_module(config) if isinstance(kind, str) else "", ("", ""))
+    module, package = _PACKAGES.get(_module(config), ("", ""))
     if not module or find_spec(module) is not None:
         return ""
     return f"needs a package that is not installed here: pip install {package}"
@@ -582,7 +675,7 @@ def _module(config: dict[str, Any]) -> str:
     It goes by the model's own type, never by that of a part such as ``text_config``: a module for
     models that also see takes the parts that it knows.
     """
-    kind: str = config["model_type"]
+    kind = architecture_of(config)
     by_class = _table("MODEL_ARCHITECTURE_REMAPPING")
     classes = config.get("architectures")
     for name in classes if isinstance(classes, list) else [classes]:

@@ -7,12 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from engine.errors import ModelLoadFailed
 from engine.files.safe_files import SETTINGS_BYTES, read_bounded
 from engine.inference.sampling import sampling_defaults
-from engine.library.local_models import ModelFolders, Origin, discover, look_into
-from engine.library.models import INDEX, check_folder, context_length
+from engine.library.local_models import (
+    ModelFolders,
+    Origin,
+    discover,
+    look_into,
+    vocabulary_key,
+)
+from engine.library.memory import need
+from engine.library.models import INDEX, check_folder, context_length, has_draft_head
 from engine.values.request import SamplingOptions
 from tests.support.attacks import model_attacks
 
@@ -82,13 +91,56 @@ def test_a_header_without_the_ends_of_its_weights_is_refused(model: Path, offset
         check_folder(model)
 
 
-def test_a_header_of_gigabytes_is_not_read(model: Path) -> None:
+@pytest.mark.parametrize("length", [1 << 30, (16 << 20) + 1])
+def test_a_header_of_a_million_tensors_is_not_read(model: Path, length: int) -> None:
     path = model / "model.safetensors"
     with path.open("wb") as file:
-        file.write((1 << 30).to_bytes(8, "little"))
-        file.truncate((1 << 30) + 8)  # takes no room on the disk
-    with pytest.raises(ModelLoadFailed, match="its header has 1,073,741,824 bytes"):
+        file.write(length.to_bytes(8, "little"))
+        file.truncate(length + 8)  # takes no room on the disk
+    with pytest.raises(ModelLoadFailed, match=f"its header has {length:,} bytes"):
         check_folder(model)
+    assert need(model).weights > length  # the size of the file, whose header is not read
+
+
+def test_headers_of_many_files_are_read_up_to_a_limit(model: Path) -> None:
+    header = json.dumps({"w": {"dtype": "F32", "data_offsets": [0, 0]}}).encode()
+    padded = header.ljust(16 << 20)
+    for number in range(5):
+        name = f"model-{number}.safetensors"
+        (model / name).write_bytes(len(padded).to_bytes(8, "little") + padded)
+    with pytest.raises(ModelLoadFailed, match="the headers of its weights have more than"):
+        check_folder(model)
+
+
+_READ = ("generation_config.json", "tokenizer.json", "vocab.json", "chat_template.jinja")
+
+
+@pytest.mark.parametrize("name", [*_READ, "merges.txt", "tokenizer.model", "model-2.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to nowhere"])
+def test_a_file_that_would_block_or_never_end_is_refused_by_name(
+    model: Path, name: str, kind: str
+) -> None:
+    (model / name).unlink(missing_ok=True)
+    match kind:
+        case "pipe":
+            os.mkfifo(model / name)
+        case "device":
+            (model / name).symlink_to("/dev/zero")
+        case _:
+            (model / name).symlink_to(model / "nowhere")
+    assert look_into(model, Origin.FOLDER).size_bytes > 0
+    need(model)
+    vocabulary_key(model)
+    with pytest.raises(ModelLoadFailed, match=f"{name} (is damaged|cannot be read)"):
+        check_folder(model)
+
+
+def test_a_text_file_of_gigabytes_is_refused_by_name(model: Path) -> None:
+    with (model / "tokenizer.json").open("wb") as file:
+        file.truncate(1 << 32)
+    with pytest.raises(ModelLoadFailed, match=r"tokenizer\.json is too large"):
+        check_folder(model)
+    assert vocabulary_key(model) == ""
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000])
@@ -131,3 +183,45 @@ def test_a_file_that_is_not_regular_is_refused_at_once(tmp_path: Path) -> None:
             read_bounded(place)
     with pytest.raises(IsADirectoryError):
         read_bounded(tmp_path)
+
+
+_FIELDS = (
+    *json.loads((model_attacks.DEMO / "config.json").read_text()),
+    *("text_config", "model_file", "architectures", "quantization", "quantization_config"),
+    *("eos_token_id", "layer_types", "sliding_window", "kv_lora_rank", "backbone_hidden_size"),
+)
+_VALUES = st.recursive(
+    st.sampled_from(["", "llama", "gemma4_assistant", "gemma4", "olmo", "8", "\ud800"])
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_FIELDS), inner),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(fields=st.dictionaries(st.sampled_from(_FIELDS), _VALUES, max_size=4))
+@example({"model_type": ["a"]})
+@example({"model_type": {}, "text_config": {"model_type": []}})
+@example({"model_type": "gemma4", "text_config": "x"})
+@example({"quantization": "4", "quantization_config": [4]})
+def test_configuration_fields_of_any_type_leave_every_model_in_the_list(
+    model: Path, fields: dict[str, Any]
+) -> None:
+    sound = json.loads((model_attacks.DEMO / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(sound | fields))
+    found = {one.folder: one for one in discover(ModelFolders(model_attacks.DEMO, (model,)))}
+    assert found.keys() == {model_attacks.DEMO, model}
+    assert isinstance(found[model].architecture, str)
+    assert found[model].can_be_loaded or found[model].trouble or found[model].is_assistant
+    assert need(model).total > 0
+    has_draft_head(model)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", '"text"', "5"])
+def test_a_configuration_that_is_no_object_is_the_fault_of_its_row(model: Path, text: str) -> None:
+    (model / "config.json").write_text(text)
+    [found] = discover(ModelFolders(None, (model,)))
+    assert found.problem.endswith("it does not contain a JSON object")
