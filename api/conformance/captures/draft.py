@@ -120,6 +120,12 @@ class ChoiceDraft:
             )
         self.reason, self._ending = reason, ending
 
+    def check_reason_kept(self, index: int, noun: str) -> None:
+        """Record that a later event of a stream has no reason, where clients keep the last one."""
+        if self.reason is not None:
+            said = f"{noun} after the one with the reason has none, which erases it for clients."
+            self.find("reason_erased", Severity.ERROR, said, index)
+
     def set_matched(self, value: object) -> None:
         """Set the stop that matched; None means that the answer has a field for it."""
         self.says_matched = True

@@ -333,7 +333,8 @@ _MESSAGES_EVENT = _object(
         "content_block_delta": _object({"index": _INDEX, "delta": _BLOCK_DELTA}),
         "content_block_stop": _object({"index": _INDEX}),
         "message_delta": _object(
-            {"delta": _object({"stop_reason": _REASON, "stop_sequence": _or_null(_TEXT)})},
+            # Clients read a missing stop_sequence as null.
+            {"delta": _object({"stop_reason": _REASON}, {"stop_sequence": _or_null(_TEXT)})},
             {"usage": _object({"output_tokens": _COUNT}, {"input_tokens": _or_null(_WHOLE)})},
         ),
     },

@@ -259,6 +259,8 @@ def _messages_end(draft: Draft, index: int, holder: dict[str, Any]) -> None:
     reason = holder.get("stop_reason")
     if isinstance(reason, str):
         draft.set_reason(index, reason, _MESSAGES_ENDINGS.get(reason, CapturedEnding.OTHER))
+    else:
+        draft.check_reason_kept(index, "A message_delta")
 
 
 def _messages_usage(value: Any) -> CapturedUsage:
@@ -551,6 +553,7 @@ def _generate_end(draft: Draft, index: int, value: dict[str, Any]) -> None:
         draft.usage = usage(meta, "prompt_tokens", "completion_tokens", ("cached_tokens",))
     reason = meta.get("finish_reason")
     if reason is None:
+        draft.check_reason_kept(index, "A frame")
         return
     if isinstance(reason, str):
         reason = {"type": reason}

@@ -53,6 +53,11 @@ _CASES: tuple[Case, ...] = (
         "inside a piece of the stream",
         f"{_EXACT}, also where the stop is inside one token.",
     ),
+    _stop(
+        "begins_inside",
+        "from inside a token into the next",
+        f"{_EXACT}, also where the stop begins inside a token and ends in a later one.",
+    ),
     _stop("across_tokens", "across tokens", f"{_EXACT}, also where several tokens spell the stop."),
     _stop(
         "across_newline",
@@ -62,6 +67,11 @@ _CASES: tuple[Case, ...] = (
     _stop(
         "leading_space",
         "with a leading space",
+        f"{_EXACT}; the white space of a stop belongs to it.",
+    ),
+    _stop(
+        "trailing_space",
+        "with white space at its end",
         f"{_EXACT}; the white space of a stop belongs to it.",
     ),
     _stop(
@@ -104,6 +114,11 @@ _CASES: tuple[Case, ...] = (
         "last_characters",
         "the last characters",
         f"{_EXACT}, also where the stop is the very end of the answer.",
+    ),
+    _stop(
+        "alike_at_the_end",
+        "the last characters, which begin another",
+        f"{_EXACT}, also where the answer ends before the other stop can be complete.",
     ),
     _stop(
         "very_first",
@@ -237,6 +252,8 @@ _CASES: tuple[Case, ...] = (
         "A bare string for one stop",
         "One stop may stand without a list; it is the whole string, not each of its characters.",
         Topic.ONE_STOP,
+        # Ollama itself takes a list only.
+        opinions=("refused",),
     ),
     Case(
         "stops.twice",

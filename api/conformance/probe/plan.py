@@ -5,7 +5,7 @@ Pure; any thread.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise, product
 
 from api.conformance.captures.values import Capture, CapturedEnding, first_occurrence
 from api.conformance.probe.dialects import Ask
@@ -254,8 +254,17 @@ def _one_character(given: Baseline) -> Iterator[_Chosen]:
             yield (given.stable[start],)
 
 
+def _token_ends(given: Baseline) -> tuple[tuple[int, ...], ...]:
+    """Return where tokens end, as the pieces of a stream show it, or as most tokenizers do it.
+
+    A server may send many tokens as one piece, or one in several; tokens seldom cross words.
+    """
+    is_counted = given.tokens is not None and abs(given.tokens - len(given.bounds)) <= 1
+    return (given.bounds,) if is_counted else (given.bounds, word_ends(given.stable))
+
+
 def _inside_token(given: Baseline) -> Iterator[_Chosen]:
-    for begin, end in pieces(given, given.bounds or word_ends(given.stable)):
+    for begin, end in chain.from_iterable(pieces(given, ends) for ends in _token_ends(given)):
         # Neither the first nor the last character of a piece; else at least not the first.
         for start, stop in ((begin + 1, end - 1), (begin + 1, end)):
             if start < stop and is_solid(given, start, stop):
@@ -263,9 +272,17 @@ def _inside_token(given: Baseline) -> Iterator[_Chosen]:
                 break
 
 
+def _begins_inside(given: Baseline) -> Iterator[_Chosen]:
+    for ends in _token_ends(given):
+        for (begin, end), (_, after) in pairwise(pieces(given, ends)):
+            for start, stop in product(range(begin + 1, end), range(end + 1, after + 2)):
+                if is_solid(given, start, stop):
+                    yield (given.stable[start:stop],)
+                    break
+
+
 def _across_tokens(given: Baseline) -> Iterator[_Chosen]:
-    # A server may send many tokens as one piece; tokens seldom cross word boundaries.
-    for ends in (given.bounds, word_ends(given.stable)):
+    for ends in _token_ends(given):
         for here, there in pairwise(end for _, end in pieces(given, ends)):
             # A word includes the space before it.
             for start, stop in ((here - 1, there + 1), (here - 1, here + 1), (here - 1, here + 2)):
@@ -288,6 +305,16 @@ def _leading_space(given: Baseline) -> Iterator[_Chosen]:
         is_led = len(chosen) == 2 and chosen[0] == " " and is_plain(chosen[1])
         if is_led and is_first(given, start, start + 2):
             yield (chosen,)
+
+
+def _trailing_space(given: Baseline) -> Iterator[_Chosen]:
+    # Without its white space the stop occurs earlier, so that who cuts it stops there.
+    for start, length in product(range(1, len(given.stable)), (1, 2, 3)):
+        end = start + length
+        solid, space = given.stable[start:end], given.stable[end : end + 1]
+        is_led = space.isspace() and is_plain(solid[0]) and is_plain(solid[-1])
+        if is_led and not is_first(given, start, end) and is_first(given, start, end + 1):
+            yield (solid + space,)
 
 
 def _overlapping(given: Baseline) -> Iterator[_Chosen]:
@@ -356,6 +383,11 @@ def _last_characters(given: Baseline) -> Iterator[_Chosen]:
             yield (text[-length:],)
 
 
+def _alike_at_the_end(given: Baseline) -> Iterator[_Chosen]:
+    for (last,) in _last_characters(given):
+        yield (last + NEVER, last)
+
+
 def _very_first(given: Baseline) -> Iterator[_Chosen]:
     # White space before it may be that of the prompt, which no stop can match.
     first = given.stable.lstrip()[0]
@@ -414,9 +446,11 @@ def _fires(given: Baseline, stops: _Chosen, wanted: str, start: int) -> bool:
 _KINDS: tuple[tuple[str, _Choose, str], ...] = (
     ("one_character", _one_character, ""),
     ("inside_token", _inside_token, ""),
+    ("begins_inside", _begins_inside, ""),
     ("across_tokens", _across_tokens, ""),
     ("across_newline", _across_newline, ""),
     ("leading_space", _leading_space, ""),
+    ("trailing_space", _trailing_space, ""),
     (
         "overlapping",
         _overlapping,
@@ -434,6 +468,7 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
     ("recurring_prefix", _recurring_prefix, ""),
     ("held_at_the_end", _held_at_the_end, ""),
     ("last_characters", _last_characters, ""),
+    ("alike_at_the_end", _alike_at_the_end, "the longer one is never complete"),
     ("very_first", _very_first, ""),
     ("unicode", _unicode, ""),
     ("ideograph", _ideograph, ""),
@@ -441,6 +476,27 @@ _KINDS: tuple[tuple[str, _Choose, str], ...] = (
     ("joined", _joined, ""),
     ("after_emoji", _after_emoji, ""),
 )
+
+
+def consecutive_cases(given: Baseline) -> Iterator[tuple[StopCase, StopCase]]:
+    """Yield two cases each, whose stops are completed by consecutive pieces of the stream."""
+    if not given.is_repeatable:
+        return
+    cases = (_within(given, begin, end) for begin, end in pieces(given, given.bounds))
+    for first, second in pairwise(cases):
+        if first is not None and second is not None:
+            yield first, second
+
+
+def _within(given: Baseline, begin: int, end: int) -> StopCase | None:
+    """Return a case whose stop is within a piece and occurs in the answer alone."""
+    thinking = given.thinking + given.inline_thinking
+    for start, stop in product(range(begin, end), range(begin + 1, end + 1)):
+        if start < stop and is_solid(given, start, stop):
+            chosen = given.stable[start:stop]
+            if chosen not in thinking:
+                return StopCase("within", given, (chosen,), given.text[:start], chosen)
+    return None
 
 
 def simple_case(given: Baseline, *, is_thinking_safe: bool = False) -> StopCase | None:

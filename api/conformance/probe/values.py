@@ -5,7 +5,7 @@ Pure; any thread.
 
 import ssl
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -56,6 +56,7 @@ class Case:
         is_quick: Whether ``--quick`` runs it.
         may_harm: Whether its requests may harm a server; these run last, after all dialects.
         opinions: Of an opinion, the faults that it is about; others are as binding as elsewhere.
+            Of a specification, the faults that are opinions where the vendor does not state it.
     """
 
     code: str
@@ -78,11 +79,13 @@ class Case:
             dialect: The dialect.
             codes: The faults that were found.
         """
-        if self.opinions and not set(codes) <= set(self.opinions):
-            return replace(self, level=Level.SPECIFICATION, opinions=()).level_in(dialect)
-        if self.level is Level.SPECIFICATION and self.reference_in(dialect) is None:
-            return Level.EXTENSION
-        return self.level
+        found = set(codes)
+        is_opinion = bool(self.opinions) and found <= set(self.opinions)
+        if self.level is not Level.SPECIFICATION and (is_opinion or not self.opinions):
+            return self.level
+        if self.reference_in(dialect) is not None:
+            return Level.SPECIFICATION
+        return Level.OPINION if found and is_opinion else Level.EXTENSION
 
 
 # How a server is reached: its key, headers, certificates and time limits.

@@ -382,7 +382,8 @@ def _misspelled(run: Exchange) -> Iterator[Judgement]:
     """Yield where a stream is no series of server-sent events, read as clients read it."""
     data: list[str] = []
     is_named = False
-    *lines, rest = _LINE_END.split(run.text)
+    # WHATWG: clients drop one byte order mark at the beginning of a stream.
+    *lines, rest = _LINE_END.split(run.text.removeprefix("\ufeff"))
     for line in (*lines, *([rest] if rest else [])):
         if _FIELD.match(line) is None:
             said = "A line of the stream is no field of a server-sent event; clients ignore it."

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from api.conformance.captures.draft import count, items, mapping
@@ -27,7 +27,7 @@ from api.conformance.probe.checks.check import (
 from api.conformance.probe.client import at_the_same_time, one_after_the_other
 from api.conformance.probe.dialects import Ask, Driver
 from api.conformance.probe.judgement import STOP_ONLY_HIDDEN, Judgement, judge, no_answer
-from api.conformance.probe.plan import NEVER, Baseline, StopCase, plan
+from api.conformance.probe.plan import NEVER, Baseline, StopCase, consecutive_cases, plan
 from api.conformance.probe.values import Exchange, Fault
 
 # Checks stops at the token limit: held-back text, and a stop that the last token completes.
@@ -52,11 +52,14 @@ async def _plain(setting: CheckSetting, driver: Driver | None = None) -> Seen:
     limits = [(limit, False), (limit, True)]
     if smallest + 1 < limit and not is_newer:
         limits += [(smallest, False), (smallest + 1, True)]
+    whole: Exchange | None = None
     for most, is_streamed in limits:
         ask = replace(given.ask, max_tokens=most, is_streamed=is_streamed)
         body = driver.body(ask, client.model)
-        judged = partial(limited, given, most, driver.words)
+        beside = whole if most == limit and given.streamed_text is None else None
+        judged = partial(limited, given, most, driver.words, beside=beside)
         run = await findings.ask(body, judged, may_refuse=is_newer)
+        whole = whole or run
         if run.is_refusal and is_newer:
             return skipped(f"{driver.limit_name} is refused with status {run.status}.")
         if findings.faults:
@@ -75,9 +78,13 @@ async def _newer(setting: CheckSetting) -> Seen:
 
 
 def limited(
-    given: Baseline, limit: int, words: Mapping[CapturedEnding, str], run: Exchange
+    given: Baseline,
+    limit: int,
+    words: Mapping[CapturedEnding, str],
+    run: Exchange,
+    beside: Exchange | None = None,
 ) -> list[Judgement]:
-    """Judge an answer that a limit should end."""
+    """Judge an answer that a limit should end; ``beside`` is the whole one with that limit."""
     broken = no_answer(run)
     if broken is not None:
         return [broken]
@@ -114,6 +121,12 @@ def limited(
         said = f"{limit} tokens are allowed and counted, but the text is that of fewer."
         wanted = full[: given.bounds[limit - 1]]
         judgements.append(Judgement("token_lost_to_limit", said, wanted, got))
+    elif given.is_repeatable and beside is not None and beside.capture.text != capture.text:
+        one, other = sorted((capture.text, beside.capture.text), key=len)
+        if other.startswith(one) and got == capture.text:
+            shorter = "stream" if one == capture.text else "whole answer"
+            said = f"With the same limit the text of the {shorter} lacks {other[len(one) :]!r}."
+            judgements.append(Judgement("token_lost_to_limit", said, other, one))
     if capture.ending is None:
         judgements.append(
             Judgement(
@@ -211,9 +224,11 @@ async def _before_limit(setting: CheckSetting) -> Seen:
     if isinstance(case, Seen):
         return case
     findings, shown = Findings(setting), []
-    # Servers make several tokens a step, so one place says little.
+    # A server makes several tokens a step. Of two stops at consecutive tokens one at least is
+    # complete before the end of its step, however many tokens that has.
+    pairs = chain.from_iterable(map(consecutive_cases, setting.baselines))
     others = (other for other in plan(setting.baselines) if _is_beside(other, case))
-    for each in (case, *islice(others, 1)):
+    for each in next(pairs, (case, *islice(others, 1))):
         limit = await _completed(setting, each)
         if isinstance(limit, Seen):
             findings.doubt(limit.sentence)
@@ -251,7 +266,8 @@ def _judge_before(case: StopCase, driver: Driver, run: Exchange) -> list[Judgeme
     if not verdicts or run.capture.ending is not CapturedEnding.LIMIT:
         return verdicts
     said = "The stop is complete a token before the limit, but the limit is named as the reason."
-    return [Judgement("stop_lost_to_limit", said, case.text, run.capture.text)]
+    wanted = driver.words[CapturedEnding.STOP]
+    return [Judgement("stop_lost_to_limit", said, wanted, str(run.capture.reason))]
 
 
 async def _own_end(setting: CheckSetting) -> Seen:

@@ -124,6 +124,28 @@ def test_a_reason_set_twice_is_found() -> None:
     assert found(captured) == {"reason_repeated": Severity.ERROR}
 
 
+@pytest.mark.parametrize("last", [{"stop_reason": None, "stop_sequence": None}, {}])
+def test_a_later_event_without_the_reason_erases_it(last: dict[str, Any]) -> None:
+    erasing = {**delta(None), "delta": last}
+    captured = stream(START, OPEN, CLOSE, delta("end_turn"), erasing, STOP)
+    assert found(captured) == {"reason_erased": Severity.ERROR}
+    assert found(stream(START, OPEN, CLOSE, erasing, delta("end_turn"), STOP)) == {}
+
+
+@pytest.mark.parametrize(
+    ("reason", "codes"), [("end_turn", set()), ("stop_sequence", {"sequence_null"})]
+)
+@pytest.mark.parametrize("dialect", [None, WireDialect.MESSAGES])
+def test_a_missing_stop_sequence_is_read_as_null_by_inspect_and_the_probe(
+    reason: str, codes: set[str], dialect: WireDialect | None
+) -> None:
+    nameless = {**delta(reason), "delta": {"stop_reason": reason}}
+    capture = parse(stream(START, OPEN, text("A"), CLOSE, nameless, STOP), dialect)
+    # The probe has the whole stream, and expects more of its beginning.
+    shown = [one for one in diagnose(capture) if "message" not in one.sentence.split(".")[0]]
+    assert {one.code for one in shown} == codes
+
+
 @pytest.mark.parametrize(
     "events",
     [

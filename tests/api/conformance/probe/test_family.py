@@ -6,9 +6,11 @@ import pytest
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.reports import as_text
-from api.conformance.probe.values import CheckOutcome, Report, Verdict
+from api.conformance.probe.values import CheckOutcome, Level, Report, Verdict
 from tests.api.conformance.probe.family.faulty.every import FAULTY
 from tests.api.conformance.probe.family.faulty.fault import Faulty
+from tests.api.conformance.probe.family.faulty.reasons import ReachesTheLimitByStep
+from tests.api.conformance.probe.family.odd import RefusesBareStrings
 from tests.api.conformance.probe.family.probing import report_on
 
 NEARBY = (
@@ -87,3 +89,25 @@ def test_the_fault_has_the_same_name_in_every_other_dialect(
     make: type[Faulty], dialect: WireDialect
 ) -> None:
     ends_with(report_on(make(dialect), only=(*make.finds, *NEARBY)), make)
+
+
+@pytest.mark.parametrize("token", [r"(?s).{1,3}", r" ?[^\s\d]+|\d|\s"], ids=["three", "words"])
+@pytest.mark.parametrize("width", [2, 3, 4, 5, 8])
+def test_a_stop_that_a_limit_masks_is_found_at_every_step_width(width: int, token: str) -> None:
+    server = ReachesTheLimitByStep(WireDialect.CHAT)
+    server.width, server.token = width, token
+    report = report_on(server, only=("stop.one_character", "limit.stop_before"))
+    assert own_faults(report) == server.finds, as_text(report)
+
+
+def test_a_bare_string_that_ollama_refuses_itself_is_a_matter_of_opinion_there() -> None:
+    only = ("stop.one_character", "stops.string")
+    levels = {}
+    for dialect in (WireDialect.OLLAMA, WireDialect.CHAT):
+        report = report_on(RefusesBareStrings(dialect), only=only)
+        [failed] = (one for one in report.results if one.outcome is CheckOutcome.FAILED)
+        levels[dialect] = failed.level
+    assert levels == {
+        WireDialect.OLLAMA: Level.OPINION,
+        WireDialect.CHAT: Level.SPECIFICATION,
+    }

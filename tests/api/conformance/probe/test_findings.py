@@ -39,7 +39,7 @@ class LeaksBesideOtherText(streams.ThinksAloudInStreams):
 def test_a_leak_keeps_its_name_if_streams_have_another_text() -> None:
     report = report_on(LeaksBesideOtherText(CHAT))
     own = [one for one in report.failed if not one.cause]
-    assert [one.code for one in own] == ["baseline", "stop.across_tokens", "thinking.off"]
+    assert [one.code for one in own] == ["baseline", "stop.begins_inside", "thinking.off"]
     leak = own[1].faults[0]
     assert (leak.code, leak.mode) == ("prefix_leaked", "streamed")
     assert leak.baseline.startswith("<think>")

@@ -62,8 +62,7 @@ def _marked(make: type[HeldBack]) -> object:
 
 
 @pytest.mark.parametrize("makes", _SETS, ids=["first", "second", "third", "fourth"])
-def test_each_set_has_forty_servers_of_six_dialects(makes: tuple[type[HeldBack], ...]) -> None:
-    assert len(makes) == 40
+def test_each_set_has_servers_of_six_dialects(makes: tuple[type[HeldBack], ...]) -> None:
     assert len({make.speaks for make in makes}) == 6
 
 

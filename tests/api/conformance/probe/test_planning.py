@@ -51,7 +51,7 @@ def test_every_kind_of_stop_is_found_in_lines_words_and_signs() -> None:
     three = (baseline(LINES, pieces), baseline(WORDS), baseline("Grüße, 数, 👋 and 👩\u200d💻 too"))
     cases = plan(three)
     assert missing(cases) == []
-    assert len({one.code for one in cases}) == 20
+    assert len({one.code for one in cases}) == len(cases)
 
 
 @given(st.text(st.sampled_from("ab1 \n,數\u200d\ufffd"), min_size=12, max_size=40))

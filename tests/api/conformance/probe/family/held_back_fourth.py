@@ -256,18 +256,6 @@ class NothingReadInStream(ChangesFrames):
         return value
 
 
-class StreamWithoutSequence(ChangesFrames):
-    """Unless a stop matched, message_delta has no stop_sequence."""
-
-    speaks, source = MESSAGES, "vllm-project/vllm#55324"
-    words = "(?i)stop_sequence"
-
-    def change(self, value: dict[str, Any], query: Query) -> dict[str, Any]:
-        if value["type"] == "message_delta" and value["delta"]["stop_sequence"] is None:
-            del value["delta"]["stop_sequence"]
-        return value
-
-
 class StreamedCallAsText(HeldBack):
     """A streamed call arrives as the raw text of the model."""
 

@@ -15,7 +15,7 @@ from tests.api.conformance.probe.family.openai_wires import (
     whole_number,
 )
 from tests.api.conformance.probe.family.server import FamilyServer
-from tests.api.conformance.probe.family.talk import Query, Refused, Said, pieces
+from tests.api.conformance.probe.family.talk import Query, Refused, Said
 
 
 def text_of(value: Any, name: str) -> str:
@@ -67,7 +67,7 @@ class LlamaWire:
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""
-        for piece in pieces(said[0].text):
+        for piece in query.pieces(said[0].text):
             yield sse({"content": piece, "stop": False, "tokens": []})
         yield sse(self.whole(said, query, text=""))
 
@@ -103,7 +103,7 @@ class TgiWire:
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""
         [one] = said
-        for number, piece in enumerate(pieces(one.text), 1):
+        for number, piece in enumerate(query.pieces(one.text), 1):
             token = {"id": number, "text": piece, "special": False}
             yield sse({"index": number, "token": token, "generated_text": None, "details": None})
         end = {"id": 0, "text": "", "special": True}
@@ -149,7 +149,7 @@ class GeminiWire:
 
     def stream(self, said: Sequence[Said], query: Query) -> Iterator[bytes]:
         """Yield a streamed answer."""
-        for piece in pieces(said[0].text):
+        for piece in query.pieces(said[0].text):
             yield sse(self._part(piece, None))
         yield sse(self._part("", said[0]))
 
@@ -190,7 +190,7 @@ class ConverseWire:
         """Yield a streamed answer."""
         [one] = said
         yield amazon([("messageStart", {"role": "assistant"})])
-        for piece in pieces(one.text):
+        for piece in query.pieces(one.text):
             delta = {"contentBlockIndex": 0, "delta": {"text": piece}}
             yield amazon([("contentBlockDelta", delta)])
         yield amazon([("contentBlockStop", {"contentBlockIndex": 0})])

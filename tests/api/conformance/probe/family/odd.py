@@ -9,8 +9,12 @@ from typing import Any, ClassVar
 from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
+from api.conformance.probe.dialects import DRIVERS
 from tests.api.conformance.probe.family.server import FamilyServer
 from tests.api.conformance.probe.family.talk import Query, Said
+
+# The dialects whose streams are server-sent events.
+SSE = tuple(one for one in FamilyServer.DIALECTS if one is not WireDialect.OLLAMA)
 
 
 class EndsLinesWithTwo(FamilyServer):
@@ -331,6 +335,33 @@ class LogsReasoning(FamilyServer):
         return ("Let", " me", " see", *super().logged(said, full))
 
 
+class BeginsWithAMark(FamilyServer):
+    """Begins streams with a byte order mark, which clients of server-sent events drop."""
+
+    dialects = SSE
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        """Return the frames with a mark before the first."""
+        first, *others = super().frames(said, query)
+        return [b"\xef\xbb\xbf" + first, *others]
+
+
+class LeavesNullsOut(FamilyServer):
+    """Leaves stop_sequence out where no stop matched, which clients read as null."""
+
+    dialects = (WireDialect.MESSAGES,)
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        """Return the frames without the null at their end."""
+        begun, *others = super().frames(said, query)
+        return [begun, *(one.replace(b', "stop_sequence": null', b"") for one in others)]
+
+    def body(self, said: Sequence[Said], query: Query) -> dict[str, Any]:
+        """Return an answer without null."""
+        whole = super().body(said, query)
+        return {name: value for name, value in whole.items() if value is not None}
+
+
 class HangsUpOnce(FamilyServer):
     """Closes one connection without an answer."""
 
@@ -425,11 +456,22 @@ class RefusesResultsOfOtherCalls(FamilyServer):
         return self.refusal("this is none of my calls") if is_other else None
 
 
+class RefusesBareStrings(FamilyServer):
+    """Takes its stops in a list only."""
+
+    def check(self, request: web.Request, query: Query) -> web.Response | None:
+        """Refuse a string."""
+        is_bare = isinstance(DRIVERS[self.dialect].stops_in(query.body), str)
+        return self.refusal("the stops must be an array") if is_bare else None
+
+
 RIGHT: Sequence[type[FamilyServer]] = (
     DraftsItsAnswer,
     SendsUnknownEvents,
     CountsNoWholeAnswers,
     LogsReasoning,
+    BeginsWithAMark,
+    LeavesNullsOut,
     HangsUpOnce,
     IsOddOnce,
     IsOddOnceInBetween,

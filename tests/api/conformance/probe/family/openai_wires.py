@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from tests.api.conformance.probe.family.talk import PIECE, Query, Refused, Said, pieces
+from tests.api.conformance.probe.family.talk import Query, Refused, Said
 
 REASONS = {"natural": "stop", "stop": "stop", "limit": "length", "tool": "tool_calls"}
 
@@ -149,9 +149,9 @@ class ChatWire:
         head = self.head(query, "chat.completion.chunk")
         for index, one in enumerate(said):
             yield self._chunk(head, index, {"role": "assistant", "content": ""})
-            for piece in pieces(one.thinking):
+            for piece in query.pieces(one.thinking):
                 yield self._chunk(head, index, {"reasoning_content": piece})
-            for piece in pieces(one.text):
+            for piece in query.pieces(one.text):
                 more = {} if one.logged is None else {"logprobs": self._listed([piece])}
                 yield self._chunk(head, index, {"content": piece}, **more)
             if one.call is not None:
@@ -215,8 +215,10 @@ class CompletionsWire(ChatWire):
         """Yield a streamed answer."""
         head = self.head(query, "")
         for index, one in enumerate(said):
-            for place, piece in enumerate(pieces(one.text)):
-                scored = self._scored([piece], place * PIECE)
+            begin = 0
+            for piece in query.pieces(one.text):
+                scored = self._scored([piece], begin)
+                begin += len(piece)
                 more = {} if one.logged is None else {"logprobs": scored}
                 yield self._piece(head, index, piece, **more)
             yield self._piece(head, index, "", **self.end(one))
@@ -314,7 +316,7 @@ class ResponsesWire:
                 at["content_index"] = 0
                 yield event("response.output_item.added", **at, item={**empty, "content": []})
                 yield event("response.content_part.added", **at, part={**part, "text": ""})
-                for piece in pieces(text):
+                for piece in query.pieces(text):
                     yield event(f"response.{part['type']}.delta", **at, delta=piece)
                 yield event(f"response.{part['type']}.done", **at, text=text)
                 yield event("response.content_part.done", **at, part=part)

@@ -12,7 +12,7 @@ from tests.api.conformance.probe.family.openai_wires import (
     stops_of,
     whole_number,
 )
-from tests.api.conformance.probe.family.talk import Query, Refused, Said, pieces
+from tests.api.conformance.probe.family.talk import Query, Refused, Said
 
 CREATED_AT = "2026-01-01T00:00:00.000000Z"
 _REASONS = {
@@ -96,7 +96,7 @@ class MessagesWire:
             if kind == "thinking" and not text:
                 continue
             yield event("content_block_start", index=place, content_block={"type": kind, kind: ""})
-            for piece in pieces(text):
+            for piece in query.pieces(text):
                 delta = {"type": name, kind: piece}
                 yield event("content_block_delta", index=place, delta=delta)
             yield event("content_block_stop", index=place)
@@ -155,7 +155,7 @@ class GenerateWire:
         """Yield a streamed answer; each frame has the whole text so far."""
         [one] = said
         so_far = ""
-        for piece in pieces(one.text):
+        for piece in query.pieces(one.text):
             so_far += piece
             yield sse(self._answer(query, one, so_far, is_last=False))
         yield sse(self._answer(query, one, one.text, is_last=True))
@@ -222,9 +222,9 @@ class OllamaWire:
             value = {**self._head(), "message": message, "done": False, **more}
             return f"{json.dumps(value)}\n".encode()
 
-        for piece in pieces(one.thinking):
+        for piece in query.pieces(one.thinking):
             yield line({"role": "assistant", "content": "", "thinking": piece})
-        for piece in pieces(one.text):
+        for piece in query.pieces(one.text):
             yield line({"role": "assistant", "content": piece})
         last = {**self._message(one), "content": ""}
         last.pop("thinking", None)

@@ -21,7 +21,7 @@ from tests.api.conformance.probe.family.openai_wires import (
     ResponsesWire,
 )
 from tests.api.conformance.probe.family.other_wires import GenerateWire, MessagesWire, OllamaWire
-from tests.api.conformance.probe.family.talk import PIECE, Query, Refused, Said, pieces
+from tests.api.conformance.probe.family.talk import PIECE, TOKEN, Query, Refused, Said
 
 WIRES: dict[WireDialect, Any] = {
     WireDialect.MESSAGES: MessagesWire(),
@@ -45,6 +45,8 @@ class FamilyServer:
         patience_s: How much longer than usual an answer may take after a client left.
         only: The checks that suffice for it; empty for all.
         asked: How many requests it has received.
+        token: The pattern of a token.
+        piece: The pattern of a piece of a stream; empty for that of a token.
     """
 
     DIALECTS = tuple(WIRES)
@@ -55,6 +57,8 @@ class FamilyServer:
     only: tuple[str, ...] = ()
     dialects: tuple[WireDialect, ...] = ()
     stream_type = ""
+    token = TOKEN
+    piece = ""
 
     def __init__(self, dialect: WireDialect) -> None:
         self.dialect = dialect
@@ -93,18 +97,20 @@ class FamilyServer:
         if self.calls_tool(query):
             return self.called(query)
         thought = self.thought(query)
-        spent = len(pieces(thought))
+        spent = len(query.tokens(thought))
         if spent >= query.limit:
-            return Said("", "limit", None, query.limit, thought[: query.limit * PIECE])
+            thought = "".join(query.tokens(thought)[: query.limit])
+            return Said("", "limit", None, query.limit, thought)
         full = self.script(query)
         if query.token_ids:
             full = full[: PIECE * (len(full) // PIECE // 3)]
         found = self.stop_in(full, query)
         end = len(full) if found is None else found[0] + len(found[1])
-        tokens = -(-end // PIECE)
+        tokens = len(query.tokens(full[:end]))
         room = query.limit - spent
         if tokens > room:
-            said = Said(full[: room * PIECE], "limit", None, room, thought)
+            text = "".join(query.tokens(full)[:room])
+            said = Said(text, "limit", None, room, thought)
             said = self.limited(said, query)
         elif found is None:
             said = self.ended(Said(full, "natural", None, tokens, thought), query)
@@ -125,10 +131,10 @@ class FamilyServer:
     def called(self, query: Query) -> Said:
         """Return the answer to a request that offers a tool."""
         call = '{"text": "red green blue"}'
-        tokens = len(pieces(call))
-        if query.limit < tokens:
-            return Said(call[: query.limit * PIECE], "limit", None, query.limit)
-        return Said("", "tool", None, tokens, call=call)
+        tokens = query.tokens(call)
+        if query.limit < len(tokens):
+            return Said("".join(tokens[: query.limit]), "limit", None, query.limit)
+        return Said("", "tool", None, len(tokens), call=call)
 
     def limited(self, said: Said, query: Query) -> Said:
         """Return the answer that the limit ended."""
@@ -144,7 +150,7 @@ class FamilyServer:
 
     def logged(self, said: Said, full: str) -> tuple[str, ...]:
         """Return the tokens that are listed with logprobs: those of the text."""
-        return tuple(pieces(said.text))
+        return tuple(re.findall(self.token, said.text))
 
     def answers(self, query: Query) -> list[Said]:
         """Return as many answers as requested."""
@@ -164,7 +170,7 @@ class FamilyServer:
     def read(self, body: dict[str, Any]) -> Query:
         """Return a request, or refuse it."""
         query: Query = self.wire.read(body)
-        return query
+        return replace(query, token=self.token, piece=self.piece or self.token)
 
     def refusal(self, message: str, status: int = 400) -> web.Response:
         """Return an error."""

@@ -1,9 +1,11 @@
 """Requests to the family and its answers, independent of dialects."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 PIECE = 3
+TOKEN = rf"(?s).{{1,{PIECE}}}"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Query:
         token_ids: Stop token ids.
         is_thinking: Whether the request wants thinking.
         body: The body itself.
+        token: The pattern of a token.
+        piece: The pattern of a piece of a stream.
     """
 
     prompt: str
@@ -35,6 +39,16 @@ class Query:
     token_ids: tuple[int, ...] = ()
     is_thinking: bool | None = None
     body: dict[str, Any] = field(default_factory=dict)
+    token: str = TOKEN
+    piece: str = TOKEN
+
+    def tokens(self, text: str) -> list[str]:
+        """Return the tokens of a text."""
+        return re.findall(self.token, text)
+
+    def pieces(self, text: str) -> list[str]:
+        """Return the pieces in which a text is streamed."""
+        return re.findall(self.piece, text)
 
 
 @dataclass(frozen=True)
@@ -74,5 +88,5 @@ class Refused(Exception):
 
 
 def pieces(text: str) -> list[str]:
-    """Return the pieces in which a text is streamed: its tokens."""
-    return [text[at : at + PIECE] for at in range(0, len(text), PIECE)]
+    """Return the tokens of three characters that a text has where nothing else is said."""
+    return re.findall(TOKEN, text)

@@ -124,9 +124,6 @@ SIGNS: dict[type[HeldBack], Sign] = {
     ),
     fourth.FirstDeltaLost: Sign(messages(COLORS), '"text": "red"', is_lost=True),
     fourth.NothingReadInStream: Sign(messages(COLORS), '"input_tokens": 0'),
-    fourth.StreamWithoutSequence: Sign(
-        messages(COLORS), '"end_turn", "stop_sequence": null', is_lost=True
-    ),
     fourth.StreamedCallAsText: Sign(using(), "input_json_delta", is_lost=True),
     fourth.ToolsLoseCount: Sign(using(), '"output_tokens": 0'),
     fourth.WholeCutEndsTurn: Sign(

@@ -78,6 +78,33 @@ class GivesNoReason(Faulty):
         return [reason.sub(nothing, one) for one in super().frames(said, query)]
 
 
+class ErasesTheReason(Faulty):
+    """Sends another last event of a stream, which has no reason."""
+
+    finds: ClassVar = {"form.streamed": {"reason_erased"}}
+    dialects: ClassVar = NAMING
+
+    def frames(self, said: Sequence[Said], query: Query) -> list[bytes]:
+        *frames, last, end = super().frames(said, query)
+        reason = re.compile(_REASONS[self.dialect])
+        erased = reason.sub(lambda found: found[0].split(b":")[0] + b": null", last)
+        erased = re.sub(rb'"stop_sequence": "[^}]*', b'"stop_sequence": null', erased)
+        return [*frames, last, erased, end]
+
+
+class ReachesTheLimitByStep(Faulty):
+    """Makes several tokens a step, and reports the limit where a step reaches it, too."""
+
+    finds: ClassVar = {"limit.stop_before": {"stop_lost_to_limit"}}
+    width = 2
+
+    def stopped(self, said: Said, full: str, query: Query) -> Said:
+        steps = -(-said.tokens // self.width)
+        if said.tokens < query.limit <= steps * self.width:
+            return replace(said, ending="limit", matched=None)
+        return said
+
+
 class FinishesTwice(Faulty):
     """Sends the reason of a stream twice."""
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 import unicodedata
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from aiohttp import web
@@ -11,7 +12,7 @@ from aiohttp import web
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
 from tests.api.conformance.probe.family.faulty.fault import ALL, OPENAI, Faulty
-from tests.api.conformance.probe.family.talk import Query, Said, pieces
+from tests.api.conformance.probe.family.talk import PIECE, Query, Said, pieces
 
 _TURNS = 400
 
@@ -260,3 +261,58 @@ class SharesStops(Faulty):
             return await super().respond(request, replace(query, stops=stops))
         finally:
             self._under_way.remove(query.stops)
+
+
+class TrimsStops(Faulty):
+    """Cuts the white space at the end of stops."""
+
+    finds: ClassVar = {"stop.trailing_space": {"text_lost"}}
+
+    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
+        trimmed = {one.rstrip() or one: one for one in query.stops}
+        found = super().stop_in(text, replace(query, stops=tuple(trimmed)))
+        return None if found is None else (found[0], trimmed[found[1]])
+
+
+class WaitsForLongerStops(Faulty):
+    """Misses a stop at the very end of a whole answer where it could have become a longer one."""
+
+    finds: ClassVar = {"stop.alike_at_the_end": {"stop_ignored"}}
+
+    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
+        found = super().stop_in(text, query)
+        if found is None or query.is_streamed or found[0] + len(found[1]) < len(text):
+            return found
+        longer = [one for one in query.stops if one != found[1] and one.startswith(found[1])]
+        return None if longer else found
+
+
+class LosesTheLastPieceToLimits(Faulty):
+    """Streams several tokens in a piece, and loses the last one where the limit ends the answer."""
+
+    finds: ClassVar = {"limit": {"token_lost_to_limit"}}
+    shows: ClassVar = {
+        WireDialect.CHAT: {**finds, "limit.completion_tokens": {"token_lost_to_limit"}}
+    }
+    piece = rf"(?s).{{1,{2 * PIECE}}}"
+
+    def limited(self, said: Said, query: Query) -> Said:
+        lost = query.pieces(said.text)[-1] if query.is_streamed else ""
+        return replace(said, text=said.text.removesuffix(lost))
+
+
+class SeesStopsAtTokensOnly(Faulty):
+    """Has words as tokens, and sees a stop that spans several only from a token's beginning."""
+
+    finds: ClassVar = {"stop.begins_inside": {"stop_ignored"}}
+    token = r" ?[^\s\d]+|\d|\s"
+
+    def stop_in(self, text: str, query: Query) -> tuple[int, str] | None:
+        ends = list(accumulate(map(len, query.tokens(text)), initial=0))
+        found = [
+            (match.end(), match.start(), one)
+            for one in query.stops
+            for match in re.finditer(re.escape(one), text)
+            if match.start() in ends or not any(match.start() < end < match.end() for end in ends)
+        ]
+        return min(found)[1:] if found else None
