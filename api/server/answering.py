@@ -203,7 +203,9 @@ class StreamWriter:
     These may be a keepalive. Until then a failure can still be answered with its own status.
     """
 
-    def __init__(self, request: web.Request, keepalive: str, content_type: str) -> None:
+    def __init__(
+        self, request: web.Request, keepalive: Callable[[], str], content_type: str
+    ) -> None:
         self.response = web.StreamResponse(
             headers={
                 "Content-Type": content_type,
@@ -212,7 +214,8 @@ class StreamWriter:
             }
         )
         self._request = request
-        self._keepalive = keepalive.encode()
+        # Makes the text that is sent during silence.
+        self.keepalive = keepalive
         config = service_of(request).config
         self._silence_s, self._patience_s = config.keepalive_s, config.write_timeout_s
         self._loop = asyncio.get_running_loop()
@@ -280,7 +283,7 @@ class StreamWriter:
                     await asyncio.sleep(min(left_s, self._patience_s))
                 else:
                     async with asyncio.timeout(self._patience_s):
-                        await self._write(self._keepalive)
+                        await self._write(self.keepalive().encode())
         if self._request.transport is not None:
             self._request.transport.abort()
 
@@ -423,7 +426,7 @@ def _accepted(
 ) -> Head:
     """Return the head of an answer with its model, which may have been loaded meanwhile."""
     model = model_name(service, route.model_of(params))
-    return replace(head, model=model, vocabulary=generations[0].vocabulary)
+    return replace(head, model=model, vocabulary=generations[0].vocabulary, is_accepted=True)
 
 
 async def _streamed(
@@ -444,7 +447,7 @@ async def _streamed(
         ApiError: The first event was a failure, and nothing has been written yet.
     """
     service, encoder = service_of(request), route.encoder(params, head)
-    async with StreamWriter(request, encoder.keepalive(), route.media_type) as writer:
+    async with StreamWriter(request, encoder.keepalive, route.media_type) as writer:
         try:
             async with (
                 running(service, wanted) as generations,
@@ -454,6 +457,7 @@ async def _streamed(
                 request[NOT_APPLIED] = renamed_parts(generations[0].not_applied, names)
                 head = _accepted(service, route, params, head, generations)
                 encoder = route.encoder(params, head)
+                writer.keepalive = encoder.keepalive
                 async for choice, batch in source:
                     frames = encoder.encode(batch, choice)
                     if encoder.failure is not None and not writer.has_started:

@@ -525,6 +525,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
         self._tokens: Sequence[TokenSpan] = ()
         self._number = 0
         self._has_started = False
+        self._has_ended = False
         self._open: OpenItem | None = None
         self._open_call: OpenCall | None = None
         self._output: list[DoneItem] = []
@@ -541,6 +542,19 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
             else:
                 of_token.append(event)
         return super().encode(of_token, choice)
+
+    def keepalive(self) -> str:
+        """Return an event without news: Codex ends a stream that only has comments.
+
+        https://github.com/openai/codex/blob/main/codex-rs/codex-api/src/sse/responses.rs
+        """
+        if not self._head.is_accepted or self._has_ended:
+            return super().keepalive()
+        if self._has_started:
+            response = response_object(self._params, self._head, "in_progress")
+            self._state("response.in_progress", response)
+        self._start()
+        return "".join(frame.frame() for frame in self._sent())
 
     def _add_token(self, events: Sequence[Event], trace: TokenTrace) -> None:
         """Add a token's text; its logprob is sent with the last piece of it."""
@@ -696,6 +710,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     def _end(self, finished: Finished, choice: int) -> None:
         self._start()
+        self._has_ended = True
         status = status_of(finished.stop)
         item = self._open
         is_message_open = item is not None and item.kind == "output_text"
@@ -713,6 +728,7 @@ class ResponseEncoder(AnswerEncoder[SseEvent]):
 
     def _broken(self, error: ApiError, finished: Finished | None = None, choice: int = 0) -> None:
         self._start()
+        self._has_ended = True
         response = response_object(self._params, self._head, "failed")
         is_wrong = error.kind is ErrorKind.INVALID_REQUEST
         response["error"] = {

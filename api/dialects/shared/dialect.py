@@ -40,6 +40,7 @@ class Head:
         request_id: The id of the request in its answer and in the log.
         vocabulary: The texts of token ids; None if they are not known.
         keep: Keeps the whole answer before its end is sent; None if it is not to be kept.
+        is_accepted: Whether the engine has accepted the request, so that its answer can begin.
     """
 
     unique: str
@@ -48,6 +49,7 @@ class Head:
     request_id: str = ""
     vocabulary: Vocabulary | None = None
     keep: KeepAnswer | None = None
+    is_accepted: bool = False
 
 
 async def admit_model(service: Service, params: Any) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import openai
 import pytest
 
 from api.server.routes import ROUTES
@@ -16,7 +17,7 @@ from engine.values.request import Limits
 from tests.api.conftest import LONG, Exchange
 from tests.support.scripted import GO
 
-MESSAGES, CHAT = "/v1/messages", "/v1/chat/completions"
+MESSAGES, CHAT, RESPONSES = "/v1/messages", "/v1/chat/completions", "/v1/responses"
 ASK = {"model": "m", "max_tokens": 2000, "messages": [{"role": "user", "content": LONG}]}
 STEP_S = 0.02
 STEPS = 3
@@ -27,7 +28,7 @@ BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
     MESSAGES: lambda text: {"messages": turns(text), "max_tokens": TOKENS},
     CHAT: lambda text: {"messages": turns(text), "max_completion_tokens": TOKENS},
     "/v1/completions": lambda text: {"prompt": f"user:{text}{GO}", "max_tokens": TOKENS},
-    "/v1/responses": lambda text: {"input": text, "max_output_tokens": TOKENS},
+    RESPONSES: lambda text: {"input": text, "max_output_tokens": TOKENS},
     "/generate": lambda text: {
         "text": f"user:{text}{GO}",
         "sampling_params": {"max_new_tokens": TOKENS},
@@ -158,14 +159,49 @@ def test_a_hang_up_ends_all_choices_of_a_request(staged: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize(
-    ("path", "sign"), [(MESSAGES, "event: ping\ndata: "), (CHAT, ": still here\n\n")]
+    ("path", "sign"),
+    [
+        (MESSAGES, "event: ping\ndata: "),
+        (CHAT, ": still here\n\n"),
+        # Codex ends a stream in which only comments arrive.
+        (RESPONSES, "event: response.in_progress\ndata: "),
+    ],
 )
 def test_a_silent_stream_gets_keepalives(staged: Callable[..., Any], path: str, sign: str) -> None:
     stage = staged(Limits(prefill_chunk=16), step_s=STEP_S, settings={"keepalive_s": 0.05})
     site = stage.site
-    prompt = {"messages": [{"role": "user", "content": "x" * 16 * 40}], "stream": True}
+    body = {"model": "m", **BODIES[path]("x" * 16 * 40), "stream": True}
 
-    assert site.send("POST", path, ASK | prompt).body.decode().count(sign) >= 2
+    assert site.send("POST", path, body).body.decode().count(sign) >= 3
+
+
+def test_keepalives_of_responses_are_numbered_events_that_openais_client_reads(
+    staged: Callable[..., Any],
+) -> None:
+    stage = staged(
+        Limits(prefill_chunk=16, max_rows=1), step_s=STEP_S, settings={"keepalive_s": 0.01}
+    )
+    site = stage.site
+    client = openai.OpenAI(base_url=f"{site.url}/v1", api_key="x", max_retries=0)
+    said = [*turns("x" * 16 * 8), {"role": "assistant", "content": "So."}, *turns(LONG)]
+    asked: dict[str, Any] = {"model": "m", "input": said, "max_output_tokens": 8}
+    # It waits for its row first.
+    with client, site.open("POST", MESSAGES, ASK | {"stream": True}) as running:
+        assert running.readline()
+        with client.responses.stream(**asked) as stream:
+            events = []
+            for event in stream:
+                events.append(event)
+                running.close()
+
+    kinds = [event.type for event in events]
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds.count("response.created") == 1
+    assert kinds.count("response.in_progress") >= 3
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    response = events[-1].response
+    assert response.status == "incomplete"
+    assert response.output_text
 
 
 def test_headers_are_sent_while_a_request_waits(staged: Callable[..., Any]) -> None:
