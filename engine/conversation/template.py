@@ -2,14 +2,18 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
 
 import jinja2
 from jinja2 import meta, nodes
 from jinja2.ext import loopcontrols
 
 from engine.conversation import efforts
+from engine.conversation.normalization import normalize
+from engine.conversation.template_rules import SAMPLE_TOOL, TemplateRules, learn_rules
 from engine.errors import InvalidRequest
 from engine.files.causes import without_folders
 from engine.grammar.schema_bounds import is_nested_too_deeply
@@ -45,12 +49,23 @@ _MAX_REASON = 200
 # Marks an answer for training; transformers adds this tag to Jinja's own.
 _GENERATION_TAG = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 
-# Applies a template to messages with options; returns text, or ids where a tokenizer makes them.
-Apply = Callable[..., str | list[int]]
-# Brings messages into the form that the template takes; returns them and options for that.
-Prepare = Callable[
-    [Sequence[Message], Sequence[Any] | None], tuple[list[dict[str, Any]], dict[str, Any]]
-]
+# Keys in which templates read the thinking of an earlier answer.
+_THINKING_KEYS = ("reasoning_content", "thinking", "reasoning")
+# Special tokens as texts of most families: gpt-oss refuses answers that contain some of them.
+_SPECIAL_TOKEN = re.compile(r"<(?=\|\w+\|>)")
+
+
+class Apply(Protocol):
+    """Applies a template to messages.
+
+    Returns text, or ids where a tokenizer makes them itself and ``tokenize`` is not False.
+    ``has_null_content`` makes the content of a call without text None.
+    """
+
+    def __call__(
+        self, messages: Sequence[Mapping[str, Any]], *, has_null_content: bool, **options: Any
+    ) -> str | list[int]:
+        """Return the prompt."""
 
 
 class RenderedPrompt(NamedTuple):
@@ -70,14 +85,18 @@ class ChatTemplate:
 
     Args:
         apply: Applies it.
-        prepare: Brings messages into the form that it takes.
         sources: Its Jinja texts; none if it is code.
+        call_marks: What the model writes around a call in JSON, for templates without calls.
     """
 
-    def __init__(self, apply: Apply, prepare: Prepare, sources: Sequence[str]) -> None:
+    def __init__(
+        self, apply: Apply, sources: Sequence[str], call_marks: tuple[str, str] = ("", "")
+    ) -> None:
         self._apply = apply
-        self._prepare = prepare
         self._sources = tuple(sources)
+        self._call_marks = call_marks
+        self._rules: dict[bool, TemplateRules] = {}
+        self._learning = threading.Lock()
 
     def _parse(self) -> nodes.Template:
         """Return the syntax tree of all its texts; empty where one of them is no Jinja.
@@ -104,10 +123,45 @@ class ChatTemplate:
         def render(word: str) -> str:
             options = {"add_generation_prompt": True, efforts.OPTION: word}
             options |= dict.fromkeys(_THINKING, True)
-            messages, needed = self._prepare([Message("user", "Hi")], None)
-            return str(self._apply(messages, **options, **needed))
+            messages = [{"role": "user", "content": "Hi"}]
+            return str(self._apply(messages, has_null_content=False, tokenize=False, **options))
 
         return efforts.find_efforts(self._parse(), render)
+
+    @functools.cached_property
+    def _thinking_keys(self) -> tuple[str, ...]:
+        keys = [key for key in _THINKING_KEYS if any(key in source for source in self._sources)]
+        return tuple(keys) or _THINKING_KEYS[:1]
+
+    def rules(self, *, has_tools: bool) -> TemplateRules:
+        """Return what it takes of a conversation, learnt at the first call."""
+        with self._learning:
+            if has_tools not in self._rules:
+                tools = [SAMPLE_TOOL] if has_tools else None
+
+                def render(messages: Sequence[Message], rules: TemplateRules) -> str:
+                    options = {"tools": tools, "add_generation_prompt": True, "tokenize": False}
+                    return str(self._apply_by(rules, messages, options))
+
+                self._rules[has_tools] = learn_rules(render, is_code=not self._sources)
+            return self._rules[has_tools]
+
+    def _apply_by(
+        self,
+        rules: TemplateRules,
+        messages: Sequence[Message],
+        options: Mapping[str, Any],
+        *,
+        is_continued: bool = False,
+    ) -> str | list[int]:
+        turns = normalize(
+            messages,
+            rules,
+            call_marks=self._call_marks,
+            thinking_keys=self._thinking_keys,
+            is_continued=is_continued,
+        )
+        return self._apply(turns, has_null_content=rules.has_null_content, **options)
 
     def render(self, request: GenerationRequest, model: str) -> RenderedPrompt:
         """Return the prompt of a request's conversation.
@@ -135,13 +189,18 @@ class ChatTemplate:
         return RenderedPrompt(text, self._unknown_options(request.template_options))
 
     def _render(self, request: GenerationRequest, options: Mapping[str, Any]) -> str | list[int]:
-        messages, needed = self._prepare(request.messages, options["tools"])
-        rendered = self._apply(messages, **options, **needed)
-        if not isinstance(rendered, str):
-            return list(rendered)
-        if not request.continues_message:
-            return rendered
-        return _with_trailing_space(rendered, request.messages[-1].content)
+        rules = self.rules(has_tools=options["tools"] is not None)
+        is_continued = request.continues_message
+        try:
+            text = self._apply_by(rules, request.messages, options, is_continued=is_continued)
+        except Exception:
+            messages = [_without_special_tokens(message) for message in request.messages]
+            if messages == list(request.messages):
+                raise
+            text = self._apply_by(rules, messages, options, is_continued=is_continued)
+        if not isinstance(text, str):
+            return list(text)
+        return _with_trailing_space(text, request.messages[-1].content) if is_continued else text
 
     def _options(self, request: GenerationRequest) -> dict[str, Any]:
         for name in request.template_options:
@@ -213,6 +272,16 @@ def tool_dict(tool: Tool) -> dict[str, Any]:
             "parameters": dict(tool.parameters),
         },
     }
+
+
+def _without_special_tokens(message: Message) -> Message:
+    """Return an answer in which the texts of special tokens are broken by a space."""
+    if message.role != "assistant":
+        return message
+    content, thinking = (
+        _SPECIAL_TOKEN.sub("< ", text) for text in (message.content, message.thinking)
+    )
+    return replace(message, content=content, thinking=thinking)
 
 
 def _reason_of(error: Exception, model: str) -> str:

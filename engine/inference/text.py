@@ -7,7 +7,6 @@ from typing import Any
 
 from engine.conversation.template import ChatTemplate, tool_dict
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.earlier_calls import EarlierCalls
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
 from engine.output.tool_calls.call_text import CallParser
@@ -24,6 +23,13 @@ _SLICE = 100_000
 _MOST_SHOWN = 200
 # The longest header of an answer, between the end of a prompt's last turn and the answer.
 _HEADER_TOKENS = 64
+# Put before a template: transformers leaves out a content of None, for which some templates look.
+_NULL_CONTENT = (
+    "{%- set calling = namespace(messages=[]) -%}{%- for message in messages -%}"
+    "{%- set calling.messages = calling.messages + [dict(message, content=none) "
+    "if message.tool_calls and not message.content else message] -%}"
+    "{%- endfor -%}{%- set messages = calling.messages +%}"
+)
 # Templates drop white space, and tokenizers combine characters.
 _SHRINKING = 2
 
@@ -229,7 +235,12 @@ def chat_template(tokenizer: Any, call_marks: tuple[str, str] = ("", "")) -> Cha
     inner = inner_tokenizer(tokenizer)
     is_code = has_template_in_code(tokenizer)
 
-    def apply(messages: Sequence[Mapping[str, Any]], **options: Any) -> Any:
+    def apply(
+        messages: Sequence[Mapping[str, Any]], *, has_null_content: bool, **options: Any
+    ) -> Any:
+        if has_null_content:
+            used = inner.get_chat_template(tools=options.get("tools"))
+            options["chat_template"] = _NULL_CONTENT + used
         if _is_plain(inner):
             options["tokenize"] = False
         # A tokenizer with a method of its own may spell the switch of reasoning differently, which
@@ -240,8 +251,7 @@ def chat_template(tokenizer: Any, call_marks: tuple[str, str] = ("", "")) -> Cha
 
     source = getattr(inner, "chat_template", None) or ""
     sources = list(source.values()) if isinstance(source, Mapping) else [str(source)]
-    earlier = EarlierCalls(tokenizer, call_marks)
-    return ChatTemplate(apply, earlier.prepared, [] if is_code else sources)
+    return ChatTemplate(apply, [] if is_code else sources, call_marks)
 
 
 def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from mlx_lm.tokenizer_utils import load
 
-from engine.inference.earlier_calls import CallForm, EarlierCalls
 from engine.inference.mlx_lm_internals import inner_tokenizer
-from engine.inference.text import render
+from engine.inference.text import chat_template, render
 from engine.values.request import GenerationRequest, Message, Tool, ToolCall
 from tests.support.scripted import write_tokenizer
 
@@ -167,8 +166,10 @@ def test_a_template_that_takes_objects_gets_no_quoted_text(tmp_path: Path) -> No
     assert '{"place": "Oslo"}' in prompt(tokenizer_of(tmp_path, OBJECT), TALK, TOOL)
 
 
-def test_the_first_form_is_kept_where_all_is_shown(tmp_path: Path) -> None:
-    assert EarlierCalls(tokenizer_of(tmp_path, OBJECT)).form == CallForm()
+def test_calls_stay_as_they_are_where_all_is_rendered(tmp_path: Path) -> None:
+    rules = chat_template(tokenizer_of(tmp_path, OBJECT)).rules(has_tools=True)
+    changes = (rules.has_text_arguments, rules.has_null_content, rules.has_single_calls)
+    assert (rules.ids, *changes) == ("given", False, False, False)
 
 
 def test_a_result_follows_the_call_that_it_answers(tmp_path: Path) -> None:
@@ -201,12 +202,14 @@ def test_calls_without_a_place_are_written_with_the_marks_that_the_model_writes(
     tmp_path: Path,
 ) -> None:
     tokenizer = tokenizer_of(tmp_path, ONLY_RESULTS)
-    calls = EarlierCalls(tokenizer, ("<call>", "</call>"))
-    messages, _ = calls.prepared(TALK, None)
-    assert messages[1]["content"] == "\n".join(
+    template = chat_template(tokenizer, ("<call>", "</call>"))
+    # This one has a place for answers, and none for calls.
+    inner_tokenizer(tokenizer).chat_template = ALTERNATING
+    text = template.render(GenerationRequest(messages=TALK), "m").text
+    assert "\n".join(
         f"<call>{json.dumps({'name': call.name, 'arguments': json.loads(call.arguments)})}</call>"
         for call in CALLS
-    )
+    ) in str(text)
 
 
 def test_results_know_the_tool_that_they_come_from(tmp_path: Path) -> None:
