@@ -27,6 +27,7 @@ from engine import (
     Event,
     Finished,
     GenerationRequest,
+    Limits,
     Message,
     ModelInfo,
     ModelStatus,
@@ -69,6 +70,10 @@ class RecordedEngine:
             size_bytes=0,
             loaded_at=0,
         )
+
+    @property
+    def limits(self) -> Limits:
+        return Limits()
 
     @property
     def model(self) -> ModelInfo | None:

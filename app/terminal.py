@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -272,25 +272,25 @@ def server_facts(url: str, model: ModelInfo | None, config: "ServerConfig") -> d
 
 
 class LoadMeter:
-    """Says how far an engine has loaded a model, and for how long it has been loading.
+    """Describes how far an engine has loaded its models, and for how long each has been loading.
 
     Args:
-        status: Returns what the engine is doing.
+        statuses: Returns what each model is doing.
     """
 
-    def __init__(self, status: Callable[[], ModelStatus]) -> None:
-        self._status = status
-        self._began_s: float | None = None
+    def __init__(self, statuses: Callable[[], Iterable[ModelStatus]]) -> None:
+        self._statuses = statuses
+        self._began_s: dict[str, float] = {}
 
     def words(self) -> str:
         """Return the progress in one line; empty while nothing is loaded."""
-        status = self._status()
+        return "  ·  ".join(filter(None, map(self._progress, self._statuses())))
+
+    def _progress(self, status: ModelStatus) -> str:
         if status.state != "loading":
-            self._began_s = None
+            self._began_s.pop(status.id, None)
             return ""
-        if self._began_s is None:
-            self._began_s = time.monotonic()
-        took_s = time.monotonic() - self._began_s
+        took_s = time.monotonic() - self._began_s.setdefault(status.id, time.monotonic())
         if status.loading is None:  # it has not begun, or waits for another model
             return f"{passed(took_s)}  ·  {status.message}"
         # The name comes last: it may be longer than the terminal is wide.
@@ -298,31 +298,50 @@ class LoadMeter:
 
     async def log(self) -> None:
         """Log the progress of each load every second, and how it ended; ends when cancelled."""
-        was_loading = False
+        loading: set[str] = set()
         while True:
             await asyncio.sleep(_LOGGED_EACH_S)
-            status, words = self._status(), self.words()
-            if words:
-                progress = None if status.loading is None else dataclasses.asdict(status.loading)
-                LOADS.info("%s", words, extra={"fields": progress or {}})
-            elif was_loading and status.info is not None and status.is_loaded:
-                fields = {"model": status.info.id, "memory_bytes": status.memory_bytes}
-                LOADS.info("loaded: %s", status.info.id, extra={"fields": fields})
-            elif was_loading:
-                LOADS.warning("not loaded: %s", status.message)
-            was_loading = bool(words)
+            for status in self._statuses():
+                if words := self._progress(status):
+                    progress = (
+                        None if status.loading is None else dataclasses.asdict(status.loading)
+                    )
+                    LOADS.info("%s", words, extra={"fields": progress or {}})
+                    loading.add(status.id)
+                elif status.id in loading:
+                    loading.discard(status.id)
+                    self._log_end(status)
+
+    def _log_end(self, status: ModelStatus) -> None:
+        if status.info is not None and status.is_loaded:
+            fields = {"model": status.info.id, "memory_bytes": status.memory_bytes}
+            LOADS.info("loaded: %s", status.info.id, extra={"fields": fields})
+        else:
+            LOADS.warning("not loaded: %s", status.message)
 
 
-def load_words(status: ModelStatus, metrics: "Metrics | None", loading: str = "") -> str:
-    """Return the current load in one line; ``loading`` says how far a model is loaded."""
-    parts = [f"{status.running:,} answering", f"{status.waiting:,} waiting"]
+def load_words(
+    statuses: Sequence[ModelStatus], metrics: "Metrics | None", loading: str = ""
+) -> str:
+    """Return the current load of all models in one line.
+
+    Args:
+        statuses: What each model is doing.
+        metrics: The server's counters.
+        loading: How far models are loaded.
+    """
+    running = sum(status.running for status in statuses)
+    waiting = sum(status.waiting for status in statuses)
+    parts = [f"{running:,} answering", f"{waiting:,} waiting"]
     if loading:
         parts.append(loading)
-    elif status.is_unloaded:
+    elif not any(status.is_loaded for status in statuses) and any(
+        status.is_unloaded for status in statuses
+    ):
         parts.append("the model is unloaded until the next request")
     if metrics is not None:
-        done = sum(metrics.requests.values())
-        parts += [counted(done, "request"), counted(metrics.tokens["output"], "output token")]
+        parts.append(counted(metrics.answered_requests, "request"))
+        parts.append(counted(metrics.output_tokens, "output token"))
     return " · ".join(parts)
 
 

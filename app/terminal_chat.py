@@ -538,7 +538,7 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
 
 
 async def _loaded(engine: Engine, folder: Path, draft: Path | None = None) -> ModelInfo:
-    async with live_line(LoadMeter(lambda: engine.status).words, sys.stderr):
+    async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
         return await load(engine, folder, draft)
 
 

@@ -25,7 +25,7 @@ from api.dialects.shared.dialect import Dialect
 from api.server.answering import Handler, answering, replying, service_of
 from api.transport.answer_text import json_text
 from api.transport.errors import ApiError, ErrorKind
-from api.transport.metrics import exposition
+from api.transport.metrics import CONTENT_TYPE
 from api.transport.service import ListedModel, listed_model, listed_models, shown_name
 from engine.processes import (
     HelperClosed,
@@ -212,8 +212,9 @@ OPENAPI = web.AppKey("openapi", OpenApiText)
 async def metrics(request: web.Request) -> web.StreamResponse:
     """Answer ``GET /metrics`` in Prometheus' text format."""
     service = service_of(request)
-    body, content_type = exposition(service.metrics, service.engine.status)
-    return web.Response(body=body, headers={"Content-Type": content_type})
+    statuses = service.models or (service.engine.status,)
+    body = service.metrics.exposition(statuses, service.engine.limits.prompt_cache_bytes)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
 async def openapi(request: web.Request) -> web.StreamResponse:

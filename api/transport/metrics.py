@@ -1,74 +1,133 @@
 """Counts what a server has done, and writes it in Prometheus' text format.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/. Knows no vendor and no web framework.
+Beside our own names there are those of vLLM, which dashboards know:
+https://docs.vllm.ai/en/latest/design/metrics.html. Runs on the server's loop.
 """
 
-import math
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-from engine import PERSON, Finished, ModelStatus, tokens_per_s
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    exposition,
+)
 
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
+from engine import PERSON, Finished, ModelStatus, StopKind, Usage, tokens_per_s
 
-_FIRST_TOKEN_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _TOKENS_PER_S = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _REQUEST_S = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
+_TOKEN_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+_TOKENS = (1, 10, 100, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
+_MODEL = ("model",)
+# vLLM tells its engine processes apart, and here there is one.
+_VLLM_MODEL = ("model_name", "engine")
+_VLLM_ENGINE = "0"
+_FINISHED_REASONS = {
+    StopKind.MAX_TOKENS: "length",
+    StopKind.CONTEXT_FULL: "length",
+    StopKind.MEMORY_FULL: "length",
+    StopKind.CANCELLED: "abort",
+    StopKind.ERROR: "error",
+}
+CONTENT_TYPE = exposition.CONTENT_TYPE_LATEST
 
-
-class Histogram:
-    """Counts values into buckets."""
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.sum = 0.0
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-
-    def observe(self, value: float) -> None:
-        """Count a value."""
-        self.sum += value
-        self._counts[bisect_left(self._bounds, value)] += 1
-
-    def buckets(self) -> Iterator[tuple[float, int]]:
-        """Yield each bound with the number of values up to it; the last bound is infinite."""
-        return zip((*self._bounds, float("inf")), accumulate(self._counts), strict=True)
+# The time at which each counter was made would double the number of series.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """The metrics of one server.
-
-    Attributes:
-        requests: Answered requests, by dialect, route and HTTP status.
-        request_s: Seconds from a request's headers to the end of its answer, by dialect.
-        open_requests: Requests that are being answered.
-        stops: Answers that ended, by the kind of the stop.
-        tokens: Tokens, by kind.
-        cache_hits: Answers for which a part of the prompt came from a cache.
-        guesses: Counters of speculative decoding: passes, guessed, accepted and forced tokens.
-        first_token_s: Seconds from submission to the first sampled token.
-        queued_s: Seconds that a request waited in the queue.
-        speed: Tokens per second of one answer.
-    """
+    """The metrics of one server."""
 
     def __init__(self) -> None:
-        self.requests: Counter[tuple[str, str, str]] = Counter()
-        self.request_s: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(_REQUEST_S))
-        self.open_requests = 0
-        self.stops: Counter[str] = Counter()
-        self.tokens: Counter[str] = Counter()
-        self.cache_hits = 0
-        self.guesses: Counter[str] = Counter()
-        self.first_token_s = Histogram(_FIRST_TOKEN_S)
-        self.queued_s = Histogram(_FIRST_TOKEN_S)
-        self.speed = Histogram(_TOKENS_PER_S)
+        self.answered_requests = 0
+        self.output_tokens = 0
+        self._registry = CollectorRegistry()
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry)
+        self._requests = counter(
+            "fullstop_requests",
+            "Requests answered, by dialect, route and HTTP status (499: the client disconnected).",
+            ("dialect", "route", "status"),
+        )
+        self._request_s = histogram(
+            "fullstop_request_seconds",
+            "Time from a request's headers to the end of its answer.",
+            ("dialect",),
+            buckets=_REQUEST_S,
+        )
+        self._open_requests = gauge("fullstop_open_requests", "Requests that are being answered.")
+        self._stops = counter(
+            "fullstop_stops", "Answers that ended, by stop reason.", ("kind", *_MODEL)
+        )
+        self._tokens = counter(
+            "fullstop_tokens",
+            "Tokens: prompt (all, each prompt once), cached (those of them that needed no work), "
+            "disk (those of the cached ones that came from disk), output (all sampled), thinking "
+            "(those of them that were reasoning).",
+            ("kind", *_MODEL),
+        )
+        self._cache_hits = counter(
+            "fullstop_prompt_cache_hits",
+            "Requests that found a part of their prompt in the cache.",
+            _MODEL,
+        )
+        self._hit_tokens = counter(
+            "fullstop_prompt_cache_hit_tokens",
+            "Prompt tokens that were found in the cache.",
+            _MODEL,
+        )
+        self._passes = counter(
+            "fullstop_spec_decode_num_drafts",
+            "Forward passes that checked guessed tokens.",
+            _MODEL,
+        )
+        self._guessed = counter(
+            "fullstop_spec_decode_num_draft_tokens",
+            "Guessed tokens that the model checked, without forced ones.",
+            _MODEL,
+        )
+        self._accepted = counter(
+            "fullstop_spec_decode_num_accepted_tokens",
+            "Guessed tokens that the model confirmed.",
+            _MODEL,
+        )
+        self._forced = counter(
+            "fullstop_spec_decode_num_forced_tokens",
+            "Tokens that were the only ones allowed by a schema or a forced call.",
+            _MODEL,
+        )
+        self._first_token_s = histogram(
+            "fullstop_first_token_seconds",
+            "Time from submission to the first sampled token.",
+            _MODEL,
+            buckets=_SECONDS,
+        )
+        self._queue_s = histogram(
+            "fullstop_queue_seconds",
+            "Time that a request waited in the queue.",
+            _MODEL,
+            buckets=_SECONDS,
+        )
+        self._speed = histogram(
+            "fullstop_tokens_per_second",
+            "Decoding speed of one answer.",
+            _MODEL,
+            buckets=_TOKENS_PER_S,
+        )
+        self._vllm = _VllmMetrics(self._registry)
+        self._of_models = _ModelGauges(self._registry)
 
     def request_began(self) -> None:
         """Count a request that arrived."""
-        self.open_requests += 1
+        self._open_requests.inc()
 
     def request_ended(self, dialect: str, route: str, status: int, took_s: float) -> None:
         """Count a request that has been answered.
@@ -79,191 +138,199 @@ class Metrics:
             status: The HTTP status; 499 if the client disconnected.
             took_s: Seconds from its headers to the end of its answer.
         """
-        self.open_requests -= 1
-        self.requests[dialect, route, str(status)] += 1
-        self.request_s[dialect].observe(took_s)
+        self._open_requests.dec()
+        self._requests.labels(dialect, route, str(status)).inc()
+        self._request_s.labels(dialect).observe(took_s)
+        self.answered_requests += 1
 
-    def answer_ended(self, finished: Finished) -> None:
-        """Count an answer that has ended, whatever the reason."""
-        usage, timing = finished.usage, finished.timing
-        self.stops[finished.stop.kind.value] += 1
-        self.tokens["prompt"] += usage.prompt_tokens
-        self.tokens["cached"] += usage.cached_tokens
-        self.cache_hits += bool(usage.cached_tokens)
-        self.tokens["disk"] += usage.disk_tokens
-        self.tokens["output"] += usage.output_tokens
-        self.tokens["thinking"] += usage.thinking_tokens
-        guesses = finished.speculation
-        self.guesses["passes"] += guesses.passes
-        self.guesses["guessed"] += guesses.guessed
-        self.guesses["accepted"] += guesses.accepted
-        self.guesses["forced"] += guesses.forced
-        self.queued_s.observe(timing.queued_s)
+    def answer_ended(self, finished: Finished, model: str, *, counts_prompt: bool = True) -> None:
+        """Count an answer that has ended, whatever the reason.
+
+        Args:
+            finished: Its end.
+            model: The name of its model.
+            counts_prompt: Whether no other answer to the same prompt has counted the prompt.
+        """
+        usage, timing, guesses = finished.usage, finished.timing, finished.speculation
+        self.output_tokens += usage.output_tokens
+        self._stops.labels(finished.stop.kind.value, model).inc()
+        for kind, count in _token_counts(usage, counts_prompt=counts_prompt):
+            self._tokens.labels(kind, model).inc(count)
+        if counts_prompt:
+            self._cache_hits.labels(model).inc(bool(usage.cached_tokens))
+            self._hit_tokens.labels(model).inc(usage.cached_tokens)
+        self._passes.labels(model).inc(guesses.passes)
+        self._guessed.labels(model).inc(guesses.guessed)
+        self._accepted.labels(model).inc(guesses.accepted)
+        self._forced.labels(model).inc(guesses.forced)
+        self._queue_s.labels(model).observe(timing.queued_s)
         if timing.first_token_s is not None:
-            self.first_token_s.observe(timing.first_token_s)
+            self._first_token_s.labels(model).observe(timing.first_token_s)
         speed = tokens_per_s(usage, timing)
         if speed is not None:
-            self.speed.observe(speed)
+            self._speed.labels(model).observe(speed)
+        self._vllm.answer_ended(finished, model, counts_prompt=counts_prompt)
+
+    def exposition(self, statuses: Sequence[ModelStatus], cache_limit_bytes: int) -> bytes:
+        """Return all metrics, of the type ``CONTENT_TYPE``.
+
+        Args:
+            statuses: What each model is doing.
+            cache_limit_bytes: Limit of each model's prompt cache.
+        """
+        self._of_models.update(statuses)
+        self._vllm.update(statuses, cache_limit_bytes)
+        return exposition.generate_latest(self._registry)
 
 
-_COUNTER, _GAUGE, _HISTOGRAM = "Counter", "Gauge", "Histogram"
+class _ModelGauges:
+    """What each model is doing at the moment."""
 
-# The names are those of vLLM: https://docs.vllm.ai/en/latest/design/metrics.html
-_GUESSES = (
-    ("fullstop_spec_decode_num_drafts", "passes", "Forward passes that checked guessed tokens."),
-    (
-        "fullstop_spec_decode_num_draft_tokens",
-        "guessed",
-        "Guessed tokens that the model checked, without forced ones.",
-    ),
-    (
-        "fullstop_spec_decode_num_accepted_tokens",
-        "accepted",
-        "Guessed tokens that the model confirmed.",
-    ),
-    (
-        "fullstop_spec_decode_num_forced_tokens",
-        "forced",
-        "Tokens that were the only ones allowed by a schema or a forced call.",
-    ),
-)
-
-
-class _Family(NamedTuple):
-    """One metric: its kind, name and meaning, and its values by those of its labels."""
-
-    kind: str
-    name: str
-    about: str
-    values: Mapping[Any, Any]
-    labels: tuple[str, ...] = ()
-
-
-def exposition(metrics: Metrics, status: ModelStatus) -> tuple[bytes, str]:
-    """Return all metrics of a server and of its engine, and the media type of the text.
-
-    The Prometheus library is imported only here, because many servers never need it.
-    """
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-    from prometheus_client.registry import Collector
-
-    class Numbers(Collector):
-        def collect(self) -> "Iterator[Metric]":
-            return map(_written, (*_of_engine(status), *_of_server(metrics)))
-
-    registry = CollectorRegistry()
-    registry.register(Numbers())
-    return generate_latest(registry), CONTENT_TYPE_LATEST
-
-
-def _written(family: _Family) -> "Metric":
-    from prometheus_client import metrics_core
-
-    if family.kind == _HISTOGRAM:
-        histograms = metrics_core.HistogramMetricFamily(
-            family.name, family.about, labels=family.labels
+    def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, labelnames=_MODEL, registry=registry)
+        self._running = gauge("fullstop_running", "Answers that are being generated.")
+        self._waiting = gauge("fullstop_waiting", "Requests that are waiting in the queue.")
+        self._ready = gauge("fullstop_ready", "1 if the model answers requests, else 0.")
+        self._memory = gauge(
+            "fullstop_model_memory_bytes", "Memory that the weights and caches of the model take."
         )
-        for labels, histogram in family.values.items():
-            buckets = [(_bound(bound), count) for bound, count in histogram.buckets()]
-            histograms.add_metric(labels, buckets, histogram.sum)
-        return histograms
-    is_counter = family.kind == _COUNTER
-    kind = metrics_core.CounterMetricFamily if is_counter else metrics_core.GaugeMetricFamily
-    numbers = kind(family.name, family.about, labels=family.labels)
-    for labels, value in family.values.items():
-        numbers.add_metric(labels, value)
-    return numbers
-
-
-def _of_engine(status: ModelStatus) -> Iterator[_Family]:
-    # The person's own chats are not the clients' to measure.
-    shares = [share for name, share in status.cache_use.shares.items() if name != PERSON.name]
-    for name, about, value in (
-        ("running", "Answers that are being generated.", status.running),
-        ("waiting", "Requests that are waiting in the queue.", status.waiting),
-        ("ready", "1 if a model is loaded, else 0.", int(status.is_loaded or status.is_unloaded)),
-        (
-            "prompt_cache_entries",
-            "Earlier prompts of clients in the prompt cache.",
-            sum(share.entries for share in shares),
-        ),
-        (
-            "prompt_cache_bytes",
-            "Memory that these prompts take.",
-            sum(share.size_bytes for share in shares),
-        ),
-        (
-            "prompt_cache_snapshot_bytes",
+        self._entries = gauge(
+            "fullstop_prompt_cache_entries", "Earlier prompts of clients in the prompt cache."
+        )
+        self._bytes = gauge("fullstop_prompt_cache_bytes", "Memory that these prompts take.")
+        self._snapshot_bytes = gauge(
+            "fullstop_prompt_cache_snapshot_bytes",
             "The part of it for snapshots of layers that cannot be cut back to an earlier token.",
-            sum(share.snapshot_bytes for share in shares),
-        ),
-    ):
-        yield _Family(_GAUGE, f"fullstop_{name}", about, {(): value})
+        )
+
+    def update(self, statuses: Sequence[ModelStatus]) -> None:
+        for gauge in (
+            self._running,
+            self._waiting,
+            self._ready,
+            self._memory,
+            self._entries,
+            self._bytes,
+            self._snapshot_bytes,
+        ):
+            gauge.clear()
+        for status in statuses:
+            # The user's own chats are not the clients' to measure.
+            shares = [
+                share for name, share in status.cache_use.shares.items() if name != PERSON.name
+            ]
+            self._running.labels(status.id).set(status.running)
+            self._waiting.labels(status.id).set(status.waiting)
+            self._ready.labels(status.id).set(status.is_loaded or status.is_unloaded)
+            self._memory.labels(status.id).set(status.memory_bytes)
+            self._entries.labels(status.id).set(sum(share.entries for share in shares))
+            self._bytes.labels(status.id).set(sum(share.size_bytes for share in shares))
+            self._snapshot_bytes.labels(status.id).set(
+                sum(share.snapshot_bytes for share in shares)
+            )
 
 
-def _of_server(metrics: Metrics) -> Iterator[_Family]:
-    yield _Family(
-        _COUNTER,
-        "fullstop_requests",
-        "Requests answered, by dialect, route and HTTP status (499: the client disconnected).",
-        metrics.requests,
-        ("dialect", "route", "status"),
-    )
-    yield _Family(
-        _HISTOGRAM,
-        "fullstop_request_seconds",
-        "Time from a request's headers to the end of its answer.",
-        {(dialect,): histogram for dialect, histogram in metrics.request_s.items()},
-        ("dialect",),
-    )
-    yield _Family(
-        _GAUGE,
-        "fullstop_open_requests",
-        "Requests that are being answered.",
-        {(): metrics.open_requests},
-    )
-    yield _Family(
-        _COUNTER,
-        "fullstop_stops",
-        "Answers that ended, by stop reason.",
-        {(kind,): count for kind, count in metrics.stops.items()},
-        ("kind",),
-    )
-    yield _Family(
-        _COUNTER,
-        "fullstop_tokens",
-        "Tokens: prompt (all), cached (those of them that needed no work), disk (those of the "
-        "cached ones that came from disk), output (all sampled), thinking (those of them that were "
-        "reasoning).",
-        {(kind,): count for kind, count in metrics.tokens.items()},
-        ("kind",),
-    )
-    yield _Family(
-        _COUNTER,
-        "fullstop_prompt_cache_hits",
-        "Requests that found a part of their prompt in the cache.",
-        {(): metrics.cache_hits},
-    )
-    yield _Family(
-        _COUNTER,
-        "fullstop_prompt_cache_hit_tokens",
-        "Prompt tokens that were found in the cache.",
-        {(): metrics.tokens["cached"]},
-    )
-    for name, kind, about in _GUESSES:
-        yield _Family(_COUNTER, name, about, {(): metrics.guesses[kind]})
-    for name, about, histogram in (
-        (
-            "first_token_seconds",
-            "Time from submission to the first sampled token.",
-            metrics.first_token_s,
-        ),
-        ("queue_seconds", "Time that a request waited in the queue.", metrics.queued_s),
-        ("tokens_per_second", "Decoding speed of one answer.", metrics.speed),
-    ):
-        yield _Family(_HISTOGRAM, f"fullstop_{name}", about, {(): histogram})
+class _VllmMetrics:
+    """The same under vLLM's names, as far as there is the same."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter = partial(Counter, registry=registry)
+        gauge = partial(Gauge, labelnames=_VLLM_MODEL, registry=registry)
+        histogram = partial(Histogram, labelnames=_VLLM_MODEL, registry=registry)
+        self._running = gauge("vllm:num_requests_running", "Answers that are being generated.")
+        self._waiting = gauge("vllm:num_requests_waiting", "Requests that wait in the queue.")
+        about = "Prompt cache in use, as a share of its limit, from 0 to 1."
+        self._cache_use = gauge("vllm:kv_cache_usage_perc", about)
+        self._gpu_cache_use = gauge("vllm:gpu_cache_usage_perc", about)
+        self._success = counter(
+            "vllm:request_success", "Answers that ended.", (*_VLLM_MODEL, "finished_reason")
+        )
+        self._prompt = counter("vllm:prompt_tokens", "Tokens of prompts.", _VLLM_MODEL)
+        self._generated = counter("vllm:generation_tokens", "Sampled tokens.", _VLLM_MODEL)
+        self._queries = counter(
+            "vllm:prefix_cache_queries", "Prompt tokens looked up in the cache.", _VLLM_MODEL
+        )
+        self._hits = counter(
+            "vllm:prefix_cache_hits", "Prompt tokens found in the cache.", _VLLM_MODEL
+        )
+        self._histograms = {
+            name: histogram(f"vllm:{name}", about, buckets=buckets)
+            for name, about, buckets in (
+                (
+                    "time_to_first_token_seconds",
+                    "Time from submission to the first sampled token.",
+                    _SECONDS,
+                ),
+                (
+                    "request_time_per_output_token_seconds",
+                    "Average time between the tokens of one answer.",
+                    _TOKEN_S,
+                ),
+                (
+                    "e2e_request_latency_seconds",
+                    "Time from submission to the end of the answer.",
+                    _REQUEST_S,
+                ),
+                ("request_queue_time_seconds", "Time in the queue.", _SECONDS),
+                ("request_prefill_time_seconds", "Time for reading the prompt.", _SECONDS),
+                (
+                    "request_decode_time_seconds",
+                    "Time from the first sampled token to the last.",
+                    _REQUEST_S,
+                ),
+                ("request_prompt_tokens", "Tokens of the prompt.", _TOKENS),
+                ("request_generation_tokens", "Sampled tokens of one answer.", _TOKENS),
+            )
+        }
+
+    def answer_ended(self, finished: Finished, model: str, *, counts_prompt: bool) -> None:
+        usage, timing = finished.usage, finished.timing
+        labels = (model, _VLLM_ENGINE)
+        reason = _FINISHED_REASONS.get(finished.stop.kind, "stop")
+        self._success.labels(*labels, reason).inc()
+        self._generated.labels(*labels).inc(usage.output_tokens)
+        if counts_prompt:
+            self._prompt.labels(*labels).inc(usage.prompt_tokens)
+            self._queries.labels(*labels).inc(usage.prompt_tokens)
+            self._hits.labels(*labels).inc(usage.cached_tokens)
+        speed = tokens_per_s(usage, timing)
+        values = {
+            "time_to_first_token_seconds": timing.first_token_s,
+            "request_time_per_output_token_seconds": None if speed is None else 1 / speed,
+            "e2e_request_latency_seconds": timing.total_s,
+            "request_queue_time_seconds": timing.queued_s,
+            "request_prefill_time_seconds": timing.prefill_s,
+            "request_decode_time_seconds": timing.decode_s,
+            "request_prompt_tokens": usage.prompt_tokens,
+            "request_generation_tokens": usage.output_tokens,
+        }
+        for name, value in values.items():
+            if value is not None:
+                self._histograms[name].labels(*labels).observe(value)
+
+    def update(self, statuses: Sequence[ModelStatus], cache_limit_bytes: int) -> None:
+        gauges: tuple[Any, ...] = (
+            self._running,
+            self._waiting,
+            self._cache_use,
+            self._gpu_cache_use,
+        )
+        for gauge in gauges:
+            gauge.clear()
+        for status in statuses:
+            use = min(1.0, status.cache_use.size_bytes / max(1, cache_limit_bytes))
+            for gauge, value in zip(
+                gauges, (status.running, status.waiting, use, use), strict=True
+            ):
+                gauge.labels(status.id, _VLLM_ENGINE).set(value)
 
 
-def _bound(value: float) -> str:
-    return "+Inf" if math.isinf(value) else str(float(value))
+def _token_counts(usage: Usage, *, counts_prompt: bool) -> list[tuple[str, int]]:
+    counts = [("output", usage.output_tokens), ("thinking", usage.thinking_tokens)]
+    if counts_prompt:
+        counts += [
+            ("prompt", usage.prompt_tokens),
+            ("cached", usage.cached_tokens),
+            ("disk", usage.disk_tokens),
+        ]
+    return counts

@@ -31,6 +31,7 @@ from engine import (
     Event,
     Finished,
     GenerationRequest,
+    Limits,
     ModelInfo,
     ModelStatus,
     NoModel,
@@ -56,6 +57,11 @@ class ServedEngine(Protocol):
     @property
     def models(self) -> tuple[ModelStatus, ...]:
         """What every model is doing."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """The engine's limits."""
         ...
 
     @property
@@ -121,7 +127,8 @@ class Service:
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
         self.engine = engine
         self.config = config
-        self.running: set[ServedAnswer] = set()
+        # With the name of each one's model, and whether it counts its prompt.
+        self.running: dict[ServedAnswer, tuple[str, bool]] = {}
         self.metrics = Metrics()
         folder = config.kept_responses_folder
         self.kept_responses = KeptResponses(
@@ -147,29 +154,36 @@ class Service:
             return tuple(model for model in models if model.is_default)
         return models
 
-    def started(self, generation: ServedAnswer) -> None:
-        """Note that a client waits for a generation."""
-        self.running.add(generation)
+    def started(self, generation: ServedAnswer, model: str, *, counts_prompt: bool) -> None:
+        """Note that a client waits for a generation.
+
+        Args:
+            generation: The generation.
+            model: The name of its model, for the metrics.
+            counts_prompt: Whether it is the first of the answers to the same prompt.
+        """
+        self.running[generation] = model, counts_prompt
         self._is_idle.clear()
 
     def ended(self, generation: ServedAnswer) -> None:
         """Note that nobody waits for a generation any longer; cancel it if it is still running."""
-        self.running.discard(generation)
+        model, counts_prompt = self.running.pop(generation)
         if not self.running:
             self._is_idle.set()
         generation.cancel()
         if generation.finished is not None:
-            self.metrics.answer_ended(generation.finished)
+            self.metrics.answer_ended(generation.finished, model, counts_prompt=counts_prompt)
             return
         # It ends within a step; its tokens and its stop reason are counted like those of any other.
-        task = asyncio.get_running_loop().create_task(self._drain(generation))
+        task = asyncio.get_running_loop().create_task(self._drain(generation, model, counts_prompt))
         self._draining.add(task)
         task.add_done_callback(self._draining.discard)
 
-    async def _drain(self, generation: ServedAnswer) -> None:
+    async def _drain(self, generation: ServedAnswer, model: str, counts_prompt: bool) -> None:
         async for _ in generation.batches():
             pass
-        self.metrics.answer_ended(await generation.ended())
+        finished = await generation.ended()
+        self.metrics.answer_ended(finished, model, counts_prompt=counts_prompt)
 
     def try_again(self) -> None:
         """Restart an engine that failed, if it can restart; its status tells whether it did."""
@@ -465,8 +479,12 @@ async def running(
     wanted = [replace(traced(choice), cache_owner=owner) for choice in requests]
     generations = await service.engine.generate_together(wanted)
     model = model_name(service, requests[0].model or "")
+    prompts: set[object] = set()
     for generation, request in zip(generations, requests, strict=True):
-        service.started(generation)
+        # The choices of one prompt share its messages.
+        prompt = (id(request.messages), request.prompt)
+        service.started(generation, model, counts_prompt=prompt not in prompts)
+        prompts.add(prompt)
         note_generation(generation, model, request)
     try:
         yield generations

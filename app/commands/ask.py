@@ -86,7 +86,7 @@ async def _ask(options: AskOptions, prompt: str) -> int:
     printer = Printer()
     sink: AnswerSink = Discard() if options.is_json else printer
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        async with live_line(LoadMeter(lambda: engine.status).words, sys.stderr):
+        async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
             await load(engine, options.model, options.draft)
         request = options.answer.request((Message("user", prompt),))
         try:

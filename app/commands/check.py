@@ -188,7 +188,7 @@ def _must_exist(folder: Path) -> None:
 
 async def _report(options: CheckOptions, printer: Printer) -> Report:
     async with open_engine() as engine:
-        async with live_line(LoadMeter(lambda: engine.status).words, sys.stderr):
+        async with live_line(LoadMeter(lambda: (engine.status,)).words, sys.stderr):
             model = await engine.load(options.model, draft=options.draft)
         check = _Check(engine, model, printer, options.tokens)
         answered = [await check.alone(text) for text in (_FREE, _COPY)]

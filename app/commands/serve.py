@@ -44,7 +44,7 @@ from app.settings.options import check_guessing
 from app.settings.serve import ServeOptions
 from app.streams import write_in_background
 from app.terminal import LOADS, LoadMeter, live_line, load_words, server_banner, server_facts
-from engine import DiskCache, Limits, ModelInfo
+from engine import DiskCache, Limits, ModelInfo, ModelStatus
 from engine.distributed.world import Meeting
 from engine.files.causes import os_cause
 from engine.library.models import model_name
@@ -137,14 +137,18 @@ async def _serve(
             loading = asyncio.create_task(load(engine, models.default, options.draft_model))
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
             server = ApiServer(engine, config, telemetry)
-            meter = LoadMeter(lambda: engine.status)
+
+            def statuses() -> tuple[ModelStatus, ...]:
+                return engine.models or (engine.status,)
+
+            meter = LoadMeter(statuses)
             logging_loads = asyncio.create_task(meter.log())
 
             def live() -> AbstractAsyncContextManager[None]:
                 if options.log == "json":  # such a log must contain no other lines
                     return nullcontext()
                 return live_line(
-                    lambda: load_words(engine.status, server.metrics, meter.words()), sys.stderr
+                    lambda: load_words(statuses(), server.metrics, meter.words()), sys.stderr
                 )
 
             try:

@@ -108,6 +108,11 @@ class Engine:
         self._unload_times: dict[str | None, UnloadAfter] = {}
 
     @property
+    def limits(self) -> Limits:
+        """The limits of the engine."""
+        return self._limits
+
+    @property
     def status(self) -> ModelStatus:
         """What the engine is doing now."""
         return self._models.status

@@ -1,6 +1,7 @@
 """The metrics for Prometheus count requests, tokens and stops."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,23 @@ from tests.support.scripted import GO
 CHAT = {"model": "m", "messages": [{"role": "user", "content": LONG}], "max_tokens": 3}
 
 
-def numbers(site: Any) -> dict[tuple[str, ...], float]:
-    """Return the value of each sample by its name and label values."""
+def numbers(site: Any, model: str | None = None) -> dict[tuple[str, ...], float]:
+    """Return the value of each sample by its name and its labels' values but the model's.
+
+    Args:
+        site: The server.
+        model: The model whose samples are returned; None for the sums over all.
+    """
     text = site.send("GET", "/metrics").body.decode()
-    return {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
+    found: Counter[tuple[str, ...]] = Counter()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            of_model = labels.pop("model", labels.pop("model_name", None))
+            labels.pop("engine", None)
+            if model is None or of_model == model:
+                found[sample.name, *labels.values()] += sample.value
+    return found
 
 
 @pytest.fixture
@@ -154,6 +164,30 @@ def test_the_prompt_cache_is_measured(busy: Any) -> None:
     assert once[hits] == 0
     assert twice[hits] == 1
     assert twice[tokens] == second["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+def test_vllm_names_have_the_same_figures(busy: Any) -> None:
+    site, _ = busy
+    reply = site.send("POST", "/v1/chat/completions", CHAT | {"n": 2}).json
+    site.send("POST", "/v1/chat/completions", CHAT | {"stop": "word"})
+    found = numbers(site, reply["model"])
+
+    assert found["vllm:request_success_total", "length"] == 2
+    assert found["vllm:request_success_total", "stop"] == 1
+    assert found["vllm:generation_tokens_total",] == found["fullstop_tokens_total", "output"] > 0
+    assert found["vllm:prompt_tokens_total",] == found["fullstop_tokens_total", "prompt"]
+    # Both choices have one prompt, as ``usage`` counts it.
+    assert found["vllm:prompt_tokens_total",] == 2 * reply["usage"]["prompt_tokens"]
+    for name in (
+        "time_to_first_token_seconds",
+        "e2e_request_latency_seconds",
+        "request_queue_time_seconds",
+        "request_prompt_tokens",
+    ):
+        assert found[f"vllm:{name}_count",] == 3
+    assert found["vllm:num_requests_running",] == found["vllm:num_requests_waiting",] == 0
+    assert 0 <= found["vllm:kv_cache_usage_perc",] <= 1
+    assert found["vllm:gpu_cache_usage_perc",] == found["vllm:kv_cache_usage_perc",]
 
 
 def test_an_unloaded_model_keeps_no_prompts(busy: Any) -> None:

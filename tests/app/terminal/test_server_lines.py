@@ -22,6 +22,7 @@ from api.transport.config import ServerConfig
 from api.transport.metrics import Metrics
 from app import terminal
 from app.terminal import LoadMeter, live_line, load_words, server_banner
+from engine import Finished, StopInfo, StopKind, Timing, Usage
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.library.models import EosToken, ModelInfo
 from engine.scheduling.model_list import ModelStatus
@@ -65,14 +66,30 @@ def test_the_banner_names_model_context_address_and_key() -> None:
     assert "secret" not in "\n".join(server_banner(URL, MODEL, ServerConfig(api_key="secret")))
 
 
-def test_the_load_names_answers_queue_and_totals() -> None:
+def test_the_live_line_counts_the_answers_of_all_models_and_totals() -> None:
     metrics = Metrics()
     metrics.request_began()
     metrics.request_ended("Chat", "POST /x", 200, 0.1)
-    metrics.tokens["output"] += 1234
-    words = load_words(ModelStatus(state="ready", running=2, waiting=1), metrics)
-    assert words == "2 answering · 1 waiting · 1 request · 1,234 output tokens"
-    assert "unloaded" in load_words(ModelStatus(info=MODEL), None)
+    usage = Usage(prompt_tokens=3, output_tokens=1234)
+    metrics.answer_ended(Finished(StopInfo(StopKind.EOS), usage, Timing()), "small")
+    statuses = [
+        ModelStatus(id="small", state="ready", running=2, waiting=1),
+        ModelStatus(id="other", state="ready", running=3),
+    ]
+    words = load_words(statuses, metrics)
+    assert words == "5 answering · 1 waiting · 1 request · 1,234 output tokens"
+    assert "unloaded" in load_words([ModelStatus(info=MODEL)], None)
+    assert "unloaded" not in load_words([*statuses, ModelStatus(info=MODEL)], None)
+
+
+def test_every_model_that_loads_is_shown() -> None:
+    progress = LoadProgress("weights", 1 << 30, 1 << 32)
+    loading = [
+        ModelStatus(id=name, state="loading", message=name, loading=progress) for name in "ab"
+    ]
+    words = LoadMeter(lambda: loading).words()
+    assert words.count("loading: ") == 2
+    assert words.endswith("b")
 
 
 async def lines_of_a_load_that_stalls(
@@ -104,7 +121,7 @@ def test_a_load_that_reads_nothing_for_long_shows_on_a_terminal_that_it_goes_on(
     @asynccontextmanager
     async def watching(engine: Engine) -> AsyncIterator[Callable[[], str]]:
         terminal = Terminal()
-        async with live_line(LoadMeter(lambda: engine.status).words, terminal):
+        async with live_line(LoadMeter(lambda: (engine.status,)).words, terminal):
             yield terminal.getvalue
 
     shown = asyncio.run(lines_of_a_load_that_stalls(watching, tmp_path))
@@ -118,7 +135,7 @@ def test_a_load_that_reads_nothing_for_long_shows_in_the_log_that_it_goes_on(
 
     @asynccontextmanager
     async def watching(engine: Engine) -> AsyncIterator[Callable[[], str]]:
-        logging_loads = asyncio.create_task(LoadMeter(lambda: engine.status).log())
+        logging_loads = asyncio.create_task(LoadMeter(lambda: (engine.status,)).log())
         yield lambda: "\n".join(caplog.messages)
         logging_loads.cancel()
 
@@ -150,7 +167,7 @@ def test_the_log_says_once_how_a_load_has_ended(
     status = [ModelStatus(state="loading", message="small", loading=progress)]
 
     async def play() -> None:
-        logging_loads = asyncio.create_task(LoadMeter(lambda: status[0]).log())
+        logging_loads = asyncio.create_task(LoadMeter(lambda: status).log())
         await until(lambda: bool(caplog.records))
         status[0] = ended
         await until(lambda: said in caplog.messages)
@@ -168,7 +185,7 @@ def test_the_log_says_once_how_a_load_has_ended(
 def test_nothing_is_said_of_a_load_once_it_has_ended() -> None:
     loading = ModelStatus(state="loading", message="waits for memory: alpha is still answering")
     statuses = iter([loading, ModelStatus(state="ready"), loading])
-    meter = LoadMeter(lambda: next(statuses))
+    meter = LoadMeter(lambda: (next(statuses),))
     said = [meter.words() for _ in range(3)]
     assert said == ["0 s  ·  waits for memory: alpha is still answering", "", said[0]]
 

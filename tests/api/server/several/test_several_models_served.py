@@ -18,6 +18,7 @@ from engine.library.memory import need
 from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.service import Engine
 from engine.values.request import Limits
+from tests.api.server.test_metrics import numbers
 from tests.support.asking import run
 from tests.support.several.offered_models import offered, write_models
 
@@ -234,3 +235,18 @@ def test_a_name_with_ollamas_tag_is_the_model_on_every_route(
         assert server.send("POST", route, ask(route, name)).status == 200
         assert server.send("GET", f"/v1/models/{quote(name, safe='')}").status == 200
     assert server.send("POST", route, ask(route, "other:latest")).status == 404
+
+
+def test_metrics_have_the_figures_of_each_model(
+    several: Engine, models: list[OfferedModel], serve: Callable[..., Any]
+) -> None:
+    site = serve(several)
+    for number, model in enumerate(models[:2], 1):
+        for _ in range(number):
+            site.send("POST", "/v1/chat/completions", _ASK | {"model": model.id})
+    for number, model in enumerate(models[:2], 1):
+        found = numbers(site, model.id)
+        assert found["fullstop_ready",] == 1
+        assert found["fullstop_stops_total", "max_tokens"] == number
+        assert found["vllm:request_success_total", "length"] == number
+    assert numbers(site, models[2].id)["fullstop_running",] == 0
