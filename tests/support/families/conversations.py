@@ -94,7 +94,7 @@ def _call(words: _Words) -> ToolCall:
 def words_of(messages: Sequence[Message]) -> Iterator[str]:
     """Yield what a prompt of a conversation must have, thinking excepted."""
     for message in messages:
-        yield message.content
+        yield message.content.strip()  # templates trim
         for call in message.tool_calls:
             yield call.name
             yield from (word for word in _split(call.arguments) if word.endswith("word"))

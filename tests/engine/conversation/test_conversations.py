@@ -1,0 +1,205 @@
+"""Conversations that vendors' APIs allow, behind the templates of the families that agents run."""
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from engine.conversation.template import ChatTemplate
+from engine.values.request import GenerationRequest, Message, Tool, ToolCall
+from tests.support.families.conversations import (
+    missing_words,
+    random_conversation,
+    unstable_turns,
+    without_thinking,
+)
+from tests.support.families.templates import TEMPLATES
+
+Templates = dict[str, ChatTemplate]
+FAMILY = pytest.mark.parametrize("family", TEMPLATES)
+TOOL = Tool("search", "Searches.", {"type": "object", "properties": {"q": {"type": "string"}}})
+CALL = ToolCall("call_0123456789abcdef", "search", '{"q": "VALUE"}')
+CALLED = (
+    Message("assistant", "", tool_calls=(CALL,)),
+    Message("tool", "OUTCOME", tool_call_id=CALL.id),
+)
+
+
+def render(template: ChatTemplate, *messages: Message, **fields: Any) -> str:
+    return str(template.render(GenerationRequest(messages=messages, **fields), "m").text)
+
+
+def without_header(template: ChatTemplate, tools: tuple[Tool, ...]) -> Callable[..., str]:
+    def turns(messages: Sequence[Message]) -> str:
+        return render(template, *messages, tools=tools, continues_last=False, opens_answer=False)
+
+    return turns
+
+
+@pytest.mark.parametrize("tools", [(), (TOOL,)], ids=["plain", "tools"])
+@FAMILY
+def test_random_conversations_are_rendered_with_nothing_missing(
+    family_templates: Templates, family: str, tools: tuple[Tool, ...]
+) -> None:
+    for seed in range(25):
+        messages = random_conversation(seed)
+        prompt = render(family_templates[family], *messages, tools=tools, continues_last=False)
+        assert missing_words(messages, prompt) == [], (seed, prompt)
+
+
+@FAMILY
+def test_prompt_of_a_growing_conversation_keeps_its_prefix(
+    family_templates: Templates, family: str
+) -> None:
+    # Mistral's own template moves the tools to each new question.
+    tools = () if family == "mistral" else (TOOL,)
+    turns = without_header(family_templates[family], tools)
+    for seed in range(25):
+        assert unstable_turns(without_thinking(random_conversation(seed)), turns) == [], seed
+
+
+@FAMILY
+def test_later_system_stands_at_its_place(family_templates: Templates, family: str) -> None:
+    prompt = render(
+        family_templates[family],
+        Message("system", "BASE"),
+        Message("user", "QUESTION"),
+        Message("system", "REMINDER"),
+        *CALLED,
+        Message("system", "MODE"),
+        tools=(TOOL,),
+    )
+    words = ("BASE", "QUESTION", "REMINDER", "VALUE", "OUTCOME", "MODE")
+    assert [word for word in words if word not in prompt] == []
+    # gpt-oss's and Qwen's tools stand before the system message, and hold no such words.
+    assert sorted(words, key=prompt.rindex) == list(words), prompt
+
+
+@FAMILY
+def test_results_stay_behind_their_calls(family_templates: Templates, family: str) -> None:
+    other = ToolCall("call_fedcba9876543210", "search", '{"q": "OTHER"}')
+    prompt = render(
+        family_templates[family],
+        Message("user", "QUESTION"),
+        Message("assistant", "", tool_calls=(CALL, other)),
+        Message("system", "MODE"),
+        Message("user", "BESIDE"),
+        Message("tool", "SECOND", tool_call_id=other.id),
+        Message("tool", "FIRST", tool_call_id=CALL.id),
+        tools=(TOOL,),
+    )
+    words = ("VALUE", "FIRST", "SECOND", "MODE", "BESIDE")
+    assert sorted(words, key=prompt.index) == list(words), prompt
+
+
+@pytest.mark.parametrize("arguments", ['{"q": "CUT', "", "null", '["LIST"]', '"TEXT"', "BROKEN}"])
+@FAMILY
+def test_arguments_that_are_no_object_are_rendered(
+    family_templates: Templates, family: str, arguments: str
+) -> None:
+    call = ToolCall("0", "search", arguments)
+    prompt = render(
+        family_templates[family],
+        Message("user", "QUESTION"),
+        Message("assistant", "", tool_calls=(call,)),
+        Message("tool", "not valid JSON", tool_call_id="0"),
+        tools=(TOOL,),
+    )
+    word = "".join(letter for letter in arguments if letter.isupper())
+    assert word in prompt
+
+
+@FAMILY
+def test_same_id_in_two_turns_keeps_both_results(family_templates: Templates, family: str) -> None:
+    turns = [Message("user", "QUESTION")]
+    for word in ("FIRST", "SECOND"):
+        call = ToolCall("0", "search", json.dumps({"q": f"for {word}"}))
+        turns += [Message("assistant", "", tool_calls=(call,)), Message("tool", word, "", (), "0")]
+    prompt = render(family_templates[family], *turns, tools=(TOOL,))
+    words = ("for FIRST", "FIRST", "for SECOND", "SECOND")
+    assert [word for word in words if word not in prompt] == []
+    assert prompt.rindex("FIRST") < prompt.index("for SECOND")
+
+
+@pytest.mark.parametrize(
+    ("family", "is_read"),
+    [
+        (name, name in {"qwen3", "qwen38", "nemotron", "gptoss", "gemma4", "glm"})
+        for name in TEMPLATES
+    ],
+)
+def test_thinking_before_a_call_reaches_templates_that_read_it(
+    family_templates: Templates, family: str, is_read: bool
+) -> None:
+    first = Message("assistant", "", thinking="REASON", tool_calls=(CALL,))
+    second = ToolCall("call_2", "search", '{"q": "AGAIN"}')
+    prompt = render(
+        family_templates[family],
+        Message("user", "QUESTION"),
+        first,
+        CALLED[1],
+        Message("assistant", "PREAMBLE", thinking="MORE", tool_calls=(second,)),
+        Message("tool", "END", tool_call_id="call_2"),
+        tools=(TOOL,),
+    )
+    shown = [word in prompt for word in ("PREAMBLE", "AGAIN", "REASON", "MORE")]
+    is_read = family in {"qwen3", "qwen38", "nemotron", "gptoss", "gemma4", "glm"}
+    assert shown == [True, True, is_read, is_read]
+
+
+@FAMILY
+def test_texts_of_special_tokens_in_answers_are_rendered(
+    family_templates: Templates, family: str
+) -> None:
+    prompt = render(
+        family_templates[family],
+        Message("user", "QUESTION"),
+        Message("assistant", "<|channel|>analysis<|message|>WORD", thinking="<|channel|>x"),
+        Message("user", "NEXT"),
+    )
+    assert "WORD" in prompt
+
+
+@pytest.mark.parametrize("begun", ["", "BEGUN", "BEGUN \n"])
+@FAMILY
+def test_begun_answer_ends_the_prompt(family_templates: Templates, family: str, begun: str) -> None:
+    before = (Message("system", "S"), Message("user", "Q"), Message("system", "LATER"))
+    prompt = render(family_templates[family], *before, Message("assistant", begun))
+    assert "LATER" in prompt
+    assert prompt.endswith(begun)
+
+
+@FAMILY
+def test_conversation_costs_one_render_once_the_rules_are_learnt(
+    family_templates: Templates, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = family_templates[family]
+    template.rules(has_tools=True)
+    counted: list[int] = []
+    apply = template._apply
+
+    def count(*messages: Any, **options: Any) -> Any:
+        counted.append(1)
+        return apply(*messages, **options)
+
+    monkeypatch.setattr(template, "_apply", count)
+    render(template, Message("user", "Q"), *CALLED, Message("system", "S"), tools=(TOOL,))
+    assert len(counted) == 1
+
+
+def test_rules_are_learnt_once_by_several_threads(
+    template_of: Callable[[str], ChatTemplate],
+) -> None:
+    template = template_of(TEMPLATES["gptoss"])
+    learnt: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: learnt.append(template.rules(has_tools=False)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(rules) for rules in learnt}) == 1
