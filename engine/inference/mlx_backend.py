@@ -36,7 +36,6 @@ from engine.inference.speculation.sources import (
     PromptLookup,
 )
 from engine.inference.text import (
-    call_parser,
     chat_template,
     check_ids,
     embedding_tokens,
@@ -49,8 +48,8 @@ from engine.inference.thinking_budget import ThinkingBudgets
 from engine.library.models import ModelInfo
 from engine.output.channels import Beginning, continues_text
 from engine.output.families import PLAIN, Family, family_of
-from engine.output.tool_calls.call_text import CallParser
-from engine.output.tool_calls.calls import own_parser
+from engine.output.tool_calls.call_text import NewReader
+from engine.output.tool_calls.calls import readers
 from engine.output.vocabulary import ByteDetokenizer, Detokenizer, TokenizerDetokenizer, Vocabulary
 from engine.values.request import EmbeddingRequest, GenerationRequest, Vector
 from engine.values.tokens import TokenOrigin, TokenStats
@@ -108,7 +107,7 @@ class MlxBackend:
             self.batch.prompts.wait_for_files()
         if request.prompt is not None:
             return Prompt(tokens, prediction=predicted, owner=owner, not_applied=unknown)
-        beginning = self.family.beginning(request, tokens, self.vocabulary)
+        beginning = self._family_of(request).beginning(request, tokens, self.vocabulary)
         return Prompt(tokens, beginning, predicted, owner, not_applied=unknown)
 
     def _predicted(self, text: str | None) -> PredictedText | None:
@@ -136,10 +135,16 @@ class MlxBackend:
         form.
         """
         family = self._constraints.family_of(request, prompt.tokens, thinks=prompt.thinks)
-        if family.needs_tools and (request.continues_answer or not may_call(request)):
-            family = family.narrowed(thinks=True, calls=False)
-        # The answer to a raw prompt is the text that was generated, its tags included.
-        return family if request.prompt is None else PLAIN
+        if request.prompt is not None:
+            # The answer to a raw prompt is the text that was generated, its tags included.
+            return PLAIN
+        if not may_call(request) or (family.needs_tools and request.continues_answer):
+            return family.narrowed(thinks=True, calls=False)
+        return family.with_untagged_calls(tool.name for tool in request.tools)
+
+    def _family_of(self, request: GenerationRequest) -> Family:
+        """Return the family; without tools, what looks like a call is text."""
+        return self.family if may_call(request) else self.family.narrowed(thinks=True, calls=False)
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids of plain text, no special tokens added. Any thread.
@@ -200,10 +205,9 @@ class MlxBackend:
             return ByteDetokenizer(vocabulary)
         return TokenizerDetokenizer(self._decoded, vocabulary.special, before)
 
-    def call_parser(self, request: GenerationRequest) -> CallParser:
-        """Return the parser of this model's tool calls."""
-        parse = self._tokenizer.tool_parser or own_parser(self.family.call_style)
-        return call_parser(parse, request.tools)
+    def call_readers(self, request: GenerationRequest) -> NewReader:
+        """Return a function that makes the readers of the calls in an answer."""
+        return readers(self.family.call_style, request.tools, self.family.call_tags)
 
     # -- the batch -------------------------------------------------------------------------
 

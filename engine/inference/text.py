@@ -1,16 +1,15 @@
-"""A model's text: its chat template, its tokens, the parser of its tool calls."""
+"""A model's text: its chat template and its tokens."""
 
 import contextlib
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from engine.conversation.template import ChatTemplate, tool_dict
+from engine.conversation.template import ChatTemplate
 from engine.errors import InvalidRequest, PromptTooLong
 from engine.inference.mlx_lm_internals import has_template_in_code, inner_tokenizer
 from engine.library.models import ModelInfo
-from engine.output.tool_calls.call_text import CallParser
-from engine.values.request import GenerationRequest, Tool
+from engine.values.request import GenerationRequest
 
 # Renders a request through a model's chat template into token ids.
 #
@@ -276,36 +275,3 @@ def spaces_around(tokenizer: Any, tag: str) -> tuple[str, str]:
             # sides; only its first character counts.
             return match[1][:1], match[2]
     return "", ""
-
-
-# Parses the text of tool calls with the parser that mlx-lm has for a model.
-#
-# mlx-lm's parsers return a call or a list of them and may raise anything; here they return (name,
-# arguments) pairs, or raise ``ValueError`` with a clear message.
-
-
-def call_parser(parse: Callable[..., Any] | None, tools: Sequence[Tool]) -> CallParser:
-    """Return the parser of one answer's tool calls."""
-    offered = [tool_dict(tool) for tool in tools]
-
-    def parse_calls(raw: str, name: str | None) -> list[tuple[str, object]]:
-        if name is not None:  # the tag named the tool, so the text is its arguments
-            return [(name, raw)]
-        if parse is None:
-            raise ValueError("this model has no tool parser")
-        try:
-            calls = parse(raw, offered)
-        except Exception as error:
-            raise ValueError(str(error)) from error
-        return [_call(item) for item in (calls if isinstance(calls, list) else [calls])]
-
-    return parse_calls
-
-
-def _call(item: Any) -> tuple[str, object]:
-    if not isinstance(item, dict):
-        raise ValueError("a tool call must be an object")
-    name = item.get("name")
-    if not isinstance(name, str) or not name:
-        raise ValueError("a tool call must name its tool")
-    return name, item.get("arguments")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from engine.output.channel_text import ChannelText, SpanTracker
 from engine.output.channels import Beginning, Part, Switch
 from engine.output.families import PLAIN, Family
-from engine.output.tool_calls.call_text import CallParser, NewReader, no_reader
+from engine.output.tool_calls.call_text import Ending as CallEnding
+from engine.output.tool_calls.call_text import NewReader, not_a_call
 from engine.output.tool_calls.calls import OpenCalls
 from engine.output.vocabulary import Detokenizer, Vocabulary
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
@@ -59,8 +60,7 @@ class AnswerSetup:
         max_tokens: The request's limit; None for as many tokens as the context has room for.
         vocabulary: The vocabulary of the answer.
         detokenizer: Turns token ids into text; for this answer alone.
-        parse_calls: The parser of the model's tool calls.
-        new_reader: Makes the reader of a call while it is written.
+        new_reader: Makes the reader of a call.
         tells_spans: Whether to report for each token its part of the text.
     """
 
@@ -69,8 +69,7 @@ class AnswerSetup:
     max_tokens: int | None
     vocabulary: Vocabulary
     detokenizer: Detokenizer
-    parse_calls: CallParser
-    new_reader: NewReader = no_reader
+    new_reader: NewReader = not_a_call
     tells_spans: bool = False
 
 
@@ -336,7 +335,7 @@ class TokenReader:
 
     def _change(self, switch: Switch, is_armed: bool) -> None:
         is_call = self.text.channel is Channel.TOOL
-        is_text = is_call and self.text.close_call(is_armed) is not None
+        is_text = is_call and self.text.close_call(is_armed, CallEnding.TAG) is not None
         if self.text.match is not None:
             return
         if not (is_text and switch.to is Channel.TEXT):
@@ -392,7 +391,7 @@ class AnswerBuilder:
         self._is_short_of_memory = setting.memory_room is not None
         room = setting.context_room if setting.memory_room is None else setting.memory_room
         self._most = min(room, setup.max_tokens or room)
-        self._calls = OpenCalls(setup.parse_calls, setup.new_reader, _guard(setup.rules))
+        self._calls = OpenCalls(setup.new_reader, _guard(setup.rules))
         self._text = ChannelText(setup.rules, self._calls, self.spans)
         self.reader = TokenReader(setup, self._text)
         if beginning.channel is Channel.TOOL:
@@ -527,9 +526,12 @@ class AnswerBuilder:
         ):
             self._text.cut_call()  # by a stop, before its arguments
         elif ending is None or not ending.is_eos:
-            self._calls.unfinished = self._text.parse_call(self._kept_stop(token_id))
+            by = CallEnding.TAG if self.reader.is_closed_by_tag else CallEnding.CUT
+            self._calls.unfinished = self._text.parse_call(by, self._kept_stop(token_id))
         else:
-            text_held = self._text.close_call(self.reader.is_armed, self.reader.undecided)
+            text_held = self._text.close_call(
+                self.reader.is_armed, CallEnding.EOS, self.reader.undecided
+            )
             held = held if text_held is None else text_held
             if self._text.match is None:
                 self._text.flush()

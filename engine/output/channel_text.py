@@ -3,6 +3,7 @@
 from collections import deque
 from itertools import groupby
 
+from engine.output.tool_calls.call_text import Ending
 from engine.output.tool_calls.calls import OpenCalls
 from engine.stopping.matcher import Match, StopMatcher, matcher_of
 from engine.stopping.record import Channel
@@ -127,11 +128,12 @@ class SpanTracker:
     def take_back_call(self) -> None:
         """Note that the open call turned out to be text: its characters come next."""
         self._coming.extendleft(reversed(self._written[Channel.TOOL]))
-        self.drop_call()
-
-    def drop_call(self) -> None:
-        """Note that the open call is complete, so its characters are not text."""
         self._written[Channel.TOOL].clear()
+
+    def drop_call(self, kept: int) -> None:
+        """Note that the open call is complete, so its characters but the last are not text."""
+        written = self._written[Channel.TOOL]
+        _take(written, sum(len(run.text) for run in written) - kept)
 
     def release(self, count: int, channel: Channel) -> None:
         """Note that the next characters of a channel were sent."""
@@ -295,6 +297,8 @@ class ChannelText:
     def enter(self, channel: Channel, *, strips_space: bool = False) -> None:
         """Switch to a channel; no match spans a switch."""
         self.channel = channel
+        if channel is Channel.TOOL:
+            self._lengths[channel] = 0
         self._strips_space = strips_space
         self._base = self._lengths[channel]
         self._counting = counting = self._rules.counting_in(channel)
@@ -310,18 +314,18 @@ class ChannelText:
         self.emit(held)
         return held
 
-    def close_call(self, is_armed: bool, tail: str = "") -> str | None:
-        """Close the open call. If it is not a call, deliver it as text, where stops count.
+    def close_call(self, is_armed: bool, ending: Ending, tail: str = "") -> str | None:
+        """Close the open call. Deliver what is no call as text, where stops count.
 
         Args:
             is_armed: Whether stops count.
+            ending: How its text ended.
             tail: The end of the call's text, if that was held back as a possible tag.
 
         Returns:
             The text that was held back up to here, as a possible stop or tag; None for a call.
         """
-        stray = self.parse_call()
-        self._lengths[Channel.TOOL] = 0
+        stray = self.parse_call(ending)
         if not stray:
             return None
         if self.spans is not None:
@@ -335,13 +339,14 @@ class ChannelText:
         self.deliver(stray, is_armed)
         return held + tail if tail else self.held
 
-    def parse_call(self, kept_stop: str = "") -> str:
+    def parse_call(self, ending: Ending, kept_stop: str = "") -> str:
         """Parse the open call as it is; return its text if it is not a call."""
-        count = self.calls.count
-        events, stray = self.calls.close(kept_stop)
+        events, stray = self.calls.close(ending, kept_stop)
         self.events += events
-        if self.calls.count > count and self.spans is not None:
-            self.spans.drop_call()
+        if not stray:
+            self._lengths[Channel.TOOL] = 0
+        if self.spans is not None:
+            self.spans.drop_call(len(stray))
         return stray
 
     def open_call(self, name: str | None, begun: str = "") -> None:

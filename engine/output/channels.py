@@ -196,6 +196,7 @@ class TagSplitter:
         parts: Mapping[int, str],
         edges: Mapping[Channel, Mapping[str, Channel]],
         starts_in: Channel = Channel.TEXT,
+        untagged: Mapping[str, str] | None = None,
     ) -> None:
         self.channel = starts_in
         self.tags = ids
@@ -221,6 +222,10 @@ class TagSplitter:
             for channel, leading in edges.items()
         }
         self._typed = {channel: tuple(tags) for channel, tags in self._spellings.items()}
+        # Calls without their tag begin in text, and each ends with its own last line.
+        self._untagged = untagged or {}
+        self._typed[Channel.TEXT] += tuple(self._untagged)
+        self._call_ends: tuple[str, ...] = ()
         self.scans_text = any(self._typed.values())
         self._scanner = StopMatcher(self._typed[starts_in])
         # Lengths of the pieces that overlap the text that is held back.
@@ -254,6 +259,16 @@ class TagSplitter:
         self._forget(len(match.dropped))
         tokens = len(self._pieces) - 1
         self._forget(len(rest))
+        if match.value in self._call_ends:
+            yield match.value
+            yield self._enter(Channel.TEXT)
+            yield from self._scan(rest)
+            return
+        if self.channel is Channel.TEXT and match.value in self._untagged:
+            end = self._untagged[match.value]
+            yield self._enter(Channel.TOOL, call_ends=(f"\n{end}", f">{end}"))
+            yield from self._scan(match.value + rest)
+            return
         tag = self._spellings[self.channel][match.value]
         visible = len(self._shown(match.value))
         yield self._enter(self._edges[self.channel][tag], tag, visible, tokens)
@@ -295,9 +310,17 @@ class TagSplitter:
             return None
         return self._shown(self._scanner.held + piece)
 
-    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
+    def _enter(
+        self,
+        channel: Channel,
+        tag: str = "",
+        visible: int = 0,
+        tokens: int = 0,
+        call_ends: tuple[str, ...] = (),
+    ) -> Switch:
         self.channel = channel
-        self._scanner = StopMatcher(self._typed[channel])
+        self._call_ends = call_ends
+        self._scanner = StopMatcher((*self._typed[channel], *call_ends))
         return Switch(channel, tag, visible, tokens, strips_space=channel is not Channel.TOOL)
 
     def finish(self) -> str:
@@ -453,9 +476,16 @@ class BareCallSplitter(TagSplitter):
         """The text that is held back because it could become a tag or a call."""
         return (self._begun or "") + super().held
 
-    def _enter(self, channel: Channel, tag: str = "", visible: int = 0, tokens: int = 0) -> Switch:
+    def _enter(
+        self,
+        channel: Channel,
+        tag: str = "",
+        visible: int = 0,
+        tokens: int = 0,
+        call_ends: tuple[str, ...] = (),
+    ) -> Switch:
         self._follow(channel)
-        return super()._enter(channel, tag, visible, tokens)
+        return super()._enter(channel, tag, visible, tokens, call_ends)
 
     def _scan(self, text: str) -> Iterator[Part]:
         if self._end is not None:

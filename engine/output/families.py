@@ -5,7 +5,7 @@ Pure; any thread.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from engine.output.channels import (
     read_turn,
     unquoted,
 )
+from engine.output.tool_calls.tagged_calls import TAGS
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
 from engine.values.request import GenerationRequest
@@ -97,8 +98,13 @@ class Family(Protocol):
         ...
 
     @property
+    def call_tags(self) -> tuple[str | None, str | None]:
+        """The tags before and behind a tool call; None where there is none."""
+        ...
+
+    @property
     def needs_tools(self) -> bool:
-        """Whether text is a call only where tools were offered, because a call can look like it."""
+        """Whether a call is written without tags, so that it may continue a begun answer's text."""
         ...
 
     @property
@@ -145,6 +151,10 @@ class Family(Protocol):
             thinks: Whether the answer may open reasoning.
             calls: Whether it may call a tool.
         """
+        ...
+
+    def with_untagged_calls(self, names: Iterable[str]) -> "Family":
+        """Return the family of an answer in which calls of these tools may lack their tag."""
         ...
 
     def call_frame(self, name: str) -> OutputFrame | None:
@@ -197,6 +207,8 @@ class TagFamily:
     tags: Mapping[int, str] = field(default_factory=dict)
     parts: Mapping[int, str] = field(default_factory=dict)
     call_style: str = ""
+    untagged: Mapping[str, str] = field(default_factory=dict)
+    """How calls begin that lack their tag, and how such a call ends."""
 
     has_headers = False
     answer_frame = OutputFrame()
@@ -209,8 +221,13 @@ class TagFamily:
         return (self.tool_start or "", self.tool_end or "") if is_json else ("", "")
 
     @property
+    def call_tags(self) -> tuple[str | None, str | None]:
+        """The tags before and behind a tool call; None where there is none."""
+        return self.tool_start, self.tool_end
+
+    @property
     def needs_tools(self) -> bool:
-        """Whether text is a call only where tools were offered, because a call can look like it."""
+        """Whether a call is written without tags, so that it may continue a begun answer's text."""
         return self.call_style in _BARE_CALLS
 
     @property
@@ -246,7 +263,7 @@ class TagFamily:
         bare = _BARE_CALLS.get(self.call_style) if self.tool_start else None
         if bare is not None:
             return BareCallSplitter(self.tags, self.parts, edges, beginning.channel, bare)
-        return TagSplitter(self.tags, self.parts, edges, beginning.channel)
+        return TagSplitter(self.tags, self.parts, edges, beginning.channel, self.untagged)
 
     def _edges(self, channel: Channel) -> dict[str, Channel]:
         """Return the tags that count in a channel, and the channel that each opens."""
@@ -283,13 +300,30 @@ class TagFamily:
         return beginning
 
     def narrowed(self, *, thinks: bool, calls: bool) -> "TagFamily":
-        """Return the family without the tags that cannot occur in an answer."""
+        """Return the family without the tags that cannot occur in an answer: they are text."""
+        think_start = self.think_start if thinks else None
+        start, end = self.call_tags if calls else (None, None)
+        left = [tag for tag in (think_start, self.think_end, start, end) if tag]
         return replace(
             self,
-            think_start=self.think_start if thinks else None,
-            tool_start=self.tool_start if calls else None,
-            tool_end=self.tool_end if calls else None,
+            think_start=think_start,
+            tool_start=start,
+            tool_end=end,
+            tags={token_id: tag for token_id, tag in self.tags.items() if tag in left},
+            parts={
+                token_id: part
+                for token_id, part in self.parts.items()
+                if any(part in tag for tag in left)
+            },
+            untagged=self.untagged if calls else {},
         )
+
+    def with_untagged_calls(self, names: Iterable[str]) -> "TagFamily":
+        """Return the family of an answer in which calls of these tools may lack their tag."""
+        tags = TAGS.get(self.call_style)
+        if tags is None or not tags.call_end or not self.tool_start:
+            return self
+        return replace(self, untagged={tags.opening(name): tags.call_end for name in names})
 
     def call_frame(self, name: str) -> OutputFrame | None:
         """Return the marks around the arguments of a call; None if calls cannot be forced."""
@@ -311,6 +345,7 @@ class TagFamily:
             "ids": dict(self.tags),
             "parts": dict(self.parts),
             "call_style": self.call_style,
+            "untagged": dict(self.untagged),
         }
 
 
@@ -391,6 +426,7 @@ def saved_tags(fields: Fields) -> TagFamily:
         tags=_by_id(fields, "ids"),
         parts=_by_id(fields, "parts") if fields.has("parts") else {},
         call_style=fields.maybe("call_style", str) or "",
+        untagged=fields.inner("untagged").each(str) if fields.has("untagged") else {},
     )
 
 
@@ -429,6 +465,7 @@ class HeaderFamily:
     think_end_id = None
     call_start_id = None
     call_style = ""
+    call_tags = (None, None)
     json_marks = ("", "")
 
     @property
@@ -451,6 +488,10 @@ class HeaderFamily:
 
     def narrowed(self, *, thinks: bool, calls: bool) -> "HeaderFamily":
         """Return the family itself: every message keeps its header."""
+        return self
+
+    def with_untagged_calls(self, names: Iterable[str]) -> "HeaderFamily":
+        """Return the family itself: a call is a message."""
         return self
 
     @property

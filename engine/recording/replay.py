@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting, traced
-from engine.output.tool_calls.calls import readers
+from engine.output.tool_calls.call_text import (
+    CallReader,
+    CallWriter,
+    IrregularCall,
+    StreamBuffer,
+    Waiting,
+)
 from engine.output.vocabulary import ByteDetokenizer, Detokenizer, Vocabulary
 from engine.stopping.record import Channel, StopInfo, StopKind
 from engine.stopping.rules import StopRules
@@ -102,7 +108,6 @@ def replay(
     """
     vocabulary = _vocabulary(recording)
     detokenizer = _detokenizer(recording, vocabulary)
-    parse_calls = _CallLookup(recording.calls, recording.setting.beginning.call)
     builder = AnswerBuilder(
         AnswerSetup(
             setting=recording.setting,
@@ -110,8 +115,7 @@ def replay(
             max_tokens=recording.max_tokens,
             vocabulary=vocabulary,
             detokenizer=detokenizer,
-            parse_calls=parse_calls,
-            new_reader=readers(recording.setting.family.call_style, parse_calls),
+            new_reader=_CallLookup(recording.calls, recording.setting.beginning.call),
         )
     )
     texts = detokenizer if isinstance(detokenizer, _RecordedText) else None
@@ -232,18 +236,31 @@ class _RecordedText:
 
 
 class _CallLookup:
-    """Replaces the model's parser of tool calls: looks a text's calls up in the recording."""
+    """Replaces the reader of the model's calls: looks a text's calls up in the recording."""
 
     def __init__(self, calls: dict[str, tuple[ToolCall, ...]], begun: str) -> None:
         self._begun = begun
-        # A stop may have removed white space at a call's end.
-        self._calls = {raw.strip(): parsed for raw, parsed in calls.items()}
+        self._calls = sorted(calls.items(), key=lambda item: len(item[0]), reverse=True)
 
-    def __call__(self, raw: str, name: str | None) -> list[tuple[str, object]]:
-        calls = self._calls.get(raw.strip())
-        if calls is None and self._begun:  # without the prompt's part of the call
-            calls = self._calls.get(raw.removeprefix(self._begun).strip())
-        if calls is None:
-            raise ValueError("the recorded run did not parse this as a call")
-        # Two tools may have been called with equal arguments, so the name comes from the tag.
-        return [(name or call.name, call.arguments) for call in calls]
+    def __call__(self, name: str | None) -> CallReader:
+        def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+            whole = yield from text.rest()
+            raw = whole.removeprefix(self._begun)  # without the prompt's part of the call
+            # A stop may have removed white space at a call's end.
+            matching = (
+                one
+                for one in self._calls
+                if raw.strip() == one[0].strip() or (one[0] and raw.startswith(one[0]))
+            )
+            known, calls = next(matching, ("", ()))
+            if not calls:
+                raise IrregularCall("the recorded run did not read this as a call")
+            for call in calls:
+                # Two tools may have been called with equal arguments: the name is the tag's.
+                out.start(name or call.name)
+                out.write(call.arguments)
+            if raw.strip() != known.strip():
+                out.whole, out.end = out.count, len(whole) - len(raw) + len(known)
+                raise IrregularCall("text follows the call")
+
+        return CallReader(read)

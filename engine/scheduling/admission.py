@@ -10,7 +10,6 @@ from engine.library.memory import Memory, room_for_caches
 from engine.library.models import CacheSize
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import continues_text
-from engine.output.tool_calls.calls import readers
 from engine.scheduling.generation import Generation
 from engine.scheduling.preparation import choices_field
 from engine.scheduling.sequence import ScheduledSequence
@@ -285,7 +284,6 @@ def admit(
         has_bytes=backend.vocabulary.raw is not None,
         strips_first_space=vocabulary.strips_first_space,
     )
-    parse_calls = backend.call_parser(request)
     builder = AnswerBuilder(
         AnswerSetup(
             setting=setting,
@@ -295,8 +293,7 @@ def admit(
             detokenizer=backend.detokenizer(
                 vocabulary, prompt.tokens[-_NEIGHBOURS:] if continues else ()
             ),
-            parse_calls=parse_calls,
-            new_reader=readers(family.call_style, parse_calls),
+            new_reader=backend.call_readers(request),
             tells_spans=request.trace is TraceLevel.FULL,
         )
     )

@@ -26,7 +26,6 @@ from engine.inference.mlx_backend import MlxBackend
 from engine.library.models import CacheSize, ModelInfo
 from engine.output.answer import AnswerBuilder, AnswerSetup, RunSetting
 from engine.output.channels import Beginning
-from engine.output.tool_calls.calls import readers
 from engine.output.vocabulary import read_vocabulary
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
@@ -123,7 +122,6 @@ def play(
     request = GenerationRequest((Message("user", "hi"),), tools=tools, stops=rules)
     prompt = backend.render(request)
     family = backend.answer_format(request, prompt)
-    parse = backend.call_parser(request)
     vocabulary = backend.vocabulary_of(request, prompt.beginning)
     assert prompt.beginning.channel is Beginning().channel, prompt.beginning
     builder = AnswerBuilder(
@@ -133,8 +131,7 @@ def play(
             max_tokens=limit,
             vocabulary=vocabulary,
             detokenizer=backend.detokenizer(vocabulary),
-            parse_calls=parse,
-            new_reader=readers(family.call_style, parse),
+            new_reader=backend.call_readers(request),
         )
     )
     played = Played()

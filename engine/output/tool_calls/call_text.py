@@ -1,15 +1,17 @@
-"""The text of a call while it arrives, and JSON in it as it is passed on. Pure; any thread."""
+"""The text of a call while it arrives, and the parts found in it. Pure; any thread."""
 
 import json
 import math
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from json.encoder import encode_basestring
-from typing import Any, NoReturn, Protocol, TypeVar
+from enum import Enum
+from typing import Any, NoReturn, TypeVar
 
 # Clients' own parsers give up at about this depth (Rust's serde_json at 128).
 MAX_DEPTH = 128
+# Beyond this, Python refuses to read an integer from text.
+MAX_DIGITS = 4_300
 
 
 def arguments_object(text: str) -> dict[str, Any]:
@@ -26,19 +28,6 @@ def arguments_object(text: str) -> dict[str, Any]:
     if "\\u" in text:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
-
-
-def arguments_text(value: object) -> str:
-    """Return the arguments that a parser found as the text of one JSON object."""
-    if isinstance(value, str):
-        text = value.strip() or "{}"
-    else:
-        try:
-            text = "{}" if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
-        except (TypeError, RecursionError) as error:
-            raise ValueError(f"the arguments cannot be written as JSON: {error}") from error
-    arguments_object(text)
-    return text
 
 
 def _refuse(name: str) -> NoReturn:
@@ -78,8 +67,25 @@ Waiting = Generator[None, None, _T]
 """A part of a reader; yields wherever more text is needed."""
 
 
-class IrregularCall(Exception):
-    """The text leaves the regular form of its format: nothing more is certain."""
+class IrregularCall(ValueError):
+    """The text leaves the form of its format: it is not a call."""
+
+
+class Ending(Enum):
+    """How the text of a call ended; the value stands behind the text while it is read.
+
+    Half a surrogate pair, which decoded text never contains.
+    """
+
+    TAG = chr(0xDFFD)
+    """By the mark that closes a call, or by the next call."""
+    EOS = chr(0xDFFE)
+    """With the answer, where the model ended it."""
+    CUT = chr(0xDFFF)
+    """With the answer, by a stop or a limit."""
+
+
+ENDINGS = tuple(ending.value for ending in Ending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,30 +99,51 @@ CallPart = CallStart | str
 """The beginning of a call, or more text of its final arguments."""
 
 
-class ArrivingText:
-    """Text that arrives piece by piece and is taken from the front."""
+class StreamBuffer:
+    """Text that arrives piece by piece and is taken from the front.
 
-    __slots__ = ("_place", "_text")
+    Attributes:
+        repairs: Brackets that were added or left out; one at most is repaired.
+    """
+
+    __slots__ = ("_before", "_place", "_text", "repairs")
 
     def __init__(self) -> None:
         self._text = ""
         self._place = 0
+        self._before = 0
+        self.repairs = 0
+
+    @property
+    def position(self) -> int:
+        """The number of characters that were taken."""
+        return self._before + self._place
 
     def append(self, text: str) -> None:
         """Add text at the end."""
-        # What is left was searched already: at most the beginning of a mark.
         self._text = self._text[self._place :] + text
+        self._before += self._place
         self._place = 0
 
-    def peek(self) -> Waiting[str]:
-        """Return the next character without taking it."""
-        while self._place >= len(self._text):
+    def repair(self) -> None:
+        """Count a bracket that is repaired; raises ``IrregularCall`` at the second one."""
+        self.repairs += 1
+        if self.repairs > 1:
+            raise IrregularCall("more than one bracket is missing or superfluous")
+
+    def peek(self, offset: int = 0) -> Waiting[str]:
+        """Return a character, by default the next one, without taking it."""
+        while self._place + offset >= len(self._text):
+            if self._text.endswith(ENDINGS):
+                raise IrregularCall("the call is not complete")
             yield
-        return self._text[self._place]
+        return self._text[self._place + offset]
 
     def take(self) -> Waiting[str]:
-        """Take the next character."""
+        """Take the next character; the end of the text cannot be taken."""
         char = yield from self.peek()
+        if char in ENDINGS:
+            raise IrregularCall("the call is not complete")
         self._place += 1
         return char
 
@@ -134,14 +161,44 @@ class ArrivingText:
             self._place += 1
         return self._text[self._place]
 
+    def after_space(self, offset: int) -> Waiting[int]:
+        """Return the offset of the first character from there on that is not white space."""
+        while (yield from self.peek(offset)).isspace():
+            offset += 1
+        return offset
+
+    def find_mark(self, marks: Sequence[str], offset: int = 0) -> Waiting[str]:
+        """Return the longest mark that begins at an offset, without taking it; empty if none."""
+        longest = max(map(len, marks))
+        while True:
+            start = self._place + offset
+            rest = self._text[start : start + longest]
+            found = max((mark for mark in marks if rest.startswith(mark)), key=len, default="")
+            if not any(mark != found and mark.startswith(rest) for mark in marks):
+                return found
+            yield
+
+    def skip(self, count: int) -> None:
+        """Take characters that have arrived."""
+        self._place += count
+
+    def skip_marks(self, marks: Sequence[str]) -> Waiting[str]:
+        """Take white space and marks; return the character after them without taking it."""
+        while True:
+            char = yield from self.skip_space()
+            mark = yield from self.find_mark(marks) if marks else _no_mark()
+            if not mark:
+                return char
+            self.skip(len(mark))
+
     def expect(self, mark: str) -> Waiting[None]:
         """Take exactly this text."""
         for wanted in mark:
             if (yield from self.take()) != wanted:
-                raise IrregularCall
+                raise IrregularCall(f"{mark} is missing")
 
-    def pass_on(self, marks: Sequence[str], take: Callable[[str], object]) -> Waiting[str]:
-        """Pass text on until the first of some marks, and take that mark."""
+    def pass_until(self, marks: Sequence[str], take: Callable[[str], object]) -> Waiting[str]:
+        """Pass text on until the first of some marks, which is not taken; return the mark."""
         while True:
             text, place = self._text, self._place
             end, mark = -1, ""
@@ -151,9 +208,11 @@ class ArrivingText:
                     end, mark = at, start
             if end < 0:
                 end = _end_before_mark(text, place, marks)
+                if text.endswith(ENDINGS):
+                    raise IrregularCall("the call is not complete")
             if end > place:
                 take(text[place:end])
-            self._place = end + len(mark)
+            self._place = end
             if mark:
                 return mark
             yield
@@ -161,12 +220,20 @@ class ArrivingText:
     def until(self, *marks: str) -> Waiting[str]:
         """Return the text before the first of some marks, and take the mark."""
         parts: list[str] = []
-        yield from self.pass_on(marks, parts.append)
+        mark = yield from self.pass_until(marks, parts.append)
+        self._place += len(mark)
         return "".join(parts)
 
-    def skip_past(self, *marks: str) -> Waiting[str]:
-        """Take text up to and including the first of some marks; return the mark."""
-        return (yield from self.pass_on(marks, len))
+    def rest(self) -> Waiting[str]:
+        """Return the whole text once it has ended."""
+        parts: list[str] = []
+        yield from self.pass_until(ENDINGS, parts.append)
+        return "".join(parts)
+
+
+def _no_mark() -> Waiting[str]:
+    yield from ()
+    return ""
 
 
 def _end_before_mark(text: str, place: int, marks: Sequence[str]) -> int:
@@ -181,47 +248,50 @@ def _end_before_mark(text: str, place: int, marks: Sequence[str]) -> int:
 
 
 class CallWriter:
-    """Collects the parts that a reader finds, until they are taken."""
+    """Collects the parts that a reader finds, until they are taken.
 
-    __slots__ = ("_owed", "_parts", "_texts")
+    Attributes:
+        count: The calls that have begun.
+        whole: Of these, the calls that stand whatever follows.
+        end: The place in the text after those, and after the white space behind them.
+    """
+
+    __slots__ = ("_parts", "_pending", "_texts", "count", "end", "whole")
 
     def __init__(self) -> None:
         self._parts: list[CallPart] = []
         self._texts: list[str] = []
-        self._owed = ""
+        self._pending = ""
+        self.count = self.whole = self.end = 0
 
     def start(self, name: str) -> None:
         """Begin the next call; the one before it is complete."""
-        self.write(self._owed)
-        self._owed = ""
+        self.close()
         self._join()
         self._parts.append(CallStart(name))
+        self.count += 1
+
+    def keep(self, text: "StreamBuffer") -> None:
+        """Note that the calls so far stand, and that other text may follow from here on."""
+        self.whole, self.end = self.count, text.position
 
     def write(self, text: str) -> None:
         """Add to the arguments of the call."""
         if text:
             self._texts.append(text)
 
-    def owe(self, text: str) -> None:
+    def defer(self, text: str) -> None:
         """Note the text that completes the arguments.
 
-        It is written when another call begins, or when the call has been parsed. So if the text
-        turns out not to be a call, its arguments were never complete JSON.
+        It is written when another call begins or the text has ended, so arguments of a text that
+        turns out not to be a call never become complete JSON.
         """
-        self._owed = text
+        self._pending = text
 
-    def calls(self) -> list[dict[str, str]]:
-        """Return the calls, where all are complete and no part was taken; else ``ValueError``."""
-        if not self._owed:
-            raise ValueError("the call is not complete")
-        self.write(self._owed)
-        calls: list[dict[str, str]] = []
-        for part in self.take_parts():
-            if isinstance(part, CallStart):
-                calls.append({"name": part.name, "arguments": ""})
-            else:
-                calls[-1]["arguments"] += part
-        return calls
+    def close(self) -> None:
+        """Write what completes the call."""
+        self.write(self._pending)
+        self._pending = ""
 
     def take_parts(self) -> list[CallPart]:
         """Return the parts found since this was last called."""
@@ -235,287 +305,71 @@ class CallWriter:
             self._texts.clear()
 
 
-Format = Callable[[ArrivingText, CallWriter], Waiting[None]]
-"""Reads the calls of one text."""
-
-
-def _alone(read: Format, text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read calls after which nothing but white space may come."""
-    yield from read(text, out)
-    yield from text.skip_space()
-    raise IrregularCall
-
-
-def whole_calls(read: Format, raw: str) -> list[dict[str, str]]:
-    """Return the calls of a whole text: a format that only we know has no other parser.
-
-    Raises ``ValueError`` for a text that leaves the format or ends inside a call.
-    """
-    text, out = ArrivingText(), CallWriter()
-    text.append(raw)
-    try:
-        next(_alone(read, text, out))
-    except IrregularCall:
-        raise ValueError("the text is not a call in the model's format") from None
-    return out.calls()
+Format = Callable[[StreamBuffer, CallWriter], Waiting[None]]
+"""Reads the calls of one text up to its end; raises ``IrregularCall`` for any other text."""
 
 
 class CallReader:
-    """Reads the calls of one text while it is written."""
+    """Reads the calls of one text while it is written.
 
-    __slots__ = ("_arriving", "_reading", "_writer", "is_over")
+    Attributes:
+        count: The calls of the finished text, which come first among those that were begun.
+        end: The place in the text after them; what follows is no call.
+    """
+
+    __slots__ = ("_buffer", "_is_over", "_reading", "_writer", "count", "end")
 
     def __init__(self, read: Format) -> None:
-        self._arriving = ArrivingText()
+        self._buffer = StreamBuffer()
         self._writer = CallWriter()
-        self._reading = read(self._arriving, self._writer)
-        self.is_over = False
+        self._reading = read(self._buffer, self._writer)
+        self._is_over = False
+        self.count = self.end = 0
 
     def feed(self, text: str) -> list[CallPart]:
         """Take more text; return the parts that have become certain."""
-        if not self.is_over:
-            self._arriving.append(text)
-            try:
-                next(self._reading)
-            except (StopIteration, IrregularCall):
-                self.is_over = True
+        if not self._is_over:
+            self._buffer.append(text)
+            self._read()
         return self._writer.take_parts()
 
+    def finish(self, ending: Ending) -> list[CallPart]:
+        """Return the last parts; raises ``IrregularCall`` if the text has no call."""
+        is_whole = False
+        if not self._is_over:
+            self._buffer.append(ending.value)
+            is_whole = self._read()
+        writer = self._writer
+        if is_whole:
+            writer.whole, writer.end = writer.count, self._buffer.position
+        if not writer.whole:
+            raise IrregularCall("the text is not a call")
+        self.count, self.end = writer.whole, writer.end
+        if writer.whole == writer.count:
+            writer.close()
+        return writer.take_parts()
 
-CallParser = Callable[[str, str | None], list[tuple[str, object]]]
-"""From a call's raw text, and the name its tag gave, to (name, arguments): an object or its JSON
-text. Raises ``ValueError`` for text that is not a call."""
-
-NewReader = Callable[[str | None], CallReader | None]
-"""Maps the name in a call's tag to a reader of its text; None where there is no reader."""
-
-
-def no_reader(name: str | None) -> CallReader | None:
-    """Return None: calls are sent when they are complete."""
-    return None
-
-
-# The rewritten text is exactly what ``json.dumps`` makes of the parsed value, except that a
-# repeated key stays repeated. Text of strings is passed on at once; numbers, ``true``, ``false``
-# and ``null`` when they are complete.
-
-Write = Callable[[str], object]
-
-_SPACE = re.compile(r"[ \t\n\r]*")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
-_WORD = re.compile(r'[^\s,:"\[\]{}]*')
-_HEX = re.compile(r"[0-9a-fA-F]{4}")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
-_CLOSING = {"{": "}", "[": "]"}
-
-
-class _Style(Protocol):
-    """Handles each part of a JSON text."""
-
-    def space(self, text: str) -> None:
-        """Take white space between values."""
-
-    def mark(self, char: str) -> None:
-        """Take a bracket, comma or colon, or the quotation mark of a string."""
-
-    def word(self, text: str, value: object) -> None:
-        """Take a number, ``true``, ``false`` or ``null``."""
-
-    def string(self, text: str, written: str) -> None:
-        """Take text of a string, unescaped and as it was written."""
+    def _read(self) -> bool:
+        """Read on; return whether the whole text was read."""
+        try:
+            next(self._reading)
+        except StopIteration:
+            self._is_over = True
+            return True
+        except IrregularCall:
+            self._is_over = True
+        return False
 
 
-class Rewritten:
-    """Writes JSON as ``json.dumps`` does."""
-
-    __slots__ = ("_write",)
-
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    def space(self, text: str) -> None:
-        """Leave white space out."""
-
-    def mark(self, char: str) -> None:
-        """Write a mark with the space that belongs to it."""
-        self._write(f"{char} " if char in ",:" else char)
-
-    def word(self, text: str, value: object) -> None:
-        """Write a value."""
-        self._write(_dumped(value))
-
-    def string(self, text: str, written: str) -> None:
-        """Write text with the escapes that it needs."""
-        self._write(escaped(text))
+NewReader = Callable[[str | None], CallReader]
+"""Maps the name in a call's tag, if it has one, to a reader of the call's text."""
 
 
-class AsWritten:
-    """Passes JSON on as it is."""
+def not_a_call(name: str | None = None) -> CallReader:
+    """Return a reader to which no text is a call."""
 
-    __slots__ = ("_write",)
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        yield from text.rest()
+        raise IrregularCall("the model's calls have no known format")
 
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    def space(self, text: str) -> None:
-        """Pass on."""
-        self._write(text)
-
-    def mark(self, char: str) -> None:
-        """Pass on."""
-        self._write(char)
-
-    def word(self, text: str, value: object) -> None:
-        """Pass it on if it is valid."""
-        _dumped(value)
-        self._write(text)
-
-    def string(self, text: str, written: str) -> None:
-        """Pass on."""
-        self._write(written)
-
-
-def escaped(text: str) -> str:
-    """Return text with the escapes of a JSON string, without the quotation marks."""
-    return str(encode_basestring(text))[1:-1]
-
-
-def _dumped(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise IrregularCall from error
-
-
-def json_object(text: ArrivingText, style: _Style) -> Waiting[None]:
-    """Read one object, but do not write its last brace."""
-    if (yield from text.skip_space()) != "{":
-        raise IrregularCall
-    yield from json_value(text, style, keeps_last=True)
-
-
-def json_value(text: ArrivingText, style: _Style, *, keeps_last: bool = False) -> Waiting[None]:
-    """Read one value."""
-    open_brackets: list[str] = []
-    while True:
-        char = yield from _next(text, style)
-        is_empty = False
-        if char in "{[":
-            yield from text.take()
-            if len(open_brackets) >= MAX_DEPTH:
-                raise IrregularCall
-            open_brackets.append(char)
-            style.mark(char)
-            is_empty = (yield from _next(text, style)) == _CLOSING[char]
-            if not is_empty:
-                if char == "{":
-                    yield from _key(text, style)
-                continue
-        elif char == '"':
-            yield from _quoted(text, style)
-        else:
-            yield from _word(text, style)
-        # After a value: a comma, or closing brackets.
-        while open_brackets:
-            char = yield from _next(text, style)
-            yield from text.take()
-            if char == "," and not is_empty:
-                style.mark(",")
-                if open_brackets[-1] == "{":
-                    yield from _next(text, style)
-                    yield from _key(text, style)
-                break
-            if char != _CLOSING[open_brackets.pop()]:
-                raise IrregularCall
-            if open_brackets or not keeps_last:
-                style.mark(char)
-            is_empty = False
-        else:
-            return
-
-
-def _next(text: ArrivingText, style: _Style) -> Waiting[str]:
-    """Take white space; return the character after it without taking it."""
-    while True:
-        char = yield from text.peek()
-        if char not in " \t\n\r":
-            return char
-        style.space(text.take_run(_SPACE))
-
-
-def _key(text: ArrivingText, style: _Style) -> Waiting[None]:
-    yield from _quoted(text, style)
-    yield from _next(text, style)
-    yield from text.expect(":")
-    style.mark(":")
-
-
-def _word(text: ArrivingText, style: _Style) -> Waiting[None]:
-    parts: list[str] = []
-    while part := text.take_run(_WORD):
-        parts.append(part)
-        yield from text.peek()
-    word = "".join(parts)
-    try:
-        value = json.loads(word)
-    except ValueError as error:
-        raise IrregularCall from error
-    style.word(word, value)
-
-
-def _quoted(text: ArrivingText, style: _Style) -> Waiting[None]:
-    if (yield from text.take()) != '"':
-        raise IrregularCall
-    style.mark('"')
-    yield from string_text(text, style.string)
-    style.mark('"')
-
-
-def string_text(text: ArrivingText, take: Callable[[str, str], object]) -> Waiting[None]:
-    """Read the text of a string after its first quotation mark, including its last."""
-    while True:
-        char = yield from text.peek()
-        if plain := text.take_run(_PLAIN):
-            take(plain, plain)
-            continue
-        yield from text.take()
-        if char == '"':
-            return
-        if char != "\\":
-            raise IrregularCall
-        letter = yield from text.take()
-        if letter != "u":
-            if letter not in _ESCAPED:
-                raise IrregularCall
-            take(_ESCAPED[letter], f"\\{letter}")
-            continue
-        digits = yield from _hex_digits(text)
-        code = int(digits, 16)
-        written = f"\\u{digits}"
-        if 0xD800 <= code < 0xE000:
-            yield from text.expect("\\u")
-            digits = yield from _hex_digits(text)
-            written += f"\\u{digits}"
-            low = int(digits, 16)
-            if code >= 0xDC00 or not 0xDC00 <= low < 0xE000:
-                raise IrregularCall
-            code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
-        take(chr(code), written)
-
-
-def _hex_digits(text: ArrivingText) -> Waiting[str]:
-    digits = ""
-    for _ in range(4):
-        digits += yield from text.take()
-    if not _HEX.fullmatch(digits):
-        raise IrregularCall
-    return digits
-
-
-def whole_string(text: ArrivingText) -> Waiting[str]:
-    """Return a string that begins here."""
-    parts: list[str] = []
-    yield from text.skip_space()
-    yield from text.expect('"')
-    yield from string_text(text, lambda said, written: parts.append(said))
-    return "".join(parts)
+    return CallReader(read)

@@ -1,40 +1,31 @@
-"""Follows tool calls while they are written, and parses each when it is complete."""
+"""Follows the tool calls of one answer while they are written, up to their ends."""
 
-import json
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 from engine.output.families import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
 from engine.output.tool_calls.call_text import (
-    CallParser,
     CallPart,
     CallReader,
+    CallStart,
+    Ending,
     Format,
+    IrregularCall,
     NewReader,
-    arguments_text,
-    whole_calls,
+    arguments_object,
+    not_a_call,
 )
 from engine.output.tool_calls.json_calls import (
-    command,
     deepseek,
-    json_calls,
+    gemma,
+    json_format,
     kimi_k2,
-    llama,
     mistral,
     named_call,
 )
-from engine.output.tool_calls.pythonic_calls import parse_tool_code, pythonic, tool_code
-from engine.output.tool_calls.tagged_calls import (
-    function_gemma,
-    gemma4,
-    glm47,
-    kimi_k3,
-    longcat,
-    minicpm5,
-    minimax_m2,
-    muse_spark,
-    qwen3_coder,
-)
+from engine.output.tool_calls.parameters import ToolTypes
+from engine.output.tool_calls.pythonic_calls import pythonic
+from engine.output.tool_calls.tagged_calls import TAGS, tagged_format
 from engine.stopping.matcher import StopMatcher
 from engine.values.events import (
     Event,
@@ -43,118 +34,91 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
-from engine.values.request import ToolCall
+from engine.values.request import Tool, ToolCall
 
-_FORMATS: dict[str, Format] = {
-    JSON_CALLS: json_calls,
-    "gemma4": gemma4,
-    "mistral": mistral,
-}
-# Formats whose values the model's parser converts.
-_CONVERTING: dict[str, Callable[[CallParser], Format]] = {
-    "function_gemma": function_gemma,
-    "glm47": glm47,
-    "kimi_k3": kimi_k3,
-    "longcat": longcat,
-    "minicpm5": minicpm5,
-    "minimax_m2": minimax_m2,
-    "muse_spark": muse_spark,
-    "pythonic": pythonic,
-    "qwen3_coder": qwen3_coder,
-    GEMMA: tool_code,
-}
-# Formats that mlx-lm has no parser for, or infers none for.
-_OWN: dict[str, Format] = {
-    COMMAND: command,
+_FORMATS: dict[str, Callable[[ToolTypes, Sequence[str]], Format]] = {
+    COMMAND: json_format,
     DEEPSEEK: deepseek,
+    "function_gemma": gemma,
+    "gemma4": gemma,
+    GEMMA: pythonic,
+    JSON_CALLS: json_format,
     KIMI: kimi_k2,
-    LLAMA: llama,
+    LLAMA: json_format,
+    "mistral": mistral,
+    "pythonic": pythonic,
 }
 
-STYLES = frozenset({*_FORMATS, *_CONVERTING, *_OWN})
-"""The names of the styles whose calls can be read while they are written."""
+STYLES = frozenset({*_FORMATS, *TAGS})
+"""The names of the formats of calls that are known."""
 
 
-def own_parser(call_style: str) -> Callable[..., object] | None:
-    """Return our parser of a format, for models that mlx-lm infers none for; called as its own."""
-    if call_style == JSON_CALLS:
-        return lambda raw, tools: json.loads(raw.strip())
-    if call_style == GEMMA:
-        return parse_tool_code
-    read = _OWN.get(call_style)
-    return None if read is None else lambda raw, tools: whole_calls(read, raw)
-
-
-def readers(call_style: str, parse: CallParser) -> NewReader:
+def readers(call_style: str, tools: Sequence[Tool], marks: Sequence[str | None] = ()) -> NewReader:
     """Return a function that makes a reader for each call of one answer.
 
     Args:
         call_style: The name of the format of the model's calls.
-        parse: The parser of its calls.
+        tools: The tools of the answer; their schemas are the guide where a format has no types.
+        marks: The tags around calls, which may also stand between two.
     """
-    converting = _CONVERTING.get(call_style)
-    style = converting(parse) if converting is not None else {**_FORMATS, **_OWN}.get(call_style)
+    types, between = ToolTypes(tools), tuple(mark for mark in marks if mark)
+    style: Format | None = None
+    if call_style in TAGS:
+        style = tagged_format(TAGS[call_style], types, between)
+    elif call_style in _FORMATS:
+        style = _FORMATS[call_style](types, between)
 
-    def new_reader(name: str | None) -> CallReader | None:
-        read = style if name is None else named_call(name)
-        return None if read is None else CallReader(read)
+    def new_reader(name: str | None) -> CallReader:
+        if name is not None:
+            return CallReader(named_call(name))
+        return not_a_call() if style is None else CallReader(style)
 
     return new_reader
 
 
-class _StartedCall:
-    """A call of which parts were sent before it was complete."""
+class _Call:
+    """A call that is being read."""
 
-    __slots__ = ("_texts", "id", "is_closed", "name")
+    __slots__ = ("_parts", "_sent", "id", "is_started", "name")
 
     def __init__(self, name: str) -> None:
-        self.id = _new_id()
+        self.id = uuid4().hex[:24]
         self.name = name
-        self.is_closed = False
-        self._texts: list[str] = []
+        self.is_started = False
+        self._parts: list[str] = []
+        self._sent = 0
 
-    def add(self, text: str) -> ToolCallArguments:
-        """Return the event for more of its arguments."""
-        self._texts.append(text)
-        return ToolCallArguments(self.id, text)
+    def add(self, text: str) -> None:
+        """Take more of its arguments."""
+        self._parts.append(text)
 
-    def missing(self, arguments: str) -> str | None:
-        """Return the missing end of its arguments; None if they differ from what was sent.
-
-        A repeated key was sent as often as it was written, which means the same.
-        """
-        sent = self.arguments
-        if arguments.startswith(sent):
-            return arguments[len(sent) :]
-        rest = "" if self.is_closed else "}"
-        try:
-            is_same = json.dumps(json.loads(sent + rest), ensure_ascii=False) == arguments
-        except ValueError:
-            is_same = False
-        return rest if is_same else None
+    def unsent(self) -> str:
+        """Return the arguments that were not sent; now they are."""
+        text = "".join(self._parts[self._sent :])
+        self._sent = len(self._parts)
+        return text
 
     @property
     def arguments(self) -> str:
-        """All text of its arguments that was sent."""
-        return "".join(self._texts)
+        """All text of its arguments so far."""
+        return "".join(self._parts)
 
 
 class OpenCalls:
     """The tool calls of one answer."""
 
-    __slots__ = ("_begun", "_guard", "_new_reader", "_parse", "_reader", "_started", "_text",
-                 "count", "has_stop", "is_fresh", "name", "unfinished")  # fmt: skip
+    __slots__ = ("_begun", "_calls", "_fed", "_guard", "_is_guarded", "_new_reader", "_reader",
+                 "_text", "count", "has_stop", "is_fresh", "name", "unfinished")  # fmt: skip
 
-    def __init__(
-        self, parse: CallParser, new_reader: NewReader, guard: StopMatcher | None = None
-    ) -> None:
-        self._parse = parse
+    def __init__(self, new_reader: NewReader, guard: StopMatcher | None = None) -> None:
         self._new_reader = new_reader
         self._guard = guard
-        self._reader: CallReader | None = None
-        self._started: list[_StartedCall] = []
+        self._reader = not_a_call()
+        self._calls: list[_Call] = []
         self._text: list[str] = []
         self._begun = ""
+        self._fed = 0
+        self._is_guarded = False
         self.count = 0
         self.is_fresh = self.has_stop = False
         self.name: str | None = None
@@ -164,10 +128,12 @@ class OpenCalls:
         """Open a call; return the events for the parts that are certain."""
         self.name = name
         self._begun = begun
+        self._fed = 0
+        self._is_guarded = False
         if self._guard is not None:
             self._guard.restart()
         self._reader = self._new_reader(name)
-        return self._read(begun)
+        return self._send(self._reader.feed(begun))
 
     @property
     def is_blank(self) -> bool:
@@ -177,44 +143,44 @@ class OpenCalls:
     def add(self, text: str) -> Sequence[Event]:
         """Take more of the open call's text; return the events for what became certain."""
         self._text.append(text)
-        if self._reader is None:
+        if self._is_guarded:
             return ()
-        if self._guard is None:
-            return self._read(text)
-        safe = self._guard.feed(text)
-        events = self._read(safe) if safe else ()
-        if self._guard.match is not None:
-            self._reader = None
-        return events
+        if self._guard is not None:
+            text = self._guard.feed(text)
+            # If the call turns out to be text, it ends at this stop: nothing more is certain.
+            self._is_guarded = self._guard.match is not None
+        self._fed += len(text)
+        return self._send(self._reader.feed(text)) if text else ()
 
-    def close(self, kept_stop: str = "") -> tuple[list[Event], str]:
-        """Parse the collected text; return its calls, or the text itself if it is not a call.
+    def close(self, ending: Ending, kept_stop: str = "") -> tuple[list[Event], str]:
+        """Read the rest of the text; return its calls, and the text that is not a call.
 
-        Text whose arguments are not one JSON object is not a call, so everything that shows calls
-        can rely on their arguments.
+        Args:
+            ending: How the text ended.
+            kept_stop: The stop that ended it, where that may be its last part.
         """
         raw = self._taken()
-        begun, self._begun = self._begun, ""
-        parsed = self._parsed(begun + raw)
-        if not parsed and kept_stop and (parsed := self._parsed(begun + raw + kept_stop)):
-            raw += kept_stop
-            self.has_stop = True
-        if not parsed:
+        before, self._begun = self._begun, ""
+        rest = raw[self._fed :]
+        if kept_stop and not self._is_call(before + raw, ending):
+            self.has_stop = self._is_call(before + raw + kept_stop, ending)
+            rest += kept_stop if self.has_stop else ""
+        if not self._read_rest(rest, ending):
             return self._abandoned(), raw
+        raw += kept_stop if self.has_stop else ""
+        end = max(self._reader.end - len(before), 0)
+        raw, stray = raw[:end], raw[end:]
         events: list[Event] = []
-        for number, (name, arguments) in enumerate(parsed):
-            call = self._completed(name, arguments, events)
-            events.append(ToolCallCompleted(self.count, call, "" if number else raw))
+        for number, call in enumerate(self._calls[: self._reader.count]):
+            unsent = call.unsent()
+            if call.is_started and unsent:
+                events.append(ToolCallArguments(call.id, unsent))
+            completed = ToolCall(call.id, call.name, call.arguments)
+            events.append(ToolCallCompleted(self.count, completed, "" if number else raw))
             self.count += 1
-            self.is_fresh = True
-        return [*events, *self._abandoned()], ""
-
-    def _parsed(self, text: str) -> list[tuple[str, str]]:
-        try:
-            calls = self._parse(text, self.name)
-            return [(name, arguments_text(arguments)) for name, arguments in calls]
-        except ValueError:
-            return []
+        del self._calls[: self._reader.count]
+        self.is_fresh = not stray
+        return [*events, *self._abandoned()], stray
 
     def cut(self) -> list[Event]:
         """Keep the collected text as an unfinished call."""
@@ -224,48 +190,56 @@ class OpenCalls:
     def _taken(self) -> str:
         raw = "".join(self._text)
         self._text.clear()
-        self._reader = None
         return raw
+
+    def _is_call(self, text: str, ending: Ending) -> bool:
+        """Return whether a whole text is calls."""
+        reader = self._new_reader(self.name)
+        reader.feed(text)
+        try:
+            reader.finish(ending)
+        except IrregularCall:
+            return False
+        return reader.end >= len(text)
+
+    def _read_rest(self, rest: str, ending: Ending) -> bool:
+        """Read the last text of the open call; return whether it is one."""
+        try:
+            self._take(self._reader.feed(rest))
+            self._take(self._reader.finish(ending))
+            for call in self._calls[: self._reader.count]:
+                arguments_object(call.arguments)
+        except ValueError:
+            return False
+        return True
+
+    def _take(self, parts: Sequence[CallPart]) -> None:
+        for part in parts:
+            if isinstance(part, CallStart):
+                self._calls.append(_Call(part.name))
+            else:
+                self._calls[-1].add(part)
 
     # -- events while a call is written ----------------------------------------------------
 
-    def _read(self, text: str) -> list[Event]:
-        reader = self._reader
-        if reader is None:
-            return []
-        events = [self._event_of(part) for part in reader.feed(text)]
-        if reader.is_over:
-            self._reader = None
+    def _send(self, parts: Sequence[CallPart]) -> list[Event]:
+        """Take parts of calls; return the events for them."""
+        events: list[Event] = []
+        first = max(len(self._calls) - 1, 0)
+        self._take(parts)
+        for place in range(first, len(self._calls)):
+            call = self._calls[place]
+            if not call.is_started:
+                call.is_started = True
+                events.append(ToolCallStarted(self.count + place, call.id, call.name))
+            if text := call.unsent():
+                events.append(ToolCallArguments(call.id, text))
         return events
-
-    def _event_of(self, part: CallPart) -> Event:
-        if isinstance(part, str):
-            return self._started[-1].add(part)
-        if self._started:
-            self._started[-1].is_closed = True
-        call = _StartedCall(part.name)
-        self._started.append(call)
-        return ToolCallStarted(self.count + len(self._started) - 1, call.id, call.name)
-
-    def _completed(self, name: str, arguments: str, events: list[Event]) -> ToolCall:
-        """Return a call as its parser found it; add the events that have to precede it."""
-        if self._started:
-            call = self._started[0]
-            rest = call.missing(arguments) if call.name == name else None
-            if rest is not None:
-                if rest:
-                    events.append(call.add(rest))
-                del self._started[0]
-                return ToolCall(call.id, name, call.arguments)
-            events += self._abandoned()
-        return ToolCall(_new_id(), name, arguments)
 
     def _abandoned(self) -> list[Event]:
         """Return the events that withdraw the calls that were begun."""
-        events: list[Event] = [ToolCallAbandoned(call.id) for call in self._started]
-        self._started.clear()
+        events: list[Event] = [
+            ToolCallAbandoned(call.id) for call in self._calls if call.is_started
+        ]
+        self._calls.clear()
         return events
-
-
-def _new_id() -> str:
-    return uuid4().hex[:24]

@@ -1,241 +1,341 @@
 """Calls whose arguments are JSON. Pure; any thread."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from engine.output.tool_calls.call_text import (
-    ArrivingText,
-    AsWritten,
+    ENDINGS,
     CallWriter,
+    Ending,
     Format,
     IrregularCall,
-    Rewritten,
+    StreamBuffer,
     Waiting,
-    json_object,
-    json_value,
-    string_text,
-    whole_string,
 )
+from engine.output.tool_calls.json_text import JsonReader, read_string
+from engine.output.tool_calls.parameters import ToolTypes
 
-_KIMI_HEAD = re.compile(r"\s*(?:functions\.)?(.+?):\d+\s*", re.DOTALL)
+_NAMES = ("name", "tool_name", "function")
+_ARGUMENTS = ("arguments", "parameters")
+# What a call may have beside its name and its arguments.
+_OTHER = frozenset({"type", "id", "tool_call_id", "index"})
+_BETWEEN = (";", ",", "```json", "```")
+# Characters that continue the object before them: its end was not its end.
+_CONTINUED = frozenset(",:\"'}]")
+# What may stand where another call could begin.
+_CALL_ENDS = (*ENDINGS, "}", "]")
+_BARE_KEY = re.compile(r"\w+")
+_KIMI_HEAD = re.compile(r"\s*(?:functions\.)?([^\s<>]+?)(?::\d+)?\s*")
 _DEEPSEEK_NAME = re.compile(r"[^\s<>{}`\"]+")
-_MISTRAL_HEAD = re.compile(r"([\w-]+)\s*$")
-
-
-def _nothing(text: str) -> None:
-    """Ignore text."""
+_MISTRAL_HEAD = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\][^\[\]]*)?")
+_GEMMA_NAME = re.compile(r"[\w.-]+")
 
 
 def named_call(name: str) -> Format:
     """Return the format of a call whose tag named the tool: the text is its arguments."""
 
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
         out.start(name)
-        yield from text.skip_space()
-        yield from json_object(text, AsWritten(out.write))
-        out.owe("}")
+        if (yield from text.skip_space()) in ENDINGS:
+            out.defer("{}")
+            return
+        yield from JsonReader(text, out.write, keeps_space=True).read_object()
+        out.defer("}")
+        yield from _end(text)
 
     return read
 
 
-def json_calls(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read ``{"name": …, "arguments": …}``, or a list of them."""
-    yield from _json_calls(text, out, _Fields(takes_text=True))
+def _end(text: StreamBuffer) -> Waiting[None]:
+    """Read the end of a text, where one bracket too many may stand."""
+    while (char := (yield from text.skip_space())) not in ENDINGS:
+        if char not in "}]":
+            raise IrregularCall("text follows the call")
+        text.repair()
+        text.skip(1)
 
 
-def command(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read Command's ``{"tool_call_id": …, "tool_name": …, "parameters": {…}}``, or a list."""
-    yield from _json_calls(text, out, _Fields("tool_name", ("parameters",)))
+def json_format(types: ToolTypes, marks: Sequence[str]) -> Format:
+    """Return the format ``{"name": …, "arguments": …}``, several of them, or a list of them.
+
+    Command's ``tool_name`` and ``parameters`` are read as well, and OpenAI's ``function``.
+
+    Args:
+        types: The tools of the answer.
+        marks: What stands around calls, and may stand between two of them.
+    """
+    between = (*marks, *_BETWEEN)
+
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        char = yield from text.skip_marks(between)
+        if char not in "{[":
+            raise IrregularCall("the call is not JSON")
+        while char in "{[":
+            if char == "{":
+                yield from _JsonCall(text, out).read()
+            else:
+                yield from _list(text, out)
+            char = yield from text.skip_marks(between)
+            if char not in _CONTINUED:
+                out.keep(text)
+        yield from _end(text)
+
+    return read
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """The fields of a call, and whether its arguments may be JSON in a string."""
-
-    name: str = "name"
-    arguments: tuple[str, ...] = ("arguments",)
-    takes_text: bool = False
-
-
-def _json_calls(text: ArrivingText, out: CallWriter, fields: _Fields) -> Waiting[None]:
-    if (yield from text.skip_space()) != "[":
-        yield from _json_call(text, out, fields)
-        return
+def _list(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
     char = ","
     while char == ",":
-        yield from text.take()
-        yield from _json_call(text, out, fields)
+        text.skip(1)
+        if (yield from text.skip_space()) == "]":
+            raise IrregularCall("the list has no call")
+        yield from _JsonCall(text, out).read()
         char = yield from text.skip_space()
-    if char != "]":
-        raise IrregularCall
-    yield from text.take()
-
-
-def llama(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read ``{"name": …, "parameters": …}``; derived models write ``arguments``."""
-    yield from _json_call(text, out, _Fields(arguments=("parameters", "arguments")))
-
-
-class _Held:
-    """Keeps arguments that come before the name of their call."""
-
-    __slots__ = ("_kept", "_out", "_owed")
-
-    def __init__(self, out: CallWriter) -> None:
-        self._out = out
-        self._kept: list[str] | None = []
-        self._owed = "{}"
-
-    def start(self, name: str) -> None:
-        """Begin the call, and write the arguments that were kept."""
-        self._out.start(name)
-        for text in self._kept or ():
-            self._out.write(text)
-        self._kept = None
-
-    def write(self, text: str) -> None:
-        """Add to the arguments."""
-        if self._kept is None:
-            self._out.write(text)
-        else:
-            self._kept.append(text)
-
-    def close(self) -> None:
-        """Note that the arguments are complete except for their last brace."""
-        self._owed = "}"
-
-    def end(self) -> None:
-        """Note that the call is complete; raises ``IrregularCall`` where it has no name."""
-        if self._kept is not None:
-            raise IrregularCall
-        self._out.owe(self._owed)
-
-
-def _json_call(text: ArrivingText, out: CallWriter, fields: _Fields) -> Waiting[None]:
-    """Read one object that is a call."""
-    held = _Held(out)
-    seen: set[str] = set()
-    yield from text.skip_space()
-    yield from text.expect("{")
-    while True:
-        key = yield from whole_string(text)
-        yield from text.skip_space()
-        yield from text.expect(":")
-        if key in fields.arguments:
-            key = "arguments"
-        elif key == fields.name:
-            key = "name"
-        elif key in ("name", "arguments"):
-            key = ""  # not in this format
-        if key in seen:
-            raise IrregularCall  # the parser uses the last one
-        if key == "name":
-            name = yield from whole_string(text)
-            if not name:
-                raise IrregularCall
-            held.start(name)
-        elif key == "arguments":
-            yield from _arguments(text, held, fields.takes_text)
-        else:
-            yield from json_value(text, Rewritten(_nothing))
-        if key in ("name", "arguments"):
-            seen.add(key)
-        char = yield from text.skip_space()
-        yield from text.take()
-        if char == "}":
-            held.end()
-            return
-        if char != ",":
-            raise IrregularCall
-
-
-def _arguments(text: ArrivingText, held: _Held, takes_text: bool) -> Waiting[None]:
-    char = yield from text.skip_space()
-    if char == "{":
-        yield from json_object(text, Rewritten(held.write))
-        held.close()
-    elif char == "n":
-        yield from text.expect("null")
-    elif char == '"' and takes_text:
-        yield from text.take()
-        inner = ArrivingText()
-        reading = _object_in_text(inner, held)
-        yield from string_text(text, lambda said, written: _go_on(inner, reading, said))
+    if char == "]":
+        text.skip(1)
+    elif char in ENDINGS and char != Ending.CUT.value:
+        text.repair()
     else:
-        raise IrregularCall
+        raise IrregularCall("a comma or bracket is missing")
 
 
-def _object_in_text(text: ArrivingText, held: _Held) -> Waiting[None]:
-    yield from text.skip_space()
-    yield from json_object(text, AsWritten(held.write))
-    held.close()
-    yield from text.skip_space()
-    raise IrregularCall
+class _JsonCall:
+    """Reads one object that is a call."""
+
+    __slots__ = ("_early", "_has_arguments", "_name", "_other", "_out", "_text")
+
+    def __init__(self, text: StreamBuffer, out: CallWriter) -> None:
+        self._text = text
+        self._out = out
+        self._name = ""
+        # Arguments that come before the name.
+        self._early: list[str] = []
+        self._has_arguments = False
+        self._other: list[str] = []
+
+    def read(self) -> Waiting[None]:
+        """Read the call with its last brace."""
+        yield from self._fields()
+        if not self._name:
+            raise IrregularCall("the call has no name")
+        if self._has_arguments:
+            return
+        if self._other:
+            raise IrregularCall(f"a call has no field {self._other[0]}")
+        self._out.defer("{}")
+
+    def _fields(self) -> Waiting[None]:
+        text = self._text
+        yield from text.skip_space()
+        yield from text.expect("{")
+        while True:
+            key = yield from self._key()
+            yield from text.skip_space()
+            yield from text.expect(":")
+            char = yield from text.skip_space()
+            if key == "function" and char == "{":
+                yield from self._fields()
+            elif key in _NAMES:
+                yield from self._read_name()
+            elif key in _ARGUMENTS:
+                yield from self._read_arguments(char)
+            else:
+                yield from JsonReader(text, len).read_value()
+                if key not in _OTHER:
+                    self._other.append(key)
+            char = yield from text.skip_space()
+            if char == ",":
+                text.skip(1)
+                char = yield from text.skip_space()
+                if char != "}":
+                    continue
+            if char == "}":
+                text.skip(1)
+            elif char == "]" or (char in ENDINGS and char != Ending.CUT.value):
+                text.repair()
+            else:
+                raise IrregularCall("a comma or brace is missing")
+            return
+
+    def _key(self) -> Waiting[str]:
+        text, parts = self._text, list[str]()
+        if (yield from text.skip_space()) in "\"'":
+            yield from read_string(text, parts.append, is_raw=True)
+        else:
+            while part := text.take_run(_BARE_KEY):
+                parts.append(part)
+                yield from text.peek()
+        return "".join(parts)
+
+    def _read_name(self) -> Waiting[None]:
+        parts: list[str] = []
+        yield from read_string(self._text, parts.append, is_raw=True)
+        if self._name or not "".join(parts):
+            raise IrregularCall("a call has one name")
+        self._name = "".join(parts)
+        self._out.start(self._name)
+        for part in self._early:
+            self._out.write(part)
+        if self._has_arguments:
+            self._out.defer("}")
+
+    def _read_arguments(self, char: str) -> Waiting[None]:
+        if self._has_arguments:
+            raise IrregularCall("a call has its arguments once")
+        if char == "n":
+            yield from self._text.expect("null")
+            return
+        if char == "{":
+            yield from JsonReader(self._text, self._write).read_object()
+        elif (yield from self._read_quoted()):
+            return
+        self._has_arguments = True
+        if self._name:
+            self._out.defer("}")
+
+    def _read_quoted(self) -> Waiting[bool]:
+        """Read arguments that are JSON in a string; return whether the string is empty."""
+        inner = StreamBuffer()
+        reading = self._object_in(inner)
+        is_empty = True
+
+        def feed(part: str) -> None:
+            nonlocal is_empty
+            is_empty = is_empty and not part.strip()
+            inner.append(part)
+            next(reading)
+
+        yield from read_string(self._text, feed, is_raw=True)
+        if not is_empty:
+            inner.append(Ending.CUT.value)
+            try:
+                next(reading)
+            except StopIteration:
+                return False
+            raise IrregularCall("the arguments are not complete")
+        return True
+
+    def _object_in(self, text: StreamBuffer) -> Waiting[None]:
+        yield from text.skip_space()
+        yield from JsonReader(text, self._write, keeps_space=True).read_object()
+        if (yield from text.skip_space()) not in ENDINGS:
+            raise IrregularCall("text follows the arguments")
+
+    def _write(self, text: str) -> None:
+        if self._name:
+            self._out.write(text)
+        else:
+            self._early.append(text)
 
 
-def _go_on(text: ArrivingText, reading: Waiting[None], more: str) -> None:
-    """Feed a reader inside another one."""
-    text.append(more)
-    next(reading)
-
-
-def kimi_k2(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read Kimi K2's section of calls.
+def kimi_k2(types: ToolTypes, marks: Sequence[str]) -> Format:
+    """Return the format of Kimi K2's section of calls.
 
     Each is ``<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>``.
     """
-    while True:
-        yield from text.skip_past("<|tool_call_begin|>")
-        head = yield from text.until("<|tool_call_argument_begin|>")
-        match = _KIMI_HEAD.fullmatch(head)
-        if match is None:
-            raise IrregularCall
-        out.start(match[1])
-        yield from text.skip_space()
-        yield from json_object(text, Rewritten(out.write))
-        yield from text.skip_space()
-        yield from text.expect("<|tool_call_end|>")
-        out.owe("}")
+    begin, middle, end = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        char = ""
+        while char not in ENDINGS:
+            yield from text.skip_space()
+            yield from text.expect(begin)
+            head = _KIMI_HEAD.fullmatch((yield from text.until(middle)))
+            if head is None:
+                raise IrregularCall("the call has no name")
+            out.start(head[1])
+            yield from _arguments(text, out)
+            char = yield from text.skip_marks((end, *marks))
+            out.keep(text)
+
+    return read
 
 
-def mistral(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read Mistral's calls: ``f[ARGS]{…}``, which can repeat, or a list in JSON."""
-    if (yield from text.skip_space()) == "[":
-        yield from _json_calls(text, out, _Fields())
-        return
-    while True:
-        head = yield from text.until("[ARGS]")
-        match = _MISTRAL_HEAD.search(head)
-        if match is None:
-            raise IrregularCall
-        out.start(match[1])
-        yield from text.skip_space()
-        yield from json_object(text, Rewritten(out.write))
-        out.owe("}")
+def _arguments(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+    yield from JsonReader(text, out.write).read_object()
+    out.defer("}")
 
 
-def deepseek(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read DeepSeek's section of calls.
+def mistral(types: ToolTypes, marks: Sequence[str]) -> Format:
+    """Return the format of Mistral's calls: ``f[ARGS]{…}``, which can repeat, or a list in JSON."""
+    as_json = json_format(types, marks)
+
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        char = yield from text.skip_marks(marks)
+        if char in "[{":
+            yield from as_json(text, out)
+            return
+        while True:
+            parts: list[str] = []
+            mark = yield from text.pass_until(("[ARGS]", "{"), parts.append)
+            head = _MISTRAL_HEAD.fullmatch("".join(parts))
+            if head is None:
+                raise IrregularCall("the call has no name")
+            out.start(head[1])
+            text.skip(len(mark) if mark == "[ARGS]" else 0)
+            yield from _arguments(text, out)
+            char = yield from text.skip_marks(marks)
+            if char in _CALL_ENDS:
+                break
+            if char not in _CONTINUED:
+                out.keep(text)
+        yield from _end(text)
+
+    return read
+
+
+def deepseek(types: ToolTypes, marks: Sequence[str]) -> Format:
+    """Return the format of DeepSeek's section of calls.
 
     Each is ``<｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜>``. Before V3.1 the name was
     followed by a line end and the arguments were in a fence, with ``function`` before the
     separator.
     """
-    while True:
-        yield from text.skip_past("<｜tool▁call▁begin｜>")
-        name = yield from text.until("<｜tool▁sep｜>")
-        if (yield from text.skip_space()) != "{":
-            name = yield from text.until("\n")
+    begin, middle, end = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
+
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        char = ""
+        while char not in ENDINGS:
             yield from text.skip_space()
-            yield from text.expect("```json")
-        name = name.strip()
-        if not _DEEPSEEK_NAME.fullmatch(name):
-            raise IrregularCall
-        out.start(name)
-        yield from text.skip_space()
-        yield from json_object(text, Rewritten(out.write))
-        out.owe("}")
-        if (yield from text.skip_space()) == "`":
-            yield from text.expect("```")
-            yield from text.skip_space()
-        yield from text.expect("<｜tool▁call▁end｜>")
+            yield from text.expect(begin)
+            name = yield from text.until(middle)
+            if (yield from text.skip_space()) != "{":
+                name = yield from text.until("\n")
+                yield from text.skip_space()
+                yield from text.expect("```json")
+            name = name.strip()
+            if not _DEEPSEEK_NAME.fullmatch(name):
+                raise IrregularCall("the call has no name")
+            out.start(name)
+            yield from _arguments(text, out)
+            char = yield from text.skip_marks(("```", end, *marks))
+            out.keep(text)
+
+    return read
+
+
+def gemma(types: ToolTypes, marks: Sequence[str]) -> Format:
+    """Return the format of Gemma 4 and FunctionGemma: ``call:f{key:value}``.
+
+    It is JSON with bare keys, and with strings between marks of its own.
+    """
+
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        yield from text.skip_marks(marks)
+        while True:
+            yield from text.expect("call:")
+            parts: list[str] = []
+            yield from text.pass_until(("{",), parts.append)
+            name = "".join(parts)
+            if not _GEMMA_NAME.fullmatch(name):
+                raise IrregularCall("the call has no name")
+            out.start(name)
+            yield from _arguments(text, out)
+            char = yield from text.skip_marks(marks)
+            if char in _CALL_ENDS:
+                break
+            if char not in _CONTINUED:
+                out.keep(text)
+        yield from _end(text)
+
+    return read

@@ -1,391 +1,219 @@
-"""Values of parameters in formats that are not JSON, written as JSON while they arrive.
+"""The values of parameters that are written without types: a tool's schema is the guide.
 
+Where text is allowed, text stays text; a text that fits no other declared type stays text as well.
 Pure; any thread.
 """
 
+import ast
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from engine.output.tool_calls.call_text import (
-    ArrivingText,
-    CallParser,
-    CallWriter,
-    IrregularCall,
-    Rewritten,
-    Waiting,
-    arguments_text,
-    escaped,
-    json_value,
-)
+from engine.output.tool_calls.json_text import escaped, is_number, repaired_json
+from engine.values.request import Tool
 
-# Only the parser knows the right value, and only when the value is complete: irregular text
-# becomes a string, for example. A string may also begin with a bracket, so nothing is written
-# before the first text or number inside the value. At the end the written text is compared with
-# the parser's value. Where they differ, or the value is not regular, the reader gives up, and the
-# call is sent when it is complete.
-
-ReadValue = Callable[[ArrivingText, Callable[[str], object]], Waiting[None]]
-"""Reads one value and writes it as ``json.dumps`` would."""
-
-_OPENING = "{["
+_INTEGER = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.0+)?")
+_TYPES = frozenset({"string", "integer", "number", "boolean", "null", "object", "array"})
+# Names of types that tools use beside those of JSON Schema.
+_OTHER_NAMES = {
+    "str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number",
+    "double": "number", "bool": "boolean", "dict": "object", "list": "array", "tuple": "array",
+}  # fmt: skip
+_PYTHON_TYPES: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"),
+    (list, "array"), (dict, "object"),
+)  # fmt: skip
+# Keywords that apply to one type only, where a schema does not name it.
+_IMPLIED = {"properties": "object", "items": "array", "prefixItems": "array"}
+_CONSTANTS = {"true": "true", "false": "false", "True": "true", "False": "false"}
+# Schemas of more alternatives than this, or deeper, allow anything.
+_MAX_ALTERNATIVES = 64
+_MAX_DEPTH = 32
 
 
-class NestedValue:
-    """One value while it arrives."""
+@dataclass(frozen=True, slots=True)
+class _Alternative:
+    """Types that a schema allows; ``values`` are the only ones, where it lists them."""
 
-    __slots__ = ("_arriving", "_begin", "_has_begun", "_is_over", "_out", "_raw", "_reading",
-                 "_told")  # fmt: skip
+    types: frozenset[str]
+    values: tuple[Any, ...] | None = None
 
-    def __init__(self, read: ReadValue, begin: Callable[[], None], out: CallWriter) -> None:
-        self._arriving = ArrivingText()
-        self._reading = read(self._arriving, self._write)
-        self._begin = begin
-        self._out = out
-        self._raw: list[str] = []
-        self._told: list[str] = []
-        self._has_begun = False
-        self._is_over = False
-
-    @property
-    def raw(self) -> str:
-        """The raw text of the value so far."""
-        return "".join(self._raw)
-
-    def append(self, piece: str) -> None:
-        """Take more of it."""
-        self._raw.append(piece)
-        if self._is_over:
-            return
-        self._arriving.append(piece)
-        try:
-            next(self._reading)
-        except (StopIteration, IrregularCall):
-            self._is_over = True
-
-    def finish(self, value: object) -> bool:
-        """End the value; return whether it was written. If not, the caller has to write it."""
-        if not self._has_begun:
-            return False
-        told, text = "".join(self._told), json.dumps(value, ensure_ascii=False)
-        if text.startswith(told):
-            self._out.write(text[len(told) :])
-        elif not _is_same(told, text):
-            raise IrregularCall
-        return True
-
-    def _write(self, text: str) -> None:
-        self._told.append(text)
-        if self._has_begun:
-            self._out.write(text)
-        elif text not in _OPENING:
-            self._has_begun = True
-            self._begin()
-            self._out.write("".join(self._told))
+    def intersect(self, other: "_Alternative") -> "_Alternative":
+        types = self.types & other.types
+        values = self.values if other.values is None else other.values
+        return _Alternative(types, values)
 
 
-def _is_same(told: str, text: str) -> bool:
-    """Return whether two JSON texts are the same except for a repeated key."""
-    try:
-        return json.dumps(json.loads(told), ensure_ascii=False) == text
-    except ValueError:
-        return False
+_ANYTHING = (_Alternative(_TYPES),)
 
 
-NULL = "null"
-_CDATA = "<![CDATA["
-_CDATA_END = re.compile(r"\](?:\](?:>\s*)?)?\Z")
-# A string that is still undecided after this many characters is sent when it is complete.
-_LONG = 64
-_JSON_STARTS = frozenset('"-0123456789{[tfnNI')
+@dataclass(frozen=True, slots=True)
+class ParameterType:
+    """What the text of one parameter can be.
 
+    Attributes:
+        alternatives: What its schema allows.
+        is_declared: Whether it has a schema that says anything.
+    """
 
-class Trim(Enum):
-    """What is removed around a string: white space, one line end, nothing, or the end of CDATA."""
+    alternatives: tuple[_Alternative, ...]
+    is_declared: bool = True
 
-    SPACE = auto()
-    NEWLINE = auto()
-    NOTHING = auto()
-    CDATA_END = auto()
-
-
-class ParameterValue:
-    """One value while it arrives."""
-
-    __slots__ = ("_begin", "_grows", "_has_cdata", "_head", "_held", "_is_begun", "_out",
-                 "_raw", "_trim", "growing", "may_grow", "nested")  # fmt: skip
-
-    def __init__(
-        self, out: CallWriter, trim: Trim, begin: Callable[[], None], *, has_cdata: bool
-    ) -> None:
-        self._out = out
-        self._begin = begin
-        self._trim = trim
-        self._has_cdata = has_cdata
-        self._raw: list[str] = []
-        self._head = ""
-        self._held: list[str] = []
-        self._is_begun = False
-        self._grows: bool | None = None
-        self.may_grow: Callable[[str], bool | None] = _never
-        self.nested: Callable[[str], NestedValue | None] = _come_whole
-        self.growing: NestedValue | None = None
+    @classmethod
+    def of(cls, *types: str) -> "ParameterType":
+        """Return what a value of these types can be."""
+        return cls((_Alternative(frozenset(types)),))
 
     @property
-    def raw(self) -> str:
-        """The whole value as it was written, unless it grew as a string."""
-        return "".join(self._raw)
-
-    def add(self, piece: str) -> None:
-        """Take more of it."""
-        if self._grows:
-            self._grow(piece)
-            return
-        self._raw.append(piece)
-        if self.growing is not None:
-            self.growing.append(piece)
-        if self._grows is False:
-            return
-        if not self._is_begun:
-            piece = self._without_start(piece)
-            if not piece:
-                return
-        self._head += piece
-        self._decide()
-
-    def _without_start(self, piece: str) -> str:
-        if self._trim is Trim.SPACE:
-            piece = piece.lstrip()
-            self._is_begun = bool(piece)
-        else:
-            self._is_begun = True
-            if self._trim is Trim.NEWLINE:
-                piece = piece.removeprefix("\n")
-        return piece
-
-    def _decide(self) -> None:
-        """Decide from its beginning whether it is passed on as a string."""
-        if self._has_cdata:
-            if len(self._head) < len(_CDATA) and _CDATA.startswith(self._head):
-                return
-            self._has_cdata = False
-            if self._head.startswith(_CDATA):
-                self._trim = Trim.CDATA_END
-                self._head = self._head.removeprefix(_CDATA)
-        head = self._head[: self._kept(self._head)]
-        self._grows = self.may_grow(head)
-        if self._grows is None and len(self._head) > _LONG:
-            self._grows = False
-        if self._grows is False and head[:1] in ("{", "["):
-            self.growing = self.nested(head[0])
-            if self.growing is not None:
-                self.growing.append(self._head)
-        if self._grows:
-            self._raw.clear()
-            self._begin()
-            self._out.write('"')
-            self._grow(self._head)
-
-    def is_no_null(self, head: str) -> bool | None:
-        """Return whether a string certainly is not the word ``null``."""
-        return None if NULL.startswith(head.lower()) else True
-
-    def is_no_json(self, head: str) -> bool | None:
-        """Return whether a value certainly is not JSON."""
-        return head[0] not in _JSON_STARTS if head else None
-
-    def _grow(self, piece: str) -> None:
-        if self._held or (self._trim is Trim.SPACE and piece.isspace()):
-            self._held.append(piece)
-            if self._trim is Trim.SPACE and piece.isspace():
-                return
-            piece = "".join(self._held)
-            self._held.clear()
-        kept = self._kept(piece)
-        if kept < len(piece):
-            self._held.append(piece[kept:])
-            piece = piece[:kept]
-        self._out.write(escaped(piece))
-
-    def _kept(self, text: str) -> int:
-        """Return how many characters of a text belong to the value, whatever follows."""
-        match self._trim:
-            case Trim.SPACE:
-                return len(text.rstrip())
-            case Trim.NEWLINE:
-                return len(text.removesuffix("\n"))
-            case Trim.CDATA_END:
-                match = _CDATA_END.search(text)
-                return len(text) if match is None else match.start()
-            case Trim.NOTHING:
-                return len(text)
-
-    def finish(self) -> bool:
-        """End the value; return whether it was written. If not, ``raw`` must be converted."""
-        if not self._grows:
+    def is_text(self) -> bool:
+        """Whether every text is a string, so that it can be passed on while it arrives."""
+        if not self.is_declared:
             return False
-        if self._trim is Trim.CDATA_END and not "".join(self._held).startswith("]]>"):
-            raise IrregularCall
-        self._out.write('"')
-        return True
+        return any("string" in one.types and one.values is None for one in self.alternatives)
+
+    def json_of(self, text: str) -> str:
+        """Return the JSON of a whole value."""
+        if self.is_text:
+            return _quoted(text)
+        stripped = text.strip()
+        listed = [value for one in self.alternatives for value in one.values or ()]
+        if stripped in listed:
+            return _quoted(stripped)
+        types = {name for one in self.alternatives for name in one.types}
+        if not self.is_declared:
+            types = {"object", "array"}
+        return _converted(stripped, types) or _quoted(text)
 
 
-def _come_whole(opening: str) -> NestedValue | None:
-    """Return None: a value with brackets is converted when it is complete."""
+def _quoted(text: str) -> str:
+    return f'"{escaped(text)}"'
+
+
+def _converted(text: str, types: Collection[str]) -> str | None:
+    """Return the JSON of a text that is a value of one of some types, which are no strings."""
+    if text == "null":
+        return "null" if "null" in types else None
+    if text in _CONSTANTS:
+        return _CONSTANTS[text] if "boolean" in types else None
+    if is_number(text):
+        match = _INTEGER.fullmatch(text) if "integer" in types else None
+        return text if "number" in types else match[1] if match else None
+    for opening, name in (("{", "object"), ("[", "array"), ("(", "array")):
+        if text.startswith(opening) and name in types:
+            return repaired_json(text) or _python_json(text)
     return None
 
 
-def _never(head: str) -> bool | None:
-    """Return False: a value is converted when it is complete."""
-    return False
+def _python_json(text: str) -> str | None:
+    """Return the JSON of a list, tuple or dictionary in Python; None if the text is none."""
+    try:
+        found = ast.literal_eval(text)
+        if not isinstance(found, (list, tuple, dict)):
+            return None
+        written = json.dumps(found, ensure_ascii=False, allow_nan=False)
+        written.encode()
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return written
 
 
-# The text of a string is written at once, and so is JSON that the parser would take as JSON. The
-# model's own parser converts any other value when it is complete: it parses a call with this
-# parameter alone. The parser also tells which parameters are strings or JSON. Where every text
-# that is not JSON is a string, as in ``muse_spark``, JSON is not written early: a file that only
-# begins like JSON would have to be taken back.
+class ToolTypes:
+    """The types of the parameters of one answer's tools."""
 
-# A parameter is a string if the parser leaves all of these unchanged.
-_PROBES = ("5", "1.5", "true", "yes", "None", "[1]", '{"a": 1}', "'a'", '"a"', "(1,)", "a")
-# Test values by their first character: a parameter that takes JSON leaves them unchanged.
-_NESTED = {
-    "[": '["5", "&lt;", {"a": "true"}, [1.5, 1.0, 1e3, true, null]]',
-    "{": '{"a": "5", "&lt;": ["true"], "b": 1.5, "c": {"d": null}}',
-}
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.names = frozenset(tool.name for tool in tools)
+        self._schemas = {tool.name: tool.parameters for tool in tools}
+        self._known: dict[tuple[str, str], ParameterType] = {}
 
+    def parameters_of(self, name: str) -> tuple[str, ...]:
+        """Return the names of a tool's declared parameters, in their order."""
+        return tuple(_properties(self._schemas.get(name)))
 
-@dataclass(slots=True)
-class Conversions:
-    """How the parser of a model converts single parameters, for one answer."""
-
-    parse: CallParser
-    _strings: dict[str, bool] = field(default_factory=dict)
-    _nested: dict[tuple[str, str], bool] = field(default_factory=dict)
-
-    def name_of(self, call: str) -> str:
-        """Return the name of the tool in the text of a call without parameters."""
-        return self._parsed(call)[0]
-
-    def pair(self, call: str) -> tuple[str, object]:
-        """Return a call's only parameter; raises ``IrregularCall`` if it has none or several."""
-        arguments = self._parsed(call)[1]
-        if not isinstance(arguments, dict) or len(arguments) != 1:
-            raise IrregularCall
-        [(key, value)] = arguments.items()
-        if not isinstance(key, str):
-            raise IrregularCall
-        return key, value
-
-    def are_strings(self, call_of: Callable[[str], str]) -> bool:
-        """Return whether every value of a parameter is a string."""
-        known = self._strings.get(call_of(""))
+    def type_of(self, name: str, parameter: str) -> ParameterType:
+        """Return the type of a tool's parameter."""
+        known = self._known.get((name, parameter))
         if known is None:
-            try:
-                known = all(self.pair(call_of(probe))[1] == probe for probe in _PROBES)
-            except IrregularCall:  # such as a parameter that must be a number
-                known = False
-            self._strings[call_of("")] = known
+            known = self._known[name, parameter] = self._read(name, parameter)
         return known
 
-    def takes_json(self, call_of: Callable[[str], str], opening: str) -> bool:
-        """Return whether a parameter takes JSON that begins with ``opening`` unchanged."""
-        known = self._nested.get((call_of(""), opening))
-        if known is None:
-            text = _NESTED[opening]
-            try:
-                value = self.pair(call_of(text))[1]
-                known = json.dumps(value) == json.dumps(json.loads(text))
-            except (IrregularCall, TypeError, ValueError):
-                known = False
-            self._nested[call_of(""), opening] = known
-        return known
-
-    def _parsed(self, call: str) -> tuple[str, object]:
-        try:
-            [parsed] = self.parse(call, None)
-        except ValueError as error:
-            raise IrregularCall from error
-        return parsed
+    def _read(self, name: str, parameter: str) -> ParameterType:
+        root = self._schemas.get(name)
+        properties = _properties(root)
+        if parameter not in properties:
+            return ParameterType(_ANYTHING)  # nothing declares that it is anything but text
+        found = tuple(_alternatives(properties[parameter], root, ())) or _ANYTHING
+        return ParameterType(found, is_declared=found != _ANYTHING)
 
 
-class ParameterWriter:
-    """Writes the parameters of one call as the fields of an object."""
+def _properties(schema: object) -> Mapping[str, Any]:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return properties if isinstance(properties, Mapping) else {}
 
-    __slots__ = ("_before", "_conversions", "_out")
 
-    def __init__(self, out: CallWriter, conversions: Conversions) -> None:
-        self._out = out
-        self._conversions = conversions
-        self._before = "{"
+def _alternatives(schema: object, root: object, seen: tuple[int, ...]) -> list[_Alternative]:
+    """Return what a schema allows; ``seen`` are the schemas around it."""
+    if id(schema) in seen:
+        return []  # it allows nothing that it does not allow otherwise
+    if not isinstance(schema, Mapping) or len(seen) > _MAX_DEPTH:
+        return list(_ANYTHING)
+    seen = (*seen, id(schema))
+    found = [_own(schema)]
+    if schema.get("$ref") is not None:
+        found = _meet(found, _alternatives(_resolve(schema["$ref"], root), root, seen))
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(options := schema.get(keyword), Sequence) and options:
+            union = [one for option in options for one in _alternatives(option, root, seen)]
+            found = _meet(found, union)
+    for part in schema.get("allOf") or ():
+        found = _meet(found, _alternatives(part, root, seen))
+    if schema.get("nullable") is True:
+        found.append(_Alternative(frozenset({"null"})))
+    return found if len(found) <= _MAX_ALTERNATIVES else list(_ANYTHING)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the object has begun."""
-        return self._before != "{"
 
-    def open(self) -> None:
-        """Begin the object."""
-        self._out.write(self._before)
-        self._before = ""
+def _meet(some: Sequence[_Alternative], others: Sequence[_Alternative]) -> list[_Alternative]:
+    if not some or not others:
+        return []
+    pairs = (one.intersect(other) for one in some for other in others)
+    # What nothing can fulfil was not meant so: the text decides.
+    return list(dict.fromkeys(pair for pair in pairs if pair.types)) or list(_ANYTHING)
 
-    def key(self, key: str) -> None:
-        """Begin a parameter whose value is certain to follow."""
-        self._out.write(f'{self._before}"{escaped(key)}": ')
-        self._before = ", "
 
-    def pair(self, call: str, told: NestedValue | None = None) -> None:
-        """Write a parameter that is complete, as the parser converts it."""
-        key, value = self._conversions.pair(call)
-        try:
-            arguments_text({"value": value})
-        except ValueError as error:
-            raise IrregularCall from error
-        if told is None or not told.finish(value):
-            self.key(key)
-            self._out.write(json.dumps(value, ensure_ascii=False))
+def _own(schema: Mapping[str, Any]) -> _Alternative:
+    """Return what a schema allows by its own type or values."""
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, Sequence) and not isinstance(values, str) and values:
+        named = (_type_name(value) for value in values)
+        return _Alternative(frozenset(named), tuple(v for v in values if isinstance(v, str)))
+    names = schema.get("type")
+    if names is None:
+        implied = {name for keyword, name in _IMPLIED.items() if keyword in schema}
+        return _Alternative(frozenset(implied) or _TYPES)
+    listed = [names] if isinstance(names, str) else names if isinstance(names, Sequence) else ()
+    plain = {str(name).lower() for name in listed}
+    types = {_OTHER_NAMES.get(name, name) for name in plain} & _TYPES
+    if "number" in types:
+        types.add("integer")
+    return _Alternative(frozenset(types) or _TYPES)
 
-    def nested(self, key: str, read: ReadValue) -> NestedValue:
-        """Return a parameter's nested value, which is written while it arrives."""
-        return NestedValue(read, lambda: self.key(key), self._out)
 
-    def end(self) -> None:
-        """Note that there are no more parameters."""
-        self._out.owe("}" if self.is_open else "{}")
+def _type_name(value: object) -> str:
+    return next((name for kind, name in _PYTHON_TYPES if isinstance(value, kind)), "null")
 
-    def read(
-        self,
-        text: ArrivingText,
-        ends: Sequence[str],
-        call_of: Callable[[str], str],
-        trim: Trim,
-        *,
-        may_be_json: bool = False,
-        has_cdata: bool = False,
-    ) -> Waiting[None]:
-        """Read a parameter, including its end."""
-        key = self._conversions.pair(call_of(NULL))[0]
-        value = ParameterValue(self._out, trim, lambda: self.key(key), has_cdata=has_cdata)
-        if self._conversions.are_strings(call_of):
-            value.may_grow = value.is_no_null
-        elif may_be_json:
-            value.may_grow = value.is_no_json
+
+def _resolve(reference: object, root: object) -> object:
+    """Return the schema that a reference inside a tool's schema names; None if there is none."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    found = root
+    for part in filter(None, reference[1:].split("/")):
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, Mapping):
+            found = found.get(part)
+        elif isinstance(found, Sequence) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
         else:
-
-            def nested(opening: str) -> NestedValue | None:
-                if not self._conversions.takes_json(call_of, opening):
-                    return None
-                return self.nested(key, _read_json)
-
-            value.nested = nested
-        mark = yield from text.pass_on(ends, value.add)
-        if mark != ends[0]:
-            raise IrregularCall
-        if not value.finish():
-            self.pair(call_of(value.raw), value.growing)
-
-
-def _read_json(text: ArrivingText, write: Callable[[str], object]) -> Waiting[None]:
-    return json_value(text, Rewritten(write))
+            return None
+    return found

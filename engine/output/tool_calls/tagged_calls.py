@@ -1,361 +1,326 @@
-"""Calls whose parameters are between tags or marks, or are attributes of tags. Pure; any thread."""
+"""Calls whose parameters stand between tags. Pure; any thread.
 
-import json
+A tag counts as one where the structure of the call closes behind it; anywhere else it is text of a
+value, such as a file that contains the same tags. Text is held back until that is decided.
+"""
+
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from engine.output.tool_calls.call_text import (
-    MAX_DEPTH,
-    ArrivingText,
-    CallParser,
+    ENDINGS,
     CallWriter,
+    Ending,
     Format,
     IrregularCall,
-    Rewritten,
+    StreamBuffer,
     Waiting,
-    escaped,
-    json_object,
 )
-from engine.output.tool_calls.json_calls import json_calls
-from engine.output.tool_calls.parameters import Conversions, ParameterWriter, Trim
+from engine.output.tool_calls.json_calls import json_format
+from engine.output.tool_calls.json_text import JsonReader, escaped
+from engine.output.tool_calls.parameters import ParameterType, ToolTypes
 
-_PLAIN_NAME = re.compile(r"[^\s<>]+")
-
-
-def qwen3_coder(parse: CallParser) -> Format:
-    """Return the format ``<function=f><parameter=p>…</parameter></function>``."""
-    conversions = Conversions(parse)
-
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        yield from text.skip_past("<function=")
-        name = yield from text.until(">")
-        if not _PLAIN_NAME.fullmatch(name):
-            raise IrregularCall
-        begun = f"<function={name}>"
-        out.start(conversions.name_of(f"{begun}</function>"))
-        writer = ParameterWriter(out, conversions)
-        writer.open()
-        while True:
-            yield from text.skip_past("<parameter=")
-            key = yield from text.until(">")
-            if not _PLAIN_NAME.fullmatch(key):
-                raise IrregularCall
-
-            def call_of(value: str, key: str = key) -> str:
-                return f"{begun}<parameter={key}>{value}</parameter></function>"
-
-            yield from writer.read(text, ("</parameter>",), call_of, Trim.NEWLINE)
-
-    return read
+_NAME = re.compile(r"[^\s<>\"'={}]+")
+_CDATA = ("<![CDATA[", "]]>")
 
 
-def glm47(parse: CallParser) -> Format:
-    """Return the format ``f<arg_key>p</arg_key><arg_value>…</arg_value>``."""
-    return _pairs(parse, "arg")
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """The tags of one format.
 
-
-def longcat(parse: CallParser) -> Format:
-    """Return LongCat's format: GLM's with longer tags, or JSON."""
-    pairs = _pairs(parse, "longcat_arg")
-
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        is_json = (yield from text.skip_space()) == "{"
-        yield from (json_calls if is_json else pairs)(text, out)
-
-    return read
-
-
-def _pairs(parse: CallParser, prefix: str) -> Format:
-    conversions = Conversions(parse)
-    key_start, key_end = f"<{prefix}_key>", f"</{prefix}_key>"
-    value_start, value_end = f"<{prefix}_value>", f"</{prefix}_value>"
-
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        begun = yield from text.until(key_start)
-        out.start(conversions.name_of(begun + key_start))
-        writer = ParameterWriter(out, conversions)
-        while True:
-            key = yield from text.until(key_end)
-            while (yield from text.skip_space()) == "\\":  # to the parser, a typed "\n" is one
-                yield from text.expect("\\n")
-            yield from text.expect(value_start)
-
-            def call_of(value: str, key: str = key) -> str:
-                return f"{begun}{key_start}{key}{key_end}{value_start}{value}{value_end}"
-
-            yield from writer.read(text, (value_end,), call_of, Trim.SPACE)
-            yield from text.skip_past(key_start)
-
-    return read
-
-
-def minimax_m2(parse: CallParser) -> Format:
-    """Return the format ``<invoke name="f"><parameter name="p">…</parameter></invoke>``."""
-    conversions = Conversions(parse)
-    end = "</invoke>"
-
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        while True:
-            yield from text.skip_past("<invoke name=")
-            begun = f"<invoke name={(yield from text.until('>'))}>"
-            out.start(conversions.name_of(begun + end))
-            writer = ParameterWriter(out, conversions)
-            writer.open()
-            while (yield from text.skip_past("<parameter name=", end)) != end:
-                key = yield from text.until(">")
-
-                def call_of(value: str, begun: str = begun, key: str = key) -> str:
-                    return f"{begun}<parameter name={key}>{value}</parameter>{end}"
-
-                yield from writer.read(text, ("</parameter>", end), call_of, Trim.SPACE)
-            writer.end()
-
-    return read
-
-
-_NAME = r"(?:\"[^\"]*\"|'[^']*'|[^\s\"'<>]+)"
-_FUNCTION = re.compile(rf"\s*{_NAME}\s*")
-_PARAM = re.compile(rf"\s+name\s*=\s*{_NAME}\s*")
-_INVOKE = re.compile(r"\s[^>]*?\bname=\"[^\"]+\"")
-_ATEM_PARAMETER = re.compile(r"\s[^>]*?\bname=\"[^\"]+\"[^>]*?")
-
-
-def minicpm5(parse: CallParser) -> Format:
-    """Return the format ``<function name="f"><param name="p">…</param></function>``.
-
-    The tag that opens the call ends before the name.
+    Attributes:
+        call: What stands before the name of a call and behind it.
+        parameter: What stands before the name of a parameter and behind it.
+        value_end: The end of a value.
+        call_end: The end of a call; empty where a call ends with its text.
+        value_start: A tag between a parameter's name and its value.
+        call_name: The attribute that names the tool; empty where the name stands alone.
+        parameter_name: The attribute that names the parameter.
+        string_mark: What an attribute says where the value is text; other values are JSON then.
+        json: What stands around arguments that are one JSON object.
+        has_line_ends: Whether the template writes a line end before and behind each value.
+        has_cdata: Whether a value may be a CDATA section.
     """
-    conversions = Conversions(parse)
 
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        head = yield from text.until(">")
-        if not _FUNCTION.fullmatch(head):
-            raise IrregularCall
-        begun = f"{head}>"
-        out.start(conversions.name_of(begun))
-        writer = ParameterWriter(out, conversions)
-        writer.open()
-        while True:
-            yield from text.skip_past("<param")
-            attributes = yield from text.until(">")
-            if not _PARAM.fullmatch(attributes):
-                raise IrregularCall
+    call: tuple[str, str]
+    parameter: tuple[str, str]
+    value_end: str
+    call_end: str = ""
+    value_start: str = ""
+    call_name: str = ""
+    parameter_name: str = ""
+    string_mark: str = ""
+    json: tuple[str, str] = ("", "")
+    has_line_ends: bool = False
+    has_cdata: bool = False
 
-            def call_of(value: str, attributes: str = attributes) -> str:
-                return f"{begun}<param{attributes}>{value}</param>"
-
-            yield from writer.read(text, ("</param>",), call_of, Trim.SPACE, has_cdata=True)
-
-    return read
-
-
-def muse_spark(parse: CallParser) -> Format:
-    """Return the format ``<atem:invoke name="f"><atem:parameter name="p">…``."""
-    conversions = Conversions(parse)
-    end = "</atem:invoke>"
-
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        while True:
-            yield from text.skip_past("<atem:invoke")
-            head = yield from text.until(">")
-            if not _INVOKE.fullmatch(head):
-                raise IrregularCall
-            begun = f"<atem:invoke{head}>"
-            out.start(conversions.name_of(begun + end))
-            writer = ParameterWriter(out, conversions)
-            writer.open()
-            while (yield from text.skip_past("<atem:parameter", end)) != end:
-                attributes = yield from text.until(">")
-                if not _ATEM_PARAMETER.fullmatch(attributes):
-                    raise IrregularCall
-
-                def call_of(value: str, begun: str = begun, attributes: str = attributes) -> str:
-                    parameter = f"<atem:parameter{attributes}>{value}</atem:parameter>"
-                    return f"{begun}{parameter}{end}"
-
-                yield from writer.read(
-                    text, ("</atem:parameter>",), call_of, Trim.SPACE, may_be_json=True
-                )
-            writer.end()
-
-    return read
+    def opening(self, name: str) -> str:
+        """Return what stands at the beginning of a call of a tool."""
+        before, behind = self.call
+        return (
+            f'{before} {self.call_name}="{name}"{behind}'
+            if self.call_name
+            else before + name + behind
+        )
 
 
-def kimi_k3(parse: CallParser) -> Format:
-    """Return Kimi K3's format: ``<|open|>call tool="f"<|sep|>`` and arguments with types."""
-    conversions = Conversions(parse)
-    sep, end = "<|sep|>", "<|close|>call<|sep|>"
-    argument, json_block = "<|open|>argument", "<|open|>json"
-    argument_end = "<|close|>argument<|sep|>"
+_DSML = "｜DSML｜"
+TAGS = {
+    "qwen3_coder": Tags(
+        ("<function=", ">"), ("<parameter=", ">"), "</parameter>", "</function>",
+        has_line_ends=True,
+    ),
+    "glm47": (
+        _GLM := Tags(("", ""), ("<arg_key>", "</arg_key>"), "</arg_value>", "", "<arg_value>")
+    ),
+    "laguna": _GLM,
+    "longcat": Tags(
+        ("", ""), ("<longcat_arg_key>", "</longcat_arg_key>"), "</longcat_arg_value>", "",
+        "<longcat_arg_value>",
+    ),
+    "minimax_m2": Tags(
+        ("<invoke", ">"), ("<parameter", ">"), "</parameter>", "</invoke>",
+        call_name="name", parameter_name="name",
+    ),
+    # The tag that opens the call ends before the name.
+    "minicpm5": Tags(("", ">"), ("<param", ">"), "</param>", parameter_name="name", has_cdata=True),
+    "muse_spark": Tags(
+        ("<atem:invoke", ">"), ("<atem:parameter", ">"), "</atem:parameter>", "</atem:invoke>",
+        call_name="name", parameter_name="name",
+    ),
+    "kimi_k3": Tags(
+        ("<|open|>call", "<|sep|>"), ("<|open|>argument", "<|sep|>"), "<|close|>argument<|sep|>",
+        "<|close|>call<|sep|>", call_name="tool", parameter_name="key", string_mark='type="string"',
+        json=("<|open|>json", "<|close|>json<|sep|>"),
+    ),
+    "dsml": Tags(
+        (f"<{_DSML}invoke", ">"), (f"<{_DSML}parameter", ">"), f"</{_DSML}parameter>",
+        f"</{_DSML}invoke>", call_name="name", parameter_name="name", string_mark='string="true"',
+    ),
+}  # fmt: skip
+"""The formats by their names."""
 
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        while True:
-            yield from text.skip_past("<|open|>call")
-            begun = f"<|open|>call{(yield from text.until(sep))}{sep}"
-            out.start(conversions.name_of(begun + end))
-            writer = ParameterWriter(out, conversions)
-            while (mark := (yield from text.skip_past(argument, json_block, end))) == argument:
-                attributes = yield from text.until(sep)
-
-                def call_of(value: str, begun: str = begun, attributes: str = attributes) -> str:
-                    return f"{begun}{argument}{attributes}{sep}{value}{argument_end}{end}"
-
-                yield from writer.read(text, (argument_end, end), call_of, Trim.NOTHING)
-            if mark == json_block:
-                if writer.is_open:
-                    raise IrregularCall
-                yield from text.until(sep)
-                yield from text.skip_space()
-                yield from json_object(text, Rewritten(out.write))
-                yield from text.skip_space()
-                yield from text.expect("<|close|>json<|sep|>")
-                yield from text.skip_past(end)
-                out.owe("}")
-            else:
-                writer.end()
-
-    return read
-
-
-# Gemma's calls: ``call:f{key:value}`` with strings between marks.
-
-_WORD_NAME = re.compile(r"\w+")
-_TOOL_NAME = re.compile(r"[\w-]+")
-_WORD = re.compile(r'[^,\[\]{}<"]*')
-_ESCAPE = "<escape>"
-_QUOTE = '<|"|>'
+# A value that its tag does not call text.
+_JSON_VALUE = ParameterType.of("object", "array", "number", "integer", "boolean", "null")
+_TEXT = ParameterType.of("string")
 
 
-def function_gemma(parse: CallParser) -> Format:
-    """Return FunctionGemma's format, with strings between ``<escape>`` marks.
+def tagged_format(tags: Tags, types: ToolTypes, marks: Sequence[str]) -> Format:
+    """Return a format.
 
-    Its parser has no nested values: a comma or brace ends every value except a string.
+    Args:
+        tags: Its tags.
+        types: The tools of the answer.
+        marks: What stands around calls, and may stand between two of them.
     """
-    conversions = Conversions(parse)
+    as_json = json_format(types, marks)
 
-    def read(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-        yield from text.skip_past("call:")
-        name = yield from text.until("{")
-        if not _WORD_NAME.fullmatch(name):
-            raise IrregularCall
-        out.start(name)
-        writer = ParameterWriter(out, conversions)
-        writer.open()
-        mark = ","
-        while mark == ",":
-            parts: list[str] = []
-            if (yield from text.pass_on((":", "}"), parts.append)) == "}":
-                return
-            key = "".join(parts)
-            if (yield from text.peek()) == "<":
-                yield from text.expect(_ESCAPE)
-                writer.key(key)
-                out.write('"')
-                if (yield from text.pass_on((_ESCAPE, "}"), _grown(out))) == "}":
-                    raise IrregularCall  # the parser ends the call there
-                out.write('"')
-                mark = yield from text.take()
-            else:
-                parts = []
-                mark = yield from text.pass_on((",", "}"), parts.append)
-                writer.pair(f"call:{name}{{{key}:{''.join(parts)}}}")
-
-    return read
-
-
-def gemma4(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    """Read Gemma 4's calls: JSON with bare keys, strings between marks of their own."""
-    while True:
-        yield from text.skip_past("call:")
-        name = yield from text.until("{")
-        if not _TOOL_NAME.fullmatch(name):
-            raise IrregularCall
-        out.start(name)
-        yield from _object(text, out, 1)
-        out.owe("}")
-
-
-def _object(text: ArrivingText, out: CallWriter, depth: int) -> Waiting[None]:
-    """Read an object after its first brace, including its last brace, which is not written."""
-    out.write("{")
-    if (yield from text.peek()) == "}":
-        yield from text.take()
-        return
-    while True:
-        yield from _key(text, out)
-        yield from _value(text, out, depth)
-        char = yield from text.take()
-        if char == "}":
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        char = yield from text.skip_marks(marks)
+        if char in "{[" and not tags.call[0]:
+            yield from as_json(text, out)  # GLM and LongCat write JSON at times
             return
-        if char != ",":
-            raise IrregularCall
-        out.write(", ")
+        if char in ENDINGS:
+            raise IrregularCall("the call has no text")
+        while char not in ENDINGS:
+            yield from _TaggedCall(tags, types, marks, text, out).read()
+            char = yield from text.skip_marks(marks)
+            if not (yield from text.find_mark(("</", tags.parameter[0]))):
+                out.keep(text)
+
+    return read
 
 
-def _key(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    if (yield from text.peek()) == "<":
-        yield from text.expect(_QUOTE)
-        key = yield from text.until(_QUOTE)
-        yield from text.expect(":")
-    else:
-        key = yield from text.until(":")
-        if not _WORD_NAME.fullmatch(key):
-            raise IrregularCall
-    out.write(f'"{escaped(key)}": ')
+class _TaggedCall:
+    """Reads one call."""
 
+    __slots__ = ("_ends", "_given", "_marks", "_name", "_next", "_out", "_tags", "_text", "_types")
 
-def _value(text: ArrivingText, out: CallWriter, depth: int) -> Waiting[None]:
-    char = yield from text.peek()
-    if char in "{[" and depth >= MAX_DEPTH:
-        raise IrregularCall
-    if char == "<":
-        yield from text.expect(_QUOTE)
-        out.write('"')
-        yield from text.pass_on((_QUOTE,), _grown(out))
-        out.write('"')
-    elif char == "{":
-        yield from text.take()
-        yield from _object(text, out, depth + 1)
-        out.write("}")
-    elif char == "[":
-        yield from text.take()
-        yield from _list(text, out, depth + 1)
-    else:
-        yield from _word(text, out)
+    def __init__(
+        self,
+        tags: Tags,
+        types: ToolTypes,
+        marks: Sequence[str],
+        text: StreamBuffer,
+        out: CallWriter,
+    ) -> None:
+        self._tags = tags
+        self._types = types
+        self._text = text
+        self._out = out
+        self._marks = marks
+        self._name = ""
+        self._given: set[str] = set()
+        calls = (tags.call[0],) if tags.call[0] else ()
+        # What may follow a call.
+        self._next = (*calls, *marks, *ENDINGS)
+        edges = [tags.value_end, tags.parameter[0], tags.call_end, Ending.TAG.value]
+        self._ends = tuple(_with_line_ends(filter(None, edges), tags.has_line_ends))
 
-
-def _list(text: ArrivingText, out: CallWriter, depth: int) -> Waiting[None]:
-    out.write("[")
-    if (yield from text.peek()) == "]":
-        yield from text.take()
-    else:
+    def read(self) -> Waiting[None]:
+        """Read the call with its end."""
+        tags, text, out = self._tags, self._text, self._out
+        yield from self._start()
+        out.write("{")
+        follow = tuple(filter(None, (tags.parameter[0], tags.json[0], tags.call_end, *self._next)))
         while True:
-            yield from _value(text, out, depth)
-            char = yield from text.take()
-            if char == "]":
+            yield from text.skip_space()
+            mark = yield from text.find_mark(follow)
+            if mark == tags.parameter[0]:
+                yield from self._parameter()
+            elif mark and mark == tags.json[0]:
+                yield from self._json()
+                follow = (tags.call_end,)
+            elif mark and mark == tags.call_end:
+                text.skip(len(mark))
                 break
-            if char != ",":
-                raise IrregularCall
-            out.write(", ")
-    out.write("]")
+            elif mark in self._next and self._may_end_at(mark):
+                break
+            else:
+                raise IrregularCall("text stands between the parameters")
+        out.defer("}")
+
+    def _may_end_at(self, mark: str) -> bool:
+        """Whether a call without its end is complete before a mark."""
+        if mark in (Ending.EOS.value, Ending.CUT.value):
+            is_named = bool(self._given) or self._name in self._types.names
+            return not self._tags.call_end and is_named
+        return True
+
+    def _start(self) -> Waiting[None]:
+        """Read the name of the call."""
+        tags, text = self._tags, self._text
+        before, behind = tags.call
+        yield from text.expect(before)
+        if behind:
+            head = yield from text.until(behind)
+        else:
+            parts: list[str] = []
+            yield from text.pass_until((tags.parameter[0], *self._next), parts.append)
+            head = "".join(parts)
+        self._name = _name_in(head, tags.call_name)
+        char = yield from text.peek()
+        if not behind and char in ENDINGS and self._name not in self._types.names:
+            raise IrregularCall("a word that names no tool is not a call")
+        self._out.start(self._name)
+
+    def _parameter(self) -> Waiting[None]:
+        tags, text, out = self._tags, self._text, self._out
+        text.skip(len(tags.parameter[0]))
+        head = yield from text.until(tags.parameter[1])
+        key = _name_in(head, tags.parameter_name)
+        if tags.value_start:
+            yield from text.skip_space()
+            yield from text.expect(tags.value_start)
+        kind = self._types.type_of(self._name, key)
+        if tags.string_mark:
+            kind = _TEXT if tags.string_mark in head else _JSON_VALUE
+        out.write(f'{", " if self._given else ""}"{escaped(key)}": ')
+        self._given.add(key)
+        if kind.is_text:
+            out.write('"')
+            yield from self._value(lambda part: out.write(escaped(part)))
+            out.write('"')
+        else:
+            parts: list[str] = []
+            yield from self._value(parts.append)
+            out.write(kind.json_of("".join(parts)))
+
+    def _json(self) -> Waiting[None]:
+        """Read arguments that are one object, in the place of parameters."""
+        if self._given:
+            raise IrregularCall("an object stands beside parameters")
+        text, (_, end) = self._text, self._tags.json
+        yield from text.until(self._tags.parameter[1])
+        parts: list[str] = []
+        yield from JsonReader(text, parts.append).read_object()
+        self._out.write("".join(parts).removeprefix("{"))
+        yield from text.skip_space()
+        yield from text.expect(end)
+
+    # -- values ----------------------------------------------------------------------------
+
+    def _value(self, take: Callable[[str], object]) -> Waiting[None]:
+        """Pass a value on, and take its end."""
+        tags, text = self._tags, self._text
+        if tags.has_cdata:
+            offset = yield from text.after_space(0)
+            if (yield from text.find_mark(_CDATA[:1], offset)):
+                text.skip(offset + len(_CDATA[0]))
+                yield from text.pass_until(_CDATA[1:], take)
+                text.skip(len(_CDATA[1]))
+                yield from text.skip_space()
+                yield from text.expect(tags.value_end)
+                return
+        if tags.has_line_ends and (yield from text.peek()) == "\n":
+            text.skip(1)
+        while True:
+            mark = yield from text.pass_until(self._ends, take)
+            taken = yield from self._end_at(mark)
+            if taken is not None:
+                text.skip(taken)
+                return
+            take(mark[0])
+            text.skip(1)
+
+    def _end_at(self, mark: str) -> Waiting[int | None]:
+        """Return the length of the end that a mark begins; None if the mark is text."""
+        tags, text = self._tags, self._text
+        line_end = len(mark) - len(mark.lstrip("\n"))
+        tag = mark[line_end:]
+        if tag == Ending.TAG.value:
+            return line_end
+        if tag == tags.value_end:
+            offset = yield from text.after_space(len(mark))
+            follow = tuple(filter(None, (tags.parameter[0], tags.call_end, *self._next)))
+            found = yield from text.find_mark(follow, offset)
+            if found and found == tags.call_end:
+                is_end = yield from self._ends_call(offset)
+            else:
+                is_end = bool(found)
+            return len(mark) if is_end else None
+        if tag == tags.call_end:
+            return line_end if (yield from self._ends_call(line_end)) else None
+        # A parameter that begins inside a value: only one that is declared and still missing.
+        if tags.has_line_ends and not line_end:
+            return None
+        for key in self._types.parameters_of(self._name):
+            if key not in self._given and (yield from self._names(key, len(mark))):
+                return line_end
+        return None
+
+    def _ends_call(self, offset: int) -> Waiting[bool]:
+        """Whether the end of a call at an offset is one: another call follows, or nothing."""
+        offset = yield from self._text.after_space(offset + len(self._tags.call_end))
+        return bool((yield from self._text.find_mark(self._next, offset)))
+
+    def _names(self, key: str, offset: int) -> Waiting[bool]:
+        """Whether the tag of a parameter at an offset names this one."""
+        tags = self._tags
+        heads = [key, f'"{key}"', f"'{key}'"]
+        if tags.parameter_name:
+            heads = [f" {tags.parameter_name}={head}" for head in heads]
+        return bool(
+            (yield from self._text.find_mark([h + tags.parameter[1] for h in heads], offset))
+        )
 
 
-def _word(text: ArrivingText, out: CallWriter) -> Waiting[None]:
-    parts: list[str] = []
-    while part := text.take_run(_WORD):
-        parts.append(part)
-        yield from text.peek()
-    try:
-        value = json.loads("".join(parts))
-        out.write(json.dumps(value, ensure_ascii=False, allow_nan=False))
-    except ValueError as error:
-        raise IrregularCall from error
+def _with_line_ends(marks: Iterator[str], has_line_ends: bool) -> Iterator[str]:
+    for mark in marks:
+        if has_line_ends:
+            yield f"\n{mark}"
+        yield mark
 
 
-def _grown(out: CallWriter) -> Callable[[str], None]:
-    """Return a function that writes text of a string as it arrives."""
-
-    def write(text: str) -> None:
-        out.write(escaped(text))
-
-    return write
+def _name_in(head: str, attribute: str) -> str:
+    """Return the name in a tag; raises ``IrregularCall`` where there is none."""
+    name = head.strip()
+    if attribute:
+        match = re.search(rf"\b{attribute}\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'<>]+)", head)
+        name = match[1] if match else ""
+    if name[:1] in ("'", '"') and name[-1:] == name[:1]:
+        name = name[1:-1].replace("&quot;", '"').replace("&amp;", "&")
+    if not _NAME.fullmatch(name):
+        raise IrregularCall("a tag names nothing")
+    return name

@@ -43,7 +43,6 @@ def played(pieces: list[bytes], rules: StopRules, tags: TagFamily) -> list[list[
         max_tokens=None,
         vocabulary=vocabulary,
         detokenizer=ByteDetokenizer(vocabulary),
-        parse_calls=lambda raw, name: [],
         tells_spans=True,
     )
     builder = AnswerBuilder(setup)

@@ -14,6 +14,7 @@ OPTIONS = (
     ("max_tokens", None),
     ("room", 1000),
     ("cancel_after", None),
+    ("has_tools", True),
 )
 
 
@@ -34,6 +35,7 @@ def found(
     max_tokens: int | None = None,
     room: int = 1000,
     cancel_after: int | None = None,
+    has_tools: bool = True,
 ) -> Case:
     """Return a case whose tokens are named by their pieces.
 
@@ -64,6 +66,7 @@ def found(
         max_tokens=max_tokens,
         room=room,
         cancel_after=cancel_after,
+        has_tools=has_tools,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from engine.stopping.record import Channel, StopKind
 from tests.engine.contract.reading import Reading
 from tests.engine.contract.reading_state import Char, Tag
+from tests.engine.contract.writing.calls import Calls
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.ends import End, Match, find_match, held_back
 from tests.engine.contract.writing.vocabularies import Model
@@ -124,17 +125,17 @@ def _matched(case: Case, end: End, state: Reading, match: Match) -> _Sum:
         within = [char for char in before if char.part == first.part]
         offset = len(within)
         text = "".join(char.char for char in within)
-        whole = state.parsed(text) if (state.begun + text).strip() else None
-        if whole is None and keeps and (state.begun + text).strip():
-            whole = state.parsed(text + match.string)
-        if whole is not None:
-            kind, calls = StopKind.TOOL_CALL, calls + whole
+        own, rest = _cut_calls(state, text, match.string if keeps else "")
+        calls += own
+        if own and not rest:
+            kind = StopKind.TOOL_CALL
         else:
-            unfinished = "".join(char.char for char in chars[:cut] if char.part == first.part)
+            unfinished = rest + "".join(char.char for char in chars[match.start : cut])
     else:
         offset = len(text_of(before, first.channel))
         if len(end.base.calls) > len(calls):
-            kind, calls = StopKind.TOOL_CALL, end.base.calls
+            calls = end.base.calls
+            kind = kind if end.base.has_rest else StopKind.TOOL_CALL
     return _Sum(
         kind=kind,
         value=match.string,
@@ -149,6 +150,17 @@ def _matched(case: Case, end: End, state: Reading, match: Match) -> _Sum:
     )
 
 
+def _cut_calls(state: Reading, text: str, kept: str) -> tuple[Calls, str]:
+    """Return the calls in a call's text that a stop ends, and the text that is none."""
+    if not (state.begun + text).strip():
+        return (), text
+    found = state.parsed(text, is_cut=True)
+    if kept and (found is None or found[1]):
+        whole = state.parsed(text + kept, is_cut=True)
+        found = whole if whole and not whole[1] else found
+    return found or ((), text)
+
+
 def _ended_by_tag(case: Case, end: End, tag: Tag) -> _Sum:
     """The answer ends in a stop that is a tag."""
     state = end.base
@@ -156,8 +168,8 @@ def _ended_by_tag(case: Case, end: End, tag: Tag) -> _Sum:
     calls = state.calls
     if state.header is None and state.channel is Channel.TOOL and state.part == end.before.part:
         # A marker that neither opens nor closes anything: the call ends here as by any stop.
-        calls += state.parsed(state.part_text) or ()
-    is_new = len(calls) > len(end.before.calls)
+        calls += _cut_calls(state, state.part_text, "")[0]
+    is_new = len(calls) > len(end.before.calls) and not state.has_rest
     is_open = tag.channel is Channel.TOOL or bool(end.before.undecided)
     closes = tag.channel is Channel.TOOL and end.before.channel is Channel.TOOL
     no_call = tag.offset if closes and not is_new else 0
@@ -196,18 +208,21 @@ def _ended(case: Case, end: End) -> _Sum:
     channel: Channel | None = state.channel
     offset: int | None = state.length_of(state.channel)
     is_open = state.header is None and state.channel is Channel.TOOL
+    is_partial = False
     if is_open and match is None:
         raw = state.part_text
         is_text = bool((state.begun + raw).strip())
-        whole = state.parsed(raw) if is_text or is_eos else None
-        if whole is None and is_stop and is_text and rules.include_stop and not is_eos:
-            whole = state.parsed(raw + own_text)
         ends_by_tag = made.family.is_harmony or bool(made.family.tool and made.family.tool[1])
         is_cut = kind in (StopKind.CANCELLED, StopKind.MAX_TOKENS, StopKind.CONTEXT_FULL)
-        if is_cut and (ends_by_tag or kind is StopKind.CANCELLED):
-            whole = None
-        if whole is not None:
-            calls += whole
+        if is_eos:
+            found, rest = state.parsed(raw) or ((), raw)
+        elif not is_text or (is_cut and (ends_by_tag or kind is StopKind.CANCELLED)):
+            found, rest = (), raw
+        else:
+            keeps_stop = is_stop and rules.include_stop
+            found, rest = _cut_calls(state, raw, own_text if keeps_stop else "")
+        if found and not rest:
+            calls += found
         elif is_eos:
             # Whether the rest of a half character counts as held there, the page does not say.
             held = None if end.base.half else held_back(end.base.closed(), rules)
@@ -218,8 +233,11 @@ def _ended(case: Case, end: End) -> _Sum:
                 channel, offset = Channel.TEXT, state.length_of(Channel.TEXT)
             else:
                 channel = offset = None
+            calls += found
         else:
-            unfinished = raw
+            unfinished = rest
+            is_partial = bool(found)
+            calls += found
     if match is not None:
         found = _matched(case, end, state, match)
         found.calls = state.calls if found.kind is StopKind.STOP_STRING else found.calls
@@ -227,7 +245,7 @@ def _ended(case: Case, end: End) -> _Sum:
             found.kind, found.value, found.rule_index = kind, None, None
             found.channel = found.offset = None
         return found
-    is_new = len(calls) > len(end.before.calls)
+    is_new = len(calls) > len(end.before.calls) and not (is_partial or state.has_rest)
     if (is_eos and calls) or (is_new and kind is not StopKind.CANCELLED):
         kind = StopKind.TOOL_CALL
     if not is_stop:

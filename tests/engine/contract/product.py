@@ -21,7 +21,7 @@ from engine.values.events import (
     ToolCallCompleted,
     ToolCallStarted,
 )
-from engine.values.request import GenerationRequest, Message, Sampling, TraceLevel
+from engine.values.request import GenerationRequest, Message, Sampling, Tool, TraceLevel
 from tests.engine.contract.writing.case import Case
 from tests.engine.contract.writing.vocabularies import CONTEXT, EOS, texts_of_tags
 
@@ -80,6 +80,9 @@ def messages_of(case: Case) -> tuple[Message, ...]:
     return (Message("system", case.prompt), asked)
 
 
+TOOLS = (Tool("add", "", {}), Tool("mul", "", {}))
+
+
 def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequest:
     return GenerationRequest(
         messages=() if case.is_raw else messages_of(case),
@@ -88,6 +91,7 @@ def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequ
         stops=case.rules,
         max_tokens=case.max_tokens,
         trace=trace,
+        tools=TOOLS if case.has_tools else (),
     )
 
 

@@ -22,11 +22,15 @@ product. Where the page is silent these readings were chosen:
 """
 
 import codecs
-from typing import Any
 
 from engine.stopping.record import Channel
 from tests.engine.contract.reading_state import Char, ReadingState, Tag, Undecided
-from tests.engine.contract.writing.calls import opened_by, parsed_arguments, parsed_calls
+from tests.engine.contract.writing.calls import (
+    Calls,
+    opened_by,
+    parsed_arguments,
+    parsed_calls,
+)
 from tests.engine.contract.writing.families import HARMONY_MARKERS
 
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
@@ -35,11 +39,17 @@ _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 class Reading(ReadingState):
     """What the script says so far, and how one more token changes it."""
 
+    @property
+    def _tool(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """The tags around a call, where tools are offered."""
+        return self.model.family.tool if self.has_tools else None
+
     # -- tokens ----------------------------------------------------------------------------
 
     def add(self, token: int) -> "Reading":
         after = self._copy()
         after.tags = ()
+        after.has_rest = False
         was_thinking = after.channel is Channel.THINKING and after.header is None
         after._take(token)
         is_thinking = after.channel is Channel.THINKING and after.header is None
@@ -86,7 +96,7 @@ class Reading(ReadingState):
         ids = self.model.ids
         if family.is_harmony:
             return next((text for text in HARMONY_MARKERS if ids[text] == token), None)
-        for tag in (*(family.think or ()), *(family.tool or ())):
+        for tag in (*(family.think or ()), *(self._tool or ())):
             if len(tag) == 1 and ids[tag[0]] == token:
                 return tag[0]
         return None
@@ -135,7 +145,7 @@ class Reading(ReadingState):
         family = self.model.family
         if self.is_raw or family.is_harmony:
             return []
-        think, tool = family.think or (), family.tool or ()
+        think, tool = family.think or (), self._tool or ()
         found: list[tuple[str, ...]] = []
         if self.channel is Channel.TEXT:
             found = [*think[:1], *tool[:1]]
@@ -181,13 +191,13 @@ class Reading(ReadingState):
         family = self.model.family
         if family.is_harmony:
             return True
-        start, end = family.tool or ((), ())
+        start, end = self._tool or ((), ())
         return tag == "".join(end) or (not end and tag == "".join(start))
 
     def _take_tag(self, tag: str, token: int) -> None:
         family = self.model.family
         think = ["".join(tag) for tag in family.think or ((), ())]
-        tool = ["".join(tag) for tag in family.tool or ((), ())]
+        tool = ["".join(tag) for tag in self._tool or ((), ())]
         channel = self.channel
         known, offset = len(self.chars), self.length_of(channel)
         if channel is Channel.TOOL:
@@ -195,7 +205,7 @@ class Reading(ReadingState):
             if tag == tool[0]:
                 known, offset = len(self.chars), 0
                 self._switch(Channel.TOOL)
-        elif tag == tool[0] and family.tool:
+        elif tag == tool[0] and self._tool:
             self._switch(Channel.TOOL)
             channel, offset = Channel.TOOL, 0
         elif channel is Channel.TEXT and tag == think[0]:
@@ -208,23 +218,34 @@ class Reading(ReadingState):
     def close_call(self) -> None:
         """End the open call: it is complete, or else text of the answer."""
         raw = self.part_text
-        found = self.parsed(raw)
+        found, rest = self.parsed(raw) or ((), raw)
         self.begun = ""
         self._switch(
             Channel.TEXT,
-            strips=(found is not None or not raw) and not self.model.family.is_harmony,
+            strips=not rest and not self.model.family.is_harmony,
         )
-        if found is None:
-            self.chars += tuple(Char(char, Channel.TEXT, self.part) for char in raw)
-        else:
-            self.calls += found
+        self.chars += tuple(Char(char, Channel.TEXT, self.part) for char in rest)
+        self.calls += found
+        self.has_rest = bool(rest)
 
-    def parsed(self, raw: str) -> tuple[tuple[str, Any], ...] | None:
-        """Return the calls that a text is, with what the prompt holds of it; None where none."""
+    def parsed(self, raw: str, *, is_cut: bool = False) -> tuple[Calls, str] | None:
+        """Return the calls in a text, with what the prompt holds of it, and the text behind them.
+
+        None where it begins with no call.
+        """
         family = self.model.family
         if family.is_harmony:
-            return parsed_arguments(self.begun + raw, self.name)
-        return parsed_calls(self.begun + raw, has_brackets=family.style == "brackets")
+            return parsed_arguments(self.begun + raw, self.name, is_cut=is_cut)
+        found = parsed_calls(
+            self.begun + raw,
+            has_brackets=family.style == "brackets",
+            is_cut=is_cut,
+            marks=tuple("".join(tag) for tag in family.tool or () if tag),
+        )
+        if found is None:
+            return None
+        # The text behind a call ends where the whole text does.
+        return found[0], raw[len(raw.rstrip()) - len(found[1]) :] if found[1] else ""
 
     # -- Harmony ---------------------------------------------------------------------------
 

@@ -59,6 +59,8 @@ class ReadingState:
         header_tokens: Indices of the tokens of the open header.
         has_text: Whether there was any text, so that a space is no longer at the beginning.
         begun: Of the open call, the part that the prompt holds.
+        has_tools: Whether tools are offered; without them the tags of calls are text.
+        has_rest: Whether text followed the last call before its end.
     """
 
     model: Model
@@ -80,6 +82,8 @@ class ReadingState:
     header_tokens: tuple[int, ...] = ()
     has_text: bool = False
     begun: str = ""
+    has_tools: bool = True
+    has_rest: bool = False
 
     def _copy(self) -> Self:
         """Return a shallow copy; ``copy.copy`` takes three times as long."""

@@ -15,11 +15,10 @@ from engine.output.families import TagFamily, family_from_fields, family_to_fiel
 from engine.scheduling.generation import Answer
 from engine.stopping.record import Channel, StopKind
 from engine.values.request import ToolChoice
-from tests.engine.output.test_growing_calls import Play
 from tests.support.asking import scripted_answer
 from tests.support.models.formats import ADD, tool_template
 from tests.support.random_cases import cases
-from tests.support.scripted import END, Stage
+from tests.support.scripted import Stage
 
 LLAMA = '{"name": function name, "parameters": dictionary}'
 TAG = "<|python_tag|>"
@@ -85,8 +84,8 @@ def test_a_damaged_call_is_text(tmp_path: Path) -> None:
     raw = '{"name": "add", "parameters": {"a": oops}} and more'
     found = answer(tmp_path, *raw)
     assert (found.tool_calls, found.text) == ((), raw)
-    unclosed = answer(tmp_path / "b", TAG, *CALL[:-1])
-    assert (unclosed.tool_calls, unclosed.text) == ((), CALL[:-1])
+    unclosed = answer(tmp_path / "b", TAG, *CALL[:-2])
+    assert (unclosed.tool_calls, unclosed.text) == ((), CALL[:-2])
 
 
 def test_a_call_that_the_limit_cuts_is_the_limit(tmp_path: Path) -> None:
@@ -166,15 +165,6 @@ def test_python_that_is_more_than_calls_is_text(tmp_path: Path, code: str) -> No
 def test_without_tools_a_fence_is_text(tmp_path: Path) -> None:
     raw = "```tool_code\nadd(a=1)\n```"
     assert gemma(tmp_path, *raw, tools=()).text == raw
-
-
-def test_arguments_in_a_fence_grow(tmp_path: Path) -> None:
-    script = ["```tool", "_code\n", "print(add(", "a='lo", "ng", "', b=", "2))", "\n``", "`", END]
-    play = Play(tmp_path, script, style="", template=tool_template(GEMMA))
-    assert play.told == [
-        [], [], ["start add", "{"], ['"a": "lo'], ["ng"], ['"'], [', "b": 2'], [],
-        ["}", 'call add {"a": "long", "b": 2}'], [],
-    ]  # fmt: skip
 
 
 def test_a_saved_run_reads_such_calls_again() -> None:

@@ -1,6 +1,5 @@
-"""Arguments that are sent while a call is written are the arguments of the complete call."""
+"""Calls of every format, as models write them and miswrite them, streamed and whole."""
 
-import importlib
 import itertools
 import json
 from collections.abc import Callable, Sequence
@@ -10,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.inference.text import call_parser
-from engine.output.tool_calls.call_text import arguments_text
-from engine.output.tool_calls.calls import STYLES, OpenCalls, own_parser, readers
+from engine.output.tool_calls.call_text import Ending
+from engine.output.tool_calls.calls import STYLES, OpenCalls, readers
 from engine.values.events import (
     Event,
     ToolCallAbandoned,
@@ -26,41 +24,36 @@ from tests.support.random_cases import cases
 TYPES = {"city": "string", "days": "integer", "near": "array", "more": "object", "on": "boolean"}
 TOOLS = (
     Tool("weather", "", {"properties": {key: {"type": kind} for key, kind in TYPES.items()}}),
-    Tool("get-time", "", {"properties": {}}),
+    Tool("get_time", "", {"properties": {}}),
 )
 PLAIN = st.text("ab \n,:=\"'é🚀(){}[]\\<>&/null", max_size=12)
+DSML = "｜DSML｜"
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+
+Calls = list[tuple[str, str]]
 
 
-def parser_of(style: str) -> Any:
-    if own := own_parser(style):
-        return call_parser(own, TOOLS)
-    module = importlib.import_module(f"mlx_lm.tool_parsers.{style}")
-    return call_parser(module.parse_tool_call, TOOLS)
-
-
-def told(style: str, pieces: Sequence[str], name: str | None = None) -> tuple[list[Event], str]:
-    """Return the events of a call that comes in these pieces, and what turned out to be text."""
-    parse = parser_of(style)
-    calls = OpenCalls(parse, readers(style, parse))
+def read(
+    style: str,
+    pieces: Sequence[str],
+    *,
+    tools: Sequence[Tool] = TOOLS,
+    ending: Ending = Ending.TAG,
+    name: str | None = None,
+) -> tuple[list[Event], str]:
+    """Return the events of a call that comes in these pieces, and the text that is none."""
+    calls = OpenCalls(readers(style, tools, (OPEN, CLOSE)))
     events = list(calls.open(name))
     for piece in pieces:
         events += calls.add(piece)
-    closing, stray = calls.close()
+    closing, stray = calls.close(ending)
     return [*events, *closing], stray
 
 
-def expected(style: str, raw: str) -> list[tuple[str, str]]:
-    """Return the calls of a text that is parsed when it is complete; none if it is text."""
-    try:
-        return [(n, arguments_text(given)) for n, given in parser_of(style)(raw, None)]
-    except ValueError:
-        return []
-
-
-def check(events: Sequence[Event]) -> list[tuple[str, str]]:
+def check(events: Sequence[Event]) -> Calls:
     """Check that the events add up; return the calls."""
     increments: dict[str, str] = {}
-    done: list[tuple[str, str]] = []
+    done: Calls = []
     for event in events:
         match event:
             case ToolCallStarted():
@@ -80,14 +73,22 @@ def check(events: Sequence[Event]) -> list[tuple[str, str]]:
     return done
 
 
-def early(events: Sequence[Event]) -> str:
-    """Return the arguments that were sent before the first call was complete."""
-    place = next(i for i, event in enumerate(events) if isinstance(event, ToolCallCompleted))
-    parts = [event.text for event in events[:place] if isinstance(event, ToolCallArguments)]
-    return "".join(parts)
+def pieces_of(text: str) -> list[list[str]]:
+    """Return a text whole, by characters, and in pieces of a few."""
+    return [[text], list(text), [text[at : at + 7] for at in range(0, len(text), 7)]]
 
 
-# -- how each format writes a call ------------------------------------------------------------
+def result(style: str, text: str, **options: Any) -> Calls | str:
+    """Return the calls of a text, the same however it is cut, or the text if it has none."""
+    found: list[Calls | str] = []
+    for pieces in pieces_of(text):
+        events, stray = read(style, pieces, **options)
+        found.append(check(events) or stray)
+    assert found[0] == found[1] == found[2]
+    return found[0]
+
+
+# -- calls as each format has them ------------------------------------------------------------
 
 
 def _json(calls: Any) -> str:
@@ -99,26 +100,24 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _qwen(calls: Any) -> str:
-    [(name, given)] = calls
+def _each(write: Callable[[str, Any], str], between: str) -> Callable[[Any], str]:
+    """Return a writer of several calls from that of one."""
+    return lambda calls: between.join(write(name, given) for name, given in calls)
+
+
+def _qwen(name: str, given: Any) -> str:
     inner = "".join(f"<parameter={k}>\n{_plain(v)}\n</parameter>\n" for k, v in given.items())
     return f"\n<function={name}>\n{inner}</function>\n"
 
 
 def _pairs(prefix: str) -> Callable[[Any], str]:
-    def write(calls: Any) -> str:
-        [(name, given)] = calls
-        start = "" if given else f"<{prefix}_key>"  # without it GLM's parser guesses
-        return (
-            name
-            + start
-            + "\n".join(
-                f"<{prefix}_key>{k}</{prefix}_key>\n<{prefix}_value>{_plain(v)}</{prefix}_value>"
-                for k, v in given.items()
-            )
+    def write(name: str, given: Any) -> str:
+        return f"{name}\n" + "\n".join(
+            f"<{prefix}_key>{k}</{prefix}_key>\n<{prefix}_value>{_plain(v)}</{prefix}_value>"
+            for k, v in given.items()
         )
 
-    return write
+    return _each(write, f"\n{CLOSE}\n{OPEN}")
 
 
 def _minimax(calls: Any) -> str:
@@ -130,9 +129,7 @@ def _minimax(calls: Any) -> str:
     )
 
 
-def _minicpm(calls: Any) -> str:
-    [(name, given)] = calls
-
+def _minicpm(name: str, given: Any) -> str:
     def value(v: object) -> str:
         is_marked = isinstance(v, str) and any(char in v for char in "<&\n")
         return f"<![CDATA[{v}]]>" if is_marked else _plain(v)
@@ -148,6 +145,19 @@ def _muse(calls: Any) -> str:
             f'<atem:parameter name="{k}">{_plain(v)}</atem:parameter>' for k, v in given.items()
         )
         + "</atem:invoke>"
+        for name, given in calls
+    )
+
+
+def _dsml(calls: Any) -> str:
+    def parameter(k: str, v: object) -> str:
+        is_text = "true" if isinstance(v, str) else "false"
+        return f'<{DSML}parameter name="{k}" string="{is_text}">{_plain(v)}</{DSML}parameter>\n'
+
+    return "\n".join(
+        f'<{DSML}invoke name="{name}">\n'
+        + "".join(parameter(k, v) for k, v in given.items())
+        + f"</{DSML}invoke>"
         for name, given in calls
     )
 
@@ -194,8 +204,7 @@ def _command(calls: Any) -> str:
     )
 
 
-def _llama(calls: Any) -> str:
-    [(name, given)] = calls
+def _llama(name: str, given: Any) -> str:
     return json.dumps({"name": name, "parameters": given})
 
 
@@ -207,8 +216,7 @@ def _mistral(calls: Any) -> str:
 
 def _python(calls: Any) -> str:
     texts = [
-        f"{name.replace('-', '.')}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
-        for name, given in calls
+        f"{name}({', '.join(f'{k}={v!r}' for k, v in given.items())})" for name, given in calls
     ]
     return f"[{', '.join(texts)}]"
 
@@ -218,13 +226,12 @@ def _tool_code(calls: Any) -> str:
     return f"\n{listed}" if len(calls) > 1 else f"\n{listed[1:-1]}"
 
 
-def _gemma(calls: Any) -> str:
-    [(name, given)] = calls
+def _gemma(name: str, given: Any) -> str:
     texts = (
         f"{k}:<escape>{v}<escape>" if isinstance(v, str) else f"{k}:{json.dumps(v)}"
         for k, v in given.items()
     )
-    return f"call:{name.replace('-', '_')}{{{','.join(texts)}}}"
+    return f"call:{name}{{{','.join(texts)}}}"
 
 
 def _gemma4(calls: Any) -> str:
@@ -243,24 +250,24 @@ def _gemma4(calls: Any) -> str:
 WRITERS: dict[str, Callable[[Any], str]] = {
     "command": _command,
     "deepseek": _deepseek,
-    "function_gemma": _gemma,
+    "dsml": _dsml,
+    "function_gemma": _each(_gemma, f"{CLOSE}{OPEN}"),
     "gemma4": _gemma4,
     "glm47": _pairs("arg"),
     "json_tools": _json,
     "kimi_k2": _kimi2,
     "kimi_k3": _kimi3,
-    "llama": _llama,
+    "laguna": _pairs("arg"),
+    "llama": _each(_llama, "; "),
     "longcat": _pairs("longcat_arg"),
-    "minicpm5": _minicpm,
+    "minicpm5": _each(_minicpm, f"{CLOSE}\n{OPEN}"),
     "minimax_m2": _minimax,
     "mistral": _mistral,
     "muse_spark": _muse,
     "pythonic": _python,
-    "qwen3_coder": _qwen,
+    "qwen3_coder": _each(_qwen, "\n"),
     "tool_code": _tool_code,
 }
-ONE_CALL = {"function_gemma", "glm47", "llama", "longcat", "minicpm5", "qwen3_coder"}
-
 VALUES = {
     "city": PLAIN,
     "days": st.integers(-5, 10**20),
@@ -269,9 +276,9 @@ VALUES = {
     "on": st.booleans(),
 }
 CALLS = st.lists(
-    st.tuples(
-        st.sampled_from([tool.name for tool in TOOLS]),
-        st.fixed_dictionaries({}, optional=VALUES),
+    st.one_of(
+        st.tuples(st.just("weather"), st.fixed_dictionaries({}, optional=VALUES)),
+        st.just(("get_time", {})),
     ),
     min_size=1,
     max_size=3,
@@ -284,78 +291,320 @@ def cut(draw: st.DrawFn, text: str) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise(edges) if a < b]
 
 
-@st.composite
-def written(draw: st.DrawFn) -> tuple[str, str]:
-    """A style, and calls in it: as a model writes them, or damaged somewhere."""
-    style = draw(st.sampled_from(sorted(WRITERS)))
-    calls = draw(CALLS)
-    raw = WRITERS[style](calls[:1] if style in ONE_CALL else calls)
-    if draw(st.booleans()):
-        place = draw(st.integers(0, len(raw)))
-        gone = draw(st.integers(0, 3))
-        raw = raw[:place] + draw(st.sampled_from(["", "}", '"', "x", "\n"])) + raw[place + gone :]
-    return style, raw
-
-
-def same(found: Sequence[tuple[str, str]], wanted: Sequence[tuple[str, str]]) -> bool:
-    """Return whether calls are the same, but for keys that were written twice."""
-    return len(found) == len(wanted) and all(
-        one[0] == other[0]
-        and (one[1] == other[1] or json.dumps(json.loads(one[1]), ensure_ascii=False) == other[1])
-        for one, other in zip(found, wanted, strict=True)
-    )
-
-
-# FunctionGemma's format has none. Muse Spark's values are strings unless they are JSON.
-WITH_NESTED = sorted(STYLES - {"function_gemma", "muse_spark"})
-
-
-@pytest.mark.parametrize("style", WITH_NESTED)
-def test_strings_inside_nested_values_grow_while_they_are_written(style: str) -> None:
-    near = [1.5, {"k": 'long "text" é and more\n'}, True, None, []]
-    raw = WRITERS[style]([("weather", {"near": near, "more": {"a": ["x"], "b": {}}})])
-    begun = raw.index(" and more")
-    parse = parser_of(style)
-    calls = OpenCalls(parse, readers(style, parse))
-    calls.open(None)
-    events = [event for char in raw[:begun] for event in calls.add(char)]
-    so_far = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
-
-    assert so_far.endswith('{"near": [1.5, {"k": "long \\"text\\" é')
-    assert check(told(style, list(raw))[0]) == expected(style, raw)
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["['a', {'b': None}]", "[note] to self", '{"a": "1\n2"}', '["a", "b"]]', '["a" // why', "{}{}",
-     '{"a": NaN}', '{"a": 1, "a": [2]}', "[1, 2", "[", '["a"].map(f)'],
-)  # fmt: skip
-@pytest.mark.parametrize("style", ["qwen3_coder", "glm47", "minimax_m2", "kimi_k3", "pythonic"])
-def test_text_that_only_begins_like_a_nested_value_is_what_the_parser_makes_of_it(
-    style: str, value: str
-) -> None:
-    raw = WRITERS[style]([("weather", {"near": "@", "more": {"c": "d"}})]).replace("'@'", value)
-    raw = raw.replace('"@"', value).replace("@", value)
-    events, _ = told(style, list(raw))
-
-    assert same(check(events), expected(style, raw))
-
-
 def test_every_style_has_a_writer_here() -> None:
     assert set(WRITERS) == STYLES
 
 
-@settings(max_examples=cases(60), deadline=None)
-@given(written(), st.data())
-def test_events_sent_early_add_up_to_the_parsed_calls_wherever_the_text_is_cut(
-    given: tuple[str, str], data: st.DataObject
+@pytest.mark.parametrize("style", sorted(STYLES))
+@settings(max_examples=cases(25), deadline=None)
+@given(CALLS, st.data())
+def test_well_formed_calls_are_read_exactly_and_never_abandoned(
+    style: str, calls: Any, data: st.DataObject
 ) -> None:
-    style, raw = given
-    pieces = data.draw(st.composite(cut)(raw))
-    events, stray = told(style, pieces)
-    found, wanted = check(events), expected(style, raw)
+    raw = WRITERS[style](calls)
+    events, stray = read(style, data.draw(st.composite(cut)(raw)))
+    assert not [event for event in events if isinstance(event, ToolCallAbandoned)]
+    assert [(name, json.loads(given)) for name, given in check(events)] == calls
+    assert stray == ""
 
-    assert same(found, wanted), (found, wanted)
-    assert stray == ("" if wanted else raw)
-    by_characters, _ = told(style, list(raw))
-    assert [(c[0], c[1]) for c in check(by_characters)] == found
+
+@settings(max_examples=cases(150), deadline=None)
+@given(st.sampled_from(sorted(STYLES)), CALLS, st.sampled_from(Ending), st.data())
+def test_damaged_calls_are_the_same_however_they_are_cut_and_no_text_is_lost(
+    style: str, calls: Any, ending: Ending, data: st.DataObject
+) -> None:
+    raw = WRITERS[style](calls)
+    place, gone = data.draw(st.tuples(st.integers(0, len(raw)), st.integers(0, 3)))
+    raw = raw[:place] + data.draw(st.sampled_from(["", "}", '"', "x", "\n"])) + raw[place + gone :]
+    events, stray = read(style, data.draw(st.composite(cut)(raw)), ending=ending)
+    found = check(events)
+    whole, stray_whole = read(style, [raw], ending=ending)
+    assert (check(whole), stray_whole) == (found, stray)
+    assert raw.endswith(stray)
+    if not found:
+        assert stray == raw
+    assert all(isinstance(json.loads(given), dict) for _, given in found)
+
+
+GROWING = {
+    "qwen3_coder": "<function=weather>\n<parameter=city>\n@",
+    "glm47": "weather\n<arg_key>city</arg_key>\n<arg_value>@",
+    "minimax_m2": '<invoke name="weather">\n<parameter name="city">@',
+    "json_tools": '{"name": "weather", "arguments": {"city": "@',
+    "mistral": 'weather[ARGS]{"city": "@',
+    "gemma4": 'call:weather{city:<|"|>@',
+}
+
+
+@pytest.mark.parametrize("style", GROWING)
+def test_strings_are_sent_while_they_are_written(style: str) -> None:
+    begun = GROWING[style].replace("@", "a long text")
+    calls = OpenCalls(readers(style, TOOLS))
+    calls.open(None)
+    events = [event for char in begun for event in calls.add(char)]
+    sent = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
+    assert sent == '{"city": "a long text'
+
+
+# -- calls between tags, as models miswrite them ----------------------------------------------
+
+F = Tool(
+    "f",
+    "",
+    {
+        "properties": {
+            "a": {"type": "string"},
+            "n": {"type": "integer"},
+            "x": {"type": "number"},
+            "b": {"type": "boolean"},
+            "o": {"type": "object"},
+            "l": {"type": "array"},
+            "level": {"enum": ["low", 1, None]},
+            "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "text": {"oneOf": [{"type": "null"}, {"type": "string"}]},
+            "both": {"type": ["string", "object"]},
+            "count": {"$ref": "#/$defs/Count"},
+            "node": {"$ref": "#/$defs/Node"},
+            "all": {"allOf": [{"type": ["string", "integer"]}, {"type": "integer"}]},
+            "free": {"description": "anything"},
+        },
+        "$defs": {
+            "Count": {"$ref": "#/$defs/Inner"},
+            "Inner": {"type": "integer"},
+            "Node": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "object"}]},
+        },
+    },
+)
+G = Tool("g", "", {})
+
+VALUES_READ = [
+    ("n", "2026-01-15", '"2026-01-15"'),
+    ("n", "", '""'),
+    ("n", "None", '"None"'),
+    ("n", "null", '"null"'),
+    ("n", "3.7", '"3.7"'),
+    ("n", "1,000", '"1,000"'),
+    ("n", "007", '"007"'),
+    ("n", "-7", "-7"),
+    ("n", "5.0", "5"),
+    ("n", "12345678901234567890123", "12345678901234567890123"),
+    ("n", "9" * 5000, f'"{"9" * 5000}"'),
+    ("x", "1.10", "1.10"),
+    ("x", "3", "3"),
+    ("x", "1e999", '"1e999"'),
+    ("x", "NaN", '"NaN"'),
+    ("b", "true", "true"),
+    ("b", "False", "false"),
+    ("b", "yes", '"yes"'),
+    ("b", "1", '"1"'),
+    ("o", '{"k": 1.50, "big": 12345678901234567890}', '{"k": 1.50, "big": 12345678901234567890}'),
+    ("o", "{'k': True, 'n': None}", '{"k": true, "n": null}'),
+    ("o", "[1]", '"[1]"'),
+    ("o", "{broken", '"{broken"'),
+    ("l", '["a",]', '["a"]'),
+    ("l", "(1, 'a')", '[1, "a"]'),
+    ("a", '{"name": "x"}', r'"{\"name\": \"x\"}"'),
+    ("a", '"quoted"', r'"\"quoted\""'),
+    ("a", "123", '"123"'),
+    ("a", "true", '"true"'),
+    ("a", "null", '"null"'),
+    ("text", "null", '"null"'),
+    ("text", "[1]", '"[1]"'),
+    ("both", '{"k": 1}', r'"{\"k\": 1}"'),
+    ("maybe", "3", "3"),
+    ("maybe", "null", "null"),
+    ("maybe", "None", '"None"'),
+    ("level", "low", '"low"'),
+    ("level", "1", "1"),
+    ("level", "null", "null"),
+    ("level", "middle", '"middle"'),
+    ("count", "3", "3"),
+    ("all", "3", "3"),
+    ("node", '{"k": 1}', '{"k": 1}'),
+    ("free", '{"k": 1}', '{"k": 1}'),
+    ("free", "5", '"5"'),
+    ("undeclared", "[1]", '"[1]"'),
+]
+
+
+@pytest.mark.parametrize("style", ["qwen3_coder", "glm47", "minimax_m2", "minicpm5", "muse_spark"])
+@pytest.mark.parametrize(("key", "text", "value"), VALUES_READ)
+def test_values_without_types_follow_the_schema_and_keep_their_text(
+    style: str, key: str, text: str, value: str
+) -> None:
+    raw = WRITERS[style]([("f", {key: text})])
+    assert result(style, raw, tools=(F, G)) == [("f", f'{{"{key}": {value}}}')]
+
+
+def p(key: str, value: str, end: str = "\n</parameter>") -> str:
+    return f"<parameter={key}>\n{value}{end}\n"
+
+
+def f(*parts: str, name: str = "f") -> str:
+    return f"\n<function={name}>\n{''.join(parts)}</function>\n"
+
+
+A = '{"a": "x"}'
+FORMAT_ITSELF = f"Write{f(p('a', '1'))}so."
+XML_READ = [
+    ("two functions in one tag", f(p("a", "x")) + f(name="g"), [("f", A), ("g", "{}")]),
+    ("the next call begins", f"{f(p('a', 'x'))}{OPEN}{f(name='g')}", [("f", A), ("g", "{}")]),
+    (
+        "the next call begins before the function ends",
+        f"<function=f>\n{p('a', 'x')}{OPEN}{f(name='g')}",
+        [("f", A), ("g", "{}")],
+    ),
+    ("a parameter without end", f(p("a", "x", ""), p("n", "3", "")), [("f", '{"a": "x", "n": 3}')]),
+    ("one without end", f(p("a", "x", ""), p("n", "3")), [("f", '{"a": "x", "n": 3}')]),
+    ("a last one without end", f(p("a", "x", "")), [("f", A)]),
+    ("no end of the function", f"<function=f>\n{p('a', 'x')}", [("f", A)]),
+    ("a quoted name", '<function="f"></function>', [("f", "{}")]),
+    ("no arguments", f(), [("f", "{}")]),
+    ("an empty value", f(p("a", "")), [("f", '{"a": ""}')]),
+    ("on one line", "<function=f><parameter=a>x</parameter></function>", [("f", A)]),
+    ("white space of its own", f(p("a", "\n x\n\n")), [("f", r'{"a": "\n x\n\n"}')]),
+    ("the same tag in a value", f(p("a", "<p>\n</parameter>\n</p>")), [
+        ("f", r'{"a": "<p>\n</parameter>\n</p>"}')]),
+    ("a function's end in a value", f(p("a", "see </function> there")), [
+        ("f", r'{"a": "see </function> there"}')]),
+    ("the format itself in a value", f(p("a", FORMAT_ITSELF)), [
+        ("f", json.dumps({"a": FORMAT_ITSELF}))]),
+    ("another parameter's tag in a value", f(p("a", "1\n<parameter=zz>\n2")), [
+        ("f", r'{"a": "1\n<parameter=zz>\n2"}')]),
+    ("text in the place of parameters", "<function=f>hello</function>", None),
+    ("no function", "{broken", None),
+    ("nothing", "", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "calls"), [c[1:] for c in XML_READ], ids=[c[0] for c in XML_READ])
+def test_miswritten_xml_calls_are_read_or_left_as_text(raw: str, calls: Calls | None) -> None:
+    assert result("qwen3_coder", raw, tools=(F, G)) == (raw if calls is None else calls)
+
+
+@pytest.mark.parametrize("ending", [Ending.EOS, Ending.CUT])
+def test_an_xml_call_that_ends_with_the_answer_is_whole_once_its_function_is_closed(
+    ending: Ending,
+) -> None:
+    whole, begun = f(p("a", "x")), f"<function=f>\n{p('a', 'x')}"
+    assert result("qwen3_coder", whole, tools=(F,), ending=ending) == [("f", A)]
+    assert result("qwen3_coder", begun, tools=(F,), ending=ending) == begun
+
+
+def test_text_in_the_structure_of_a_call_is_not_sent_before_it_is_decided() -> None:
+    calls = OpenCalls(readers("qwen3_coder", (F,)))
+    calls.open(None)
+    sent = ""
+    for char in f(p("a", "1</parameter>2</function>3")).removesuffix("</function>\n"):
+        for event in calls.add(char):
+            sent += event.text if isinstance(event, ToolCallArguments) else ""
+    assert sent == r'{"a": "1</parameter>2</function>3'
+
+
+# -- calls in JSON, as models miswrite them ---------------------------------------------------
+
+JSON_READ = [
+    ('{"name": "f", "parameters": {"a": "x"}}', [("f", A)]),
+    ('{"type": "function", "function": {"name": "f", "arguments": {"a": "x"}}}', [("f", A)]),
+    (r'{"name": "f", "arguments": "{\"a\": \"x\"}"}', [("f", A)]),
+    ('{"arguments": {"a": "x"}, "name": "f", "id": 3}', [("f", A)]),
+    ('{"name": "f", "arguments": {"a": "1\n2\t3"}}', [("f", r'{"a": "1\n2\t3"}')]),
+    ('{"name": "f", "arguments": {"a": "x",},}', [("f", A)]),
+    ('{"name": "f", "arguments": {"a": "x"}', [("f", A)]),
+    ('{"name": "f", "arguments": {"a": "x"}}}', [("f", A)]),
+    ('[{"name": "f", "arguments": {"a": "x"}]', [("f", A)]),
+    (r'{"name": "f", "arguments": {"a": "\d+ \u12 \'"}}', [("f", """{"a": "\\\\d+ \\\\u12 '"}""")]),
+    ("{'name': 'f', 'arguments': {'a': 'x', 'b': True}}", [("f", '{"a": "x", "b": true}')]),
+    ('{"name": "f", "arguments": {a: "x"}}', [("f", A)]),
+    ('{"name": "f", "arguments": {"n": 12345678901234567890, "x": 1.10}}',
+     [("f", '{"n": 12345678901234567890, "x": 1.10}')]),
+    ('{"name": "f", "arguments": {"a": 1, "a": 2}}', [("f", '{"a": 1, "a": 2}')]),
+    ('```json\n{"name": "f", "arguments": {"a": "x"}}\n```', [("f", A)]),
+    ('{"name": "f", "arguments": {"a": "x"}}\n{"name": "g"}', [("f", A), ("g", "{}")]),
+    (f'{{"name": "f", "arguments": {A}}}\n{OPEN}\n{{"name": "g"}}', [("f", A), ("g", "{}")]),
+    ('{"name": "f"}', [("f", "{}")]),
+    ('{"name": "f", "arguments": null}', [("f", "{}")]),
+    ('{"name": "f", "arguments": ""}', [("f", "{}")]),
+    ('{"name": "f", "input": {"a": "x"}}', None),
+    ('{"name": "f", "a": "x"}', None),
+    ('{"name": "f", "arguments": {"a": "x"', None),
+    ('{"name": "f", "arguments": {', None),
+    ('{"name": "f", "arguments": {"a": "x', None),
+    ('{"name": "f", "arguments": {"a": NaN}}', None),
+    ('{"name": "f", "arguments": {"a": 1e999}}', None),
+    ('{"name": "f", "arguments": {"a": "say "x" now"}}', None),
+    ('{"name": "f", "arguments": {"a": {"b": 1}}}, "c": 2}}', None),
+    (f'{{"name": "f", "arguments": {{"a": {"[" * 200}{"]" * 200}}}}}', None),
+    ('{"arguments": {"a": "x"}}', None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("raw", "calls"), JSON_READ)
+def test_miswritten_json_calls_are_repaired_or_left_as_text(raw: str, calls: Calls | None) -> None:
+    assert result("json_tools", raw) == (raw if calls is None else calls)
+
+
+REPAIRED = {
+    "json_tools": '{{"name": "f", "arguments": {}}}',
+    "command": '[{{"tool_name": "f", "parameters": {}}}]',
+    "llama": '{{"name": "f", "parameters": {}}}',
+    "mistral": "f[ARGS]{}",
+    "kimi_k2": "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+    "deepseek": "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
+    "gemma4": "call:f{}",
+    "pythonic": '[{{"name": "f", "arguments": {}}}]',
+    "glm47": '{{"name": "f", "arguments": {}}}',
+    "kimi_k3": '<|open|>call tool="f"<|sep|><|open|>json<|sep|>{}<|close|>json<|sep|>'
+    "<|close|>call<|sep|>",
+}
+
+
+@pytest.mark.parametrize("style", REPAIRED)
+def test_json_arguments_are_repaired_alike_in_every_format(style: str) -> None:
+    raw = REPAIRED[style].format('{"a": "\\d\n", "n": 12345678901234567890,}')
+    assert result(style, raw) == [("f", r'{"a": "\\d\n", "n": 12345678901234567890}')]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [("", "{}"), ('{"a":1}', '{"a":1}'), ('{"a": "\\d",}', '{"a": "\\\\d"}'),
+     ('{"a": 1', '{"a": 1}'), ('{"a": 1}}', '{"a": 1}'), ("[1]", None), ("text", None)],
+)  # fmt: skip
+def test_arguments_under_a_tag_that_names_the_tool(text: str, arguments: str | None) -> None:
+    assert result("", text, name="f") == ([("f", arguments)] if arguments else text)
+
+
+@pytest.mark.parametrize("style", ["json_tools", "mistral", "gemma4"])
+def test_a_bracket_is_never_added_to_a_call_that_was_cut(style: str) -> None:
+    raw = REPAIRED[style].format('{"a": 1}')[:-1]
+    assert result(style, raw, ending=Ending.CUT) == raw
+    assert result(style, raw, ending=Ending.EOS) == [("f", '{"a": 1}')]
+
+
+@pytest.mark.parametrize(
+    ("style", "call"),
+    [("json_tools", '{"name": "g"}'), ("mistral", "g[ARGS]{}"), ("gemma4", "call:g{}"),
+     ("qwen3_coder", "<function=g></function>")],
+)  # fmt: skip
+def test_text_behind_a_whole_call_is_text(style: str, call: str) -> None:
+    for pieces in pieces_of(f"{call}\nDone."):
+        events, stray = read(style, pieces)
+        assert (check(events), stray) == ([("g", "{}")], "Done.")
+
+
+# -- calls in Python --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "calls"),
+    [
+        ("[f(a='1\n2', l=[true, null])]", [("f", r'{"a": "1\n2", "l": [true, null]}')]),
+        ("f('x', 12345678901234567890)", [("f", '{"a": "x", "n": 12345678901234567890}')]),
+        (f"[f(a='x')]{CLOSE}{OPEN}[g()]", [("f", A), ("g", "{}")]),
+        ("[f(a=b)]", None),
+        ("[f(a='x'", None),
+        ("[f(a=float('nan'))]", None),
+    ],
+)
+def test_python_calls_are_read_or_left_as_text(raw: str, calls: Calls | None) -> None:
+    assert result("pythonic", raw, tools=(F, G)) == (raw if calls is None else calls)

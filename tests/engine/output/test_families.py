@@ -60,7 +60,7 @@ def test_the_closing_tag_of_a_call_named_as_a_stop_leaves_it_a_call(
 def test_several_calls_in_one_answer_are_told_apart(tmp_path: Path) -> None:
     tags, marker, script = FORMATS["json"]
     stage = Stage(tmp_path, {"go": script * 3}, special=tags, template=tool_template(marker))
-    answer = scripted_answer(stage, "go")
+    answer = scripted_answer(stage, "go", tools=(ADD,))
     assert len({call.id for call in answer.tool_calls}) == 3
     assert answer.text == ""
 

@@ -21,6 +21,7 @@ from engine.values.events import Speculation
 from engine.values.request import GenerationRequest, Message, TraceLevel
 from engine.values.tokens import TokenOrigin
 from tests.support.asking import loaded_engine, request, run
+from tests.support.models.formats import ADD
 from tests.support.random_cases import cases
 from tests.support.scripted import END, TEMPLATE, Stage
 
@@ -178,7 +179,7 @@ async def test_a_call_without_arguments_is_replayed_beside_others(tmp_path: Path
 
 async def replayed(stage: Stage) -> Replayed:
     async with loaded_engine(stage.folder, loader=stage.load) as engine:
-        return replay(await recorded(engine, request("go")))
+        return replay(await recorded(engine, request("go", tools=(ADD,))))
 
 
 async def test_a_saved_run_survives_its_file(engine: Engine) -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from engine.errors import EngineClosed
 from engine.inference.mlx_backend import MlxBackend
-from engine.output.tool_calls.call_text import MAX_DEPTH, arguments_object, arguments_text
+from engine.output.tool_calls.call_text import (
+    MAX_DEPTH,
+    CallReader,
+    CallWriter,
+    StreamBuffer,
+    Waiting,
+    arguments_object,
+)
 from engine.scheduling.generation import Answer
 from engine.scheduling.service import Engine
 from engine.stopping.record import StopKind
@@ -54,13 +61,16 @@ def test_a_parser_that_breaks_ends_its_answer_and_no_other(tmp_path: Path) -> No
     script = ["Look. ", "<tool_call>", "{}", "</tool_call>", "more"]
     stage = Stage(tmp_path, {"call": script, "long": LONG}, special=TAGS, template=JSON_CALLS)
 
-    def broken(_: str, __: str | None) -> list[tuple[str, object]]:
+    def broken(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        yield
         raise RecursionError("maximum recursion depth exceeded")
 
     def spoil(backend: Any) -> None:
-        backend.call_parser = lambda _: broken
+        backend.call_readers = lambda _: lambda name: CallReader(broken)
 
-    failed, beside, after = together(stage, spoil, request("call"), request("long"))
+    failed, beside, after = together(
+        stage, spoil, request("call", tools=(Tool("f", "", {}),)), request("long")
+    )
     assert failed.text == "Look. "
     assert failed.finished.stop.kind is StopKind.ERROR
     assert "maximum recursion depth" in (failed.finished.error or "")
@@ -128,14 +138,15 @@ async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice
         is_stuck.set()
         goes_on.wait(60)
 
-    def parse(_: str, __: str | None) -> list[tuple[str, object]]:
+    def read(text: StreamBuffer, out: CallWriter) -> Waiting[None]:
+        yield
         wait()
-        return [("f", {})]
 
     def load(folder: Path, **options: Any) -> MlxBackend:
         backend = stage.load(folder, **options)
         if place == "parser":
-            backend.call_parser = lambda _: parse  # type: ignore[method-assign]
+            reader = CallReader(read)
+            backend.call_readers = lambda _: lambda name: reader  # type: ignore[method-assign]
         else:
             stage.model.fault = lambda number: wait() if number == 8 else None
         return backend
@@ -144,7 +155,7 @@ async def test_a_thread_that_continues_after_it_was_given_up_sends_nothing_twice
     await engine.load(Path("scripted"))
     thread = next(t for t in threading.enumerate() if t.name == "fullstop-engine"
                   and t is engine._thread._thread)  # type: ignore[union-attr]  # fmt: skip
-    running = await engine.generate(request("go"))
+    running = await engine.generate(request("go", tools=(Tool("f", "", {}),)))
     assert await asyncio.to_thread(is_stuck.wait, 60)
     await asyncio.to_thread(engine.give_up, "rank 1 is lost", 0.1)
     answer = await running.collect()
@@ -218,22 +229,16 @@ def test_a_call_whose_arguments_are_not_an_object_is_text(
     assert answer.finished.stop.kind is StopKind.EOS
 
 
-@pytest.mark.parametrize("missing", [None, "", " \n"])
-def test_a_call_without_arguments_has_an_empty_object(missing: object) -> None:
-    assert arguments_text(missing) == "{}"
-
-
-def test_the_results_of_parsers_become_the_text_of_one_object() -> None:
-    assert arguments_text({"a": "é", "b": [1, None]}) == '{"a": "é", "b": [1, null]}'
-    assert arguments_text(' {"a": 1}\n') == '{"a": 1}'
+def test_the_arguments_of_a_call_are_one_object() -> None:
+    assert arguments_object(' {"a": [1, null]}\n') == {"a": [1, None]}
     assert arguments_object(nested(MAX_DEPTH))
 
 
 @pytest.mark.parametrize(
-    "value",
-    [["a"], 7, {"a": float("nan")}, {"a": {1, 2}}, {"a": "\ud800"}, '{"a": "\\ud800"}',
-     '{"a": ' + "9" * 5000 + "}", {"a": 10**5000}, b"{}"],
+    "text",
+    ['["a"]', "7", '{"a": NaN}', '{"a": "\\ud800"}', '{"a": "\ud800"}', '{"a": 1e999}',
+     '{"a": ' + "9" * 5000 + "}"],
 )  # fmt: skip
-def test_arguments_that_are_not_an_object_are_refused(value: object) -> None:
+def test_arguments_that_are_not_an_object_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        arguments_text(value)
+        arguments_object(text)

@@ -8,7 +8,7 @@ from tests.engine.contract.writing.families import HARMONY_MARKERS
 from tests.engine.contract.writing.vocabularies import EOS, Model
 
 
-def start_of(model: Model, prompt: str, *, is_prefill: bool) -> Reading:
+def start_of(model: Model, prompt: str, *, is_prefill: bool, has_tools: bool = True) -> Reading:
     """Return the state at the end of a templated prompt: what is open there, and nothing else.
 
     Only an assistant's own beginning can leave a call between tags open: what looks like one in
@@ -33,7 +33,7 @@ def start_of(model: Model, prompt: str, *, is_prefill: bool) -> Reading:
             begun=begun if reading.channel is Channel.TOOL else "",
         )
     turn = prompt.rsplit(EOS, 1)[-1]
-    if family.tool is not None and is_prefill:
+    if family.tool is not None and is_prefill and has_tools:
         opening, closing = ("".join(tag) for tag in family.tool)
         _, tag, begun = turn.rpartition(opening)
         if tag and not (closing and closing in begun):
@@ -41,5 +41,5 @@ def start_of(model: Model, prompt: str, *, is_prefill: bool) -> Reading:
     if family.think is not None:
         opening, closing = ("".join(tag) for tag in family.think)
         if turn.rfind(opening) > turn.rfind(closing):
-            return Reading(model, channel=Channel.THINKING)
-    return Reading(model)
+            return Reading(model, has_tools=has_tools, channel=Channel.THINKING)
+    return Reading(model, has_tools=has_tools)

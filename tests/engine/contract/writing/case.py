@@ -23,6 +23,7 @@ class Case:
         max_tokens: The request's limit.
         room: Tokens that the context leaves for the answer.
         cancel_after: Cancel after so many tokens; None never does.
+        has_tools: Whether tools are offered; without them a call is text.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Case:
     max_tokens: int | None = None
     room: int = 1000
     cancel_after: int | None = None
+    has_tools: bool = True
 
     @property
     def model(self) -> Model:
@@ -45,7 +47,9 @@ def first_reading(case: Case) -> Reading:
     if case.is_raw:
         start = Reading(case.model, is_raw=True)
     else:
-        start = start_of(case.model, case.prompt, is_prefill=case.is_prefill)
+        start = start_of(
+            case.model, case.prompt, is_prefill=case.is_prefill, has_tools=case.has_tools
+        )
     if case.is_raw or case.is_prefill or start.header is not None:
         # It continues a text, so its first piece is not a beginning.
         start.has_text = True

@@ -275,6 +275,7 @@ def random_case(rng: random.Random, names: list[tuple[str, str]] | None = None) 
     is_prefill = not is_raw and prompt == prompt.strip() != "" and rng.random() < 0.3
     is_prefill = is_prefill or begins_call
     case = Case(kind, family, (), prompt=prompt, is_raw=is_raw, is_prefill=is_prefill)
+    case = replace(case, has_tools=rng.random() < 0.9)
     start = first_reading(case)
     if made.family.is_harmony:
         _harmony(writer, made, rng, start)
