@@ -24,6 +24,7 @@ from engine.output.channels import (
     read_turn,
     unquoted,
 )
+from engine.output.tool_calls.styles import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
 from engine.output.tool_calls.tagged_calls import TAGS
 from engine.output.vocabulary import Vocabulary
 from engine.stopping.record import Channel
@@ -173,24 +174,6 @@ class Family(Protocol):
 # A model without tags belongs here as well: its answers are plain text.
 
 _TOKEN_ID = re.compile(r"[0-9]{1,18}")
-
-JSON_CALLS = "json_tools"
-"""mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
-
-DEEPSEEK = "deepseek"
-"""Our name of the calls of DeepSeek V3, V3.1 and R1."""
-
-LLAMA = "llama"
-"""Our name of the calls of Llama 3.1 to 3.3: ``{"name": …, "parameters": …}`` and nothing else."""
-
-KIMI = "kimi_k2"
-"""mlx-lm's name of the calls of Kimi K2: a section of calls whose names are numbered."""
-
-COMMAND = "command"
-"""Our name of the calls of Command R7B and A: JSON that names ``tool_name`` and ``parameters``."""
-
-GEMMA = "tool_code"
-"""Our name of the calls of Gemma 3: Python in a fence, or a list of calls and nothing else."""
 
 # Styles whose calls need no tag.
 _BARE_CALLS = {LLAMA: JSON_OBJECT, GEMMA: PYTHON_LIST}

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 
-from engine.output.families import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
 from engine.output.tool_calls.call_text import (
     CallPart,
     CallReader,
@@ -25,6 +24,7 @@ from engine.output.tool_calls.json_calls import (
 )
 from engine.output.tool_calls.parameters import ToolTypes
 from engine.output.tool_calls.pythonic_calls import pythonic
+from engine.output.tool_calls.styles import COMMAND, DEEPSEEK, GEMMA, JSON_CALLS, KIMI, LLAMA
 from engine.output.tool_calls.tagged_calls import TAGS, tagged_format
 from engine.stopping.matcher import StopMatcher
 from engine.values.events import (

@@ -77,7 +77,7 @@ def messages_of(case: Case) -> tuple[Message, ...]:
     asked = Message("user", f"What is {quoted}?")
     if case.is_prefill:
         return (asked, Message("assistant", case.prompt))
-    return (Message("system", case.prompt), asked)
+    return (asked,)
 
 
 TOOLS = (Tool("add", "", {}), Tool("mul", "", {}))
@@ -92,6 +92,7 @@ def request_of(case: Case, trace: TraceLevel = TraceLevel.OFF) -> GenerationRequ
         max_tokens=case.max_tokens,
         trace=trace,
         tools=TOOLS if case.has_tools else (),
+        template_options={} if case.is_raw else {"tail": case.prompt},
     )
 
 

@@ -34,12 +34,12 @@ LATE_EOS = "<|late|>"
 GO = "<|go|>"
 ODD = "<|odd|>"
 KINDS = ("byte-level", "sentence-piece", "metaspace", "word-piece")
-# What the template ends in is the first message, so that a case can say it; a last message of the
-# assistant is continued.
+# What the template ends in is an option, so that a case can set it; a last message of the assistant
+# is continued.
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}<|im_end|>"
     "{% elif m.role == 'assistant' %}<|go|>{{ m.content }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|go|>{{ messages[0].content }}{% endif %}"
+    "{% if add_generation_prompt %}<|go|>{{ tail }}{% endif %}"
 )
 
 

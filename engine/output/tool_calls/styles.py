@@ -1,0 +1,19 @@
+"""The names of the formats of calls; those that are mlx-lm's names have none here."""
+
+JSON_CALLS = "json_tools"
+"""mlx-lm's name of the style ``<tool_call>{"name": …, "arguments": …}</tool_call>``."""
+
+DEEPSEEK = "deepseek"
+"""Our name of the calls of DeepSeek V3, V3.1 and R1."""
+
+LLAMA = "llama"
+"""Our name of the calls of Llama 3.1 to 3.3: ``{"name": …, "parameters": …}`` and nothing else."""
+
+KIMI = "kimi_k2"
+"""mlx-lm's name of the calls of Kimi K2: a section of calls whose names are numbered."""
+
+COMMAND = "command"
+"""Our name of the calls of Command R7B and A: JSON that names ``tool_name`` and ``parameters``."""
+
+GEMMA = "tool_code"
+"""Our name of the calls of Gemma 3: Python in a fence, or a list of calls and nothing else."""
