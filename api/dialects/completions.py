@@ -22,7 +22,6 @@ from api.dialects.openai.read import (
     thinking_budget_of,
 )
 from api.dialects.openai.wire import (
-    UNHONOURED,
     ChoiceEnding,
     CompletionUsage,
     ErrorAnswer,
@@ -50,7 +49,6 @@ from api.dialects.shared.parameters import (
     MaxTokensOrNone,
     choices_of,
     is_report_wanted,
-    refuse,
     sampling_of,
     token_limit,
     with_template_options,
@@ -86,7 +84,6 @@ class CompletionParams(ScoringParams):
     n: int | None = Field(default=None, ge=1, le=128)
     best_of: int | None = Field(default=None, ge=1)
     echo: bool | None = None
-    suffix: str | None = None
     logprobs: int | None = Field(default=None, ge=0, le=20)
     stream_options: StreamOptions | None = None
 
@@ -185,14 +182,11 @@ def _scoring(params: CompletionParams) -> PromptScoring | None:
 
 
 def _refuse_unsupported(params: CompletionParams) -> None:
-    refuse(params, UNHONOURED)
     count = choices_per_prompt(params)
     if params.best_of is not None and params.best_of != count:
         raise unsupported(("best_of",), f"choosing among more answers than n ({count})")
     if len(params.prompt) * count > _MAX_CHOICES:
         raise invalid(("n",), f"at most {_MAX_CHOICES} choices are possible over all prompts")
-    if params.suffix:
-        raise unsupported(("suffix",), "completing text before a suffix")
     refuse_in_stream(params)
 
 

@@ -341,9 +341,11 @@ def replying(dialect: Dialect, route: QueryRoute) -> Handler:
         if "{" in route.path:
             params = UrlParameters(dict(request.match_info), dict(request.query))
         elif route.read is not None:
-            params = await _asked(request, route)
+            params = asked = await _asked(request, route)
+            if asked.wanted:
+                request[NOT_APPLIED] = asked.wanted[0].not_applied
         elif route.request is not None:
-            params = await read_body(body_of(request), route.request)
+            params, request[NOT_APPLIED] = await read_body(body_of(request), route.request)
         try:
             body = await route.reply(service, params)
         except EngineError as refusal:

@@ -35,7 +35,6 @@ from api.dialects.chat.wire import (
 )
 from api.dialects.openai.read import GrowingInput, called_tool, form_names
 from api.dialects.openai.wire import (
-    UNHONOURED_EMBEDDING,
     CallAnswer,
     ChoiceEnding,
     EmbeddingAnswer,
@@ -56,7 +55,7 @@ from api.dialects.openai.write import (
 )
 from api.dialects.shared.answers import reasoning_of, text_of, vectors_answer
 from api.dialects.shared.dialect import AnswerRoute, Collected, Dialect, Head, QueryRoute
-from api.dialects.shared.parameters import is_report_wanted, refuse
+from api.dialects.shared.parameters import is_report_wanted
 from api.dialects.shared.requests import ParsedRequest
 from api.transport.answer_text import json_text, long_json_text
 from api.transport.service import (
@@ -333,7 +332,6 @@ _TOKENS = (
 
 async def embed(service: Service, params: EmbeddingParams) -> EmbeddingAnswer | str:
     """Answer ``POST /v1/embeddings``."""
-    refuse(params, UNHONOURED_EMBEDDING)
     check_model(service, params.model)
     wanted = EmbeddingRequest(
         tuple(text if isinstance(text, str) else tuple(text) for text in params.texts),

@@ -37,11 +37,9 @@ from api.dialects.openai.read import (
     thinking_of,
     with_last_turn,
 )
-from api.dialects.openai.wire import UNHONOURED
 from api.dialects.shared.parameters import (
     choices_of,
     effort_of,
-    refuse,
     sampling_of,
     token_limit,
     wants_image_notes,
@@ -187,7 +185,6 @@ def _is_enabled(params: ChatCompletionParams) -> bool:
 
 
 def _refuse_unsupported(params: ChatCompletionParams) -> None:
-    refuse(params, UNHONOURED)
     refuse_in_stream(params)
     count = params.n or 1
     if params.best_of is not None and params.best_of != count:
@@ -412,8 +409,6 @@ def prompt_from_wire(params: TokenizeParams, *, strict: bool = False) -> list[Ge
     """Return the prompt to tokenize; takes and raises the same as ``ReadRequest``."""
     if (params.prompt is None) == (params.messages is None):
         raise invalid(("prompt",), "give either prompt or messages")
-    if params.chat_template:
-        raise unsupported(("chat_template",), "a chat template in a request")
     if params.messages is None:
         return [GenerationRequest(prompt=params.prompt)]
     if params.add_special_tokens:

@@ -307,7 +307,6 @@ class TokenizeParams(LastTurnParams):
     reasoning: GatewayReasoning | None = None
     chat_template_kwargs: ChatTemplateKwargs | None = None
     fullstop: FullstopOptions | None = None
-    chat_template: str | None = None
 
 
 class DetokenizeParams(WireModel):

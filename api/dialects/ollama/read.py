@@ -14,14 +14,10 @@ from api.dialects.ollama.wire import (
     PromptParams,
 )
 from api.dialects.shared.parameters import (
-    FALSY,
-    RefusedParameter,
     allows_more_keys,
     asks_for_thinking,
     effort_of,
     given_effort,
-    refusals,
-    refuse,
     sampling_of,
     sampling_to_wire,
     stop_strings,
@@ -50,22 +46,6 @@ from engine import (
     TraceLevel,
 )
 
-_REFUSED = refusals(
-    "Ollama",
-    {
-        "suffix": RefusedParameter("filling in the middle", FALSY),
-        "template": RefusedParameter("a chat template in a request", FALSY),
-        "context": RefusedParameter("the context of an earlier answer", FALSY),
-    },
-)
-_REFUSED_OPTIONS = refusals(
-    "Ollama",
-    {
-        "typical_p": RefusedParameter("typical_p", (1,)),
-        "tfs_z": RefusedParameter("tfs_z", (1,)),
-        "mirostat": RefusedParameter("mirostat", (0,)),
-    },
-)
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 # Longer than any program runs, and close to the longest wait that timers support.
 _MAX_S = 1e8
@@ -92,7 +72,6 @@ def prompt_from_wire(params: PromptParams, *, strict: bool = False) -> list[Gene
 
     Takes and raises what ``ReadRequest`` does.
     """
-    refuse(params, _REFUSED)
     notes = _notes(params.images, ("images",), wants_image_notes(params.fullstop, is_new=True))
     prompt = "\n".join((params.prompt or "", *notes))
     if params.raw and params.system:
@@ -146,7 +125,6 @@ def _common(params: AnswerParams) -> dict[str, Any]:
     if params.top_logprobs and not params.logprobs:
         raise invalid(("top_logprobs",), "is possible only where logprobs is true")
     options = params.options if params.options is not None else OllamaOptions()
-    refuse(options, _REFUSED_OPTIONS, ("options",))
     wanted = options.num_predict
     return {
         "thinking": wants_thinking(params),

@@ -37,17 +37,11 @@ _KEEP_ALIVE = WithJsonSchema({"type": ["string", "number", "null"]})
 
 @with_sampling("Ollama")
 class OllamaOptions(WireModel):
-    """``options``: sampling and stop parameters.
-
-    Options for memory and threads (``num_ctx``, ``num_gpu`` …) are accepted and ignored.
-    """
+    """``options``: sampling and stop parameters."""
 
     stop: Annotated[Any, STOPS] = None
     # -1, -2 and 0 mean no limit.
     num_predict: int | None = Field(default=None, ge=-2)
-    typical_p: float | None = None
-    tfs_z: float | None = None
-    mirostat: int | None = None
 
 
 class CalledFunction(WireModel):
@@ -119,10 +113,7 @@ class PromptParams(AnswerParams):
     """``POST /api/generate``; without a prompt it loads or unloads the model."""
 
     prompt: str | None = None
-    suffix: str | None = None
     system: str | None = None
-    template: str | None = None
-    context: list[int] | None = None
     raw: bool | None = None
     images: list[Any] | None = None
 

@@ -250,8 +250,6 @@ def _structured(
 ) -> Iterator[tuple[FieldPath, OutputConstraint | None]]:
     # vLLM since 0.11: https://docs.vllm.ai/en/latest/features/structured_outputs.html
     name = "structured_outputs"
-    if wanted.structural_tag is not None:
-        raise unsupported((name, "structural_tag"), "holding the answer to structural tags")
     schema = _guided_json(wanted.json_schema, (name, "json"))
     yield (name, "json"), schema
     if schema is None and wanted.json_object:

@@ -7,57 +7,19 @@ Only the shapes. Unknown fields of requests are ignored. Any thread.
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
-from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from api.dialects.shared.answers import FullstopReport
 from api.dialects.shared.body import WireModel
 from api.dialects.shared.parameters import (
-    EMPTY,
     STOPS,
     ChatTemplateKwargs,
     FullstopOptions,
     ModelName,
-    RefusedParameter,
-    refusals,
-    with_refused,
     with_sampling,
     with_stop_options,
 )
-
-# -- refused parameters ------------------------------------------------------------------------
-# Open servers have them, and their clients send them here; they would change the answer.
-
-
-UNHONOURED = refusals(
-    "OpenAI",
-    {
-        # Output formats.
-        "structural_tag": RefusedParameter("holding the answer to structural tags", EMPTY),
-        # Sampling.
-        "allowed_token_ids": RefusedParameter("a list of allowed tokens", EMPTY),
-        "bad_words": RefusedParameter("a list of forbidden words", EMPTY),
-        "dry_multiplier": RefusedParameter("DRY sampling", (0,)),
-        "length_penalty": RefusedParameter("a penalty on length", (0, 1)),
-        "logits_processors": RefusedParameter("code in a request", EMPTY),
-        "mirostat": RefusedParameter("Mirostat sampling", (0,)),
-        "tfs_z": RefusedParameter("tail-free sampling", (1,)),
-        "top_a": RefusedParameter("top-a sampling", (0,)),
-        "typical_p": RefusedParameter("typical sampling", (0, 1)),
-        "use_beam_search": RefusedParameter("beam search", (False,)),
-        "xtc_probability": RefusedParameter("XTC sampling", (0,)),
-        # The prompt.
-        "chat_template": RefusedParameter("a chat template in a request", EMPTY),
-        "documents": RefusedParameter("documents beside the messages", EMPTY),
-        "prompt_embeds": RefusedParameter("input other than text", EMPTY),
-        "truncate_prompt_tokens": RefusedParameter("truncating the prompt", (-1, 0)),
-        "web_search_options": RefusedParameter("searching the web"),
-        # The content of the answer.
-        "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
-    },
-)
-
 
 # -- requests ----------------------------------------------------------------------------------
 
@@ -139,7 +101,6 @@ class StructuredOutputs(WireModel):
     regex: str | None = None
     choice: list[str] | None = None
     grammar: str | None = None
-    structural_tag: SkipJsonSchema[Any] = None
 
 
 class ResponseFormat(WireModel):
@@ -159,7 +120,6 @@ class ResponseFormat(WireModel):
 
 @with_stop_options("OpenAI")
 @with_sampling("OpenAI")
-@with_refused(UNHONOURED)
 class GenerationParams(WireModel):
     """How an answer is sampled, where it stops, and whether it is streamed."""
 
@@ -361,19 +321,6 @@ PromptLogprobs = list[dict[str, PromptLogprob] | None]
 # https://platform.openai.com/docs/api-reference/embeddings
 
 
-# Parameters of vLLM that would change the vectors.
-UNHONOURED_EMBEDDING = refusals(
-    "OpenAI",
-    {
-        "messages": RefusedParameter("embedding a conversation", EMPTY),
-        "add_special_tokens": RefusedParameter("texts without the tokenizer's own tokens", (True,)),
-        "normalize": RefusedParameter("vectors of other lengths than 1", (True,)),
-        "truncate_prompt_tokens": RefusedParameter("cutting texts"),
-    },
-)
-
-
-@with_refused(UNHONOURED_EMBEDDING)
 class EmbeddingParams(WireModel):
     """``POST /v1/embeddings``."""
 

@@ -7,13 +7,9 @@ from typing import Any, NamedTuple
 
 from api.dialects.sglang.wire import MAX_PROMPTS, GenerateParams, SamplingParams
 from api.dialects.shared.parameters import (
-    FALSY,
-    RefusedParameter,
     allows_more_keys,
     choices_of,
     grammar_form,
-    refusals,
-    refuse,
     regex_form,
     sampling_of,
     stop_options_of,
@@ -33,29 +29,6 @@ from engine import (
 )
 
 _MAX_TOP_LOGPROBS = 20
-_OTHER_INPUT = RefusedParameter("input other than text", FALSY)
-_REFUSED = refusals(
-    "SGLang",
-    {
-        "image_data": _OTHER_INPUT,
-        "video_data": _OTHER_INPUT,
-        "audio_data": _OTHER_INPUT,
-        "input_embeds": RefusedParameter("input_embeds", FALSY),
-        "lora_path": RefusedParameter("lora_path", FALSY),
-        "session_params": RefusedParameter("session_params", FALSY),
-        "custom_logit_processor": RefusedParameter("custom_logit_processor", FALSY),
-        "return_hidden_states": RefusedParameter("returning hidden states", FALSY),
-    },
-)
-_REFUSED_SAMPLING = refusals(
-    "SGLang",
-    {
-        "structural_tag": RefusedParameter("structural_tag", FALSY),
-        "stop_regex": RefusedParameter("stop_regex", FALSY),
-        "skip_special_tokens": RefusedParameter("text of special tokens in the answer", (True,)),
-    },
-)
-
 
 class _Scores(NamedTuple):
     """Which logprobs the client gets for one prompt and its answers."""
@@ -70,7 +43,6 @@ def requests_from_wire(params: GenerateParams, *, strict: bool = False) -> list[
 
     Takes and raises what ``ReadRequest`` does.
     """
-    _refuse_unsupported(params)
     prompts = _prompts(params)
     samplings = _samplings(params, len(prompts))
     scores = _scores(params, len(prompts), samplings)
@@ -182,13 +154,6 @@ def _json_constraint(text: str | None) -> OutputConstraint | None:
     if not isinstance(schema, dict):
         raise invalid(field, "must be the text of a JSON object")
     return OutputConstraint(json_schema=schema)
-
-
-def _refuse_unsupported(params: GenerateParams) -> None:
-    refuse(params, _REFUSED)
-    given = params.sampling_params
-    for sampling in given if isinstance(given, list) else [given] if given is not None else []:
-        refuse(sampling, _REFUSED_SAMPLING, ("sampling_params",))
 
 
 def _scores(

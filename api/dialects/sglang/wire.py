@@ -35,13 +35,10 @@ class SamplingParams(WireModel):
     max_new_tokens: MaxTokensOrNone | None = 128
     stop: Annotated[Any, STOPS] = None
     stop_token_ids: list[int] | None = None
-    skip_special_tokens: bool | None = None
     n: int | None = Field(default=None, ge=1, le=MAX_PROMPTS)
     json_schema: str | None = None
     regex: str | None = None
     ebnf: str | None = None
-    structural_tag: str | None = None
-    stop_regex: Any = None
 
 
 class GenerateParams(WireModel):
@@ -66,14 +63,6 @@ class GenerateParams(WireModel):
     top_logprobs_num: _Count | list[_Count] | None = None
     token_ids_logprob: list[int] | list[list[int]] | None = None
     return_text_in_logprobs: bool | None = None
-    return_hidden_states: bool | None = None
-    image_data: Any = None
-    video_data: Any = None
-    audio_data: Any = None
-    input_embeds: Any = None
-    lora_path: Any = None
-    session_params: Any = None
-    custom_logit_processor: Any = None
     fullstop: FullstopOptions | None = None
 
 

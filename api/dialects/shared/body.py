@@ -7,13 +7,16 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from types import UnionType
+from typing import Any, NoReturn, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import core_schema
 
-from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, shown
+from api.dialects.shared.foreign_parameters import DEFAULTS, FALSY, NEUTRAL, REFUSED, is_off
+from api.transport.errors import ApiError, ErrorKind, FieldPath, invalid, shown, unsupported
 from engine.files.json_items import WIDEST, text_memory
 
 _MISSING = {"missing"}
@@ -26,6 +29,8 @@ _NO_SCHEMAS = {"metadata", "default", "expected", "function"}
 _LISTS = {"list", "tuple", "set", "frozenset"}
 _MAX_KEYS = 10_000
 _TURNS = ("messages", "input")
+# Names of fields without effect that are kept.
+_MAX_NAMED = 50
 # An item takes many times its size in memory, and no conversation has as many.
 _MAX_TURNS = 1 << 16
 
@@ -115,11 +120,12 @@ class WireModel(BaseModel):
 _Model = TypeVar("_Model", bound=WireModel)
 
 
-def parsed(raw: bytes, model: type[_Model]) -> _Model:
-    """Return a request's body as a wire model.
+def parsed(raw: bytes, model: type[_Model]) -> tuple[_Model, tuple[str, ...]]:
+    """Return a request's body as a wire model, and the names of its fields without effect.
 
     Raises:
-        ApiError: It is invalid (the error names the first wrong field), or has too many values.
+        ApiError: It is invalid (the error names the first wrong field), or has too many values, or
+            its answer would depend on a parameter that the route does not have.
     """
     _check_counts(raw)
     value = _json(raw)
@@ -133,9 +139,55 @@ def parsed(raw: bytes, model: type[_Model]) -> _Model:
             raise invalid((name,), f"at most {_MAX_TURNS:,} items are possible; send fewer")
     _check_integers({name: inner for name, inner in value.items() if name in known}, ())
     try:
-        return model.model_validate(value)
+        params = model.model_validate(value)
     except ValidationError as error:
         raise _field_error(error, value) from None
+    return params, tuple(_not_applied(value, model, ()))[:_MAX_NAMED]
+
+
+def _not_applied(
+    value: dict[str, Any], model: type[WireModel], path: FieldPath
+) -> Iterator[str]:
+    """Yield the names of the fields that a model does not have and that would have an effect.
+
+    Raises:
+        ApiError: The answer depends on one of them.
+    """
+    fields = _inner_models(model)
+    for name, given in value.items():
+        if name in fields:
+            inner = fields[name]
+            for part in (given if isinstance(given, list) else [given]) if inner else ():
+                if isinstance(part, dict) and inner is not None:
+                    yield from _not_applied(part, inner, (*path, name))
+            continue
+        if name in REFUSED:
+            refusal = REFUSED[name]
+            if not is_off(given, refusal.off):
+                raise unsupported((*path, name), refusal.what)
+            continue
+        dotted = ".".join(map(str, (*path, name)))
+        is_neutral = name in NEUTRAL or dotted in NEUTRAL
+        if not is_neutral and not is_off(given, DEFAULTS.get(name, FALSY)):
+            yield dotted
+
+
+@cache
+def _inner_models(model: type[WireModel]) -> Mapping[str, type[WireModel] | None]:
+    """Return a model's fields by their names in requests, each with the model of its object."""
+    return {
+        field.alias or name: _inner_model(field.annotation)
+        for name, field in model.model_fields.items()
+    }
+
+
+def _inner_model(annotation: object) -> type[WireModel] | None:
+    """Return the model of a field that is one object; None for lists and for unknown fields."""
+    options = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    for option in options:
+        if isinstance(option, type) and issubclass(option, WireModel):
+            return None if option.model_config.get("extra") == "allow" else option
+    return None
 
 
 def _json(raw: bytes) -> object:

@@ -5,6 +5,7 @@ Knows no vendor.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from api.dialects.shared.body import WireModel, check_text_memory, parsed
@@ -16,8 +17,8 @@ from api.transport.errors import invalid
 _Model = TypeVar("_Model", bound=WireModel)
 
 
-async def read_body(body: SentBody, model: type[_Model]) -> _Model:
-    """Return a body as a wire model, and free its bytes.
+async def read_body(body: SentBody, model: type[_Model]) -> tuple[_Model, tuple[str, ...]]:
+    """Return a body as a wire model, and its fields without effect; free its bytes.
 
     Args:
         body: The body of the request.
@@ -27,7 +28,7 @@ async def read_body(body: SentBody, model: type[_Model]) -> _Model:
         ApiError: It is invalid (the error names the first wrong field) or too large.
     """
 
-    def read() -> _Model:
+    def read() -> tuple[_Model, tuple[str, ...]]:
         raw = body.take()
         check_text_memory(raw, body.max_bytes)
         return parsed(raw, model)
@@ -64,10 +65,10 @@ async def read_request(
         ApiError: The same as ``read_body``, or raised by ``reader``.
     """
     is_large = body.is_large
-    params = recall(await read_body(body, model))
+    sent, not_applied = await read_body(body, model)
+    params = recall(sent)
+    read = partial(parsed_request, params, reader, not_applied, strict=strict, images=images)
     try:
-        if not is_large:
-            return parsed_request(params, reader, strict=strict, images=images)
-        return await asyncio.to_thread(parsed_request, params, reader, strict=strict, images=images)
+        return await asyncio.to_thread(read) if is_large else read()
     except RecursionError:
         raise invalid((), "the body is nested too deeply") from None

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
-from pydantic.json_schema import SkipJsonSchema
 
 from api.dialects.shared.body import WireModel
 from api.transport.config import ImageRule
-from api.transport.errors import FieldPath, invalid, unsupported
+from api.transport.errors import FieldPath, invalid
 from engine import (
     MAX_STOP_CHARS,
     MAX_STOPS,
@@ -400,53 +399,6 @@ def stop_strings(stop: object, field: FieldPath, *, limit: int | None = None) ->
             return strings
         case _:
             raise invalid(field, "must be a string, a list of strings or null", code="invalid_type")
-
-
-# -- refused parameters ------------------------------------------------------------------------
-# They would change the answer and are not supported here. A dialect lists them in one table, from
-# which the fields of its requests are made too.
-
-
-# Values that ask for nothing: of text and collection parameters, and of all parameters.
-EMPTY: tuple[object, ...] = ("", [], {})
-FALSY: tuple[object, ...] = (*EMPTY, False, 0)
-
-
-class RefusedParameter(NamedTuple):
-    """A parameter that is refused."""
-
-    what: str
-    off: tuple[object, ...] = ()
-
-
-def refusals(
-    vendor: Vendor, table: Mapping[str, RefusedParameter]
-) -> Mapping[str, RefusedParameter]:
-    """Return a table of refused parameters, compared with those that are honoured."""
-    if both := sorted(table.keys() & set(spellings(vendor))):
-        raise ValueError(f"{vendor}: honoured and refused at once: {', '.join(both)}")
-    return table
-
-
-def with_refused(table: Mapping[str, RefusedParameter]) -> Callable[[type[_Model]], type[_Model]]:
-    """Return a decorator that adds the parameters of a table, without documenting them."""
-    hidden = Annotated[Any, SkipJsonSchema()]
-    return with_fields(dict.fromkeys(table, hidden))
-
-
-def refuse(params: WireModel, table: Mapping[str, RefusedParameter], path: FieldPath = ()) -> None:
-    """Refuse a parameter of a table that is present and not switched off."""
-    for name, refusal in table.items():
-        if name not in params.model_fields_set:
-            continue
-        value = getattr(params, name)
-        if value is not None and not any(_is_same(value, off) for off in refusal.off):
-            raise unsupported((*path, name), refusal.what)
-
-
-def _is_same(value: object, off: object) -> bool:
-    """Whether two values are equal; 0 does not equal false."""
-    return isinstance(value, bool) == isinstance(off, bool) and value == off
 
 
 # -- reasoning effort, options of the chat template ---------------------------------------------

@@ -6,7 +6,7 @@ Pure; any thread, any process.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -68,6 +68,7 @@ class ParsedRequest(Generic[_Params]):
 def parsed_request(
     params: _Params,
     read: ReadRequest[_Params],
+    not_applied: tuple[str, ...] = (),
     *,
     strict: bool,
     images: ImageRule = "refuse",
@@ -75,7 +76,12 @@ def parsed_request(
     """Return the generations that a body asks for, or what the engine would refuse."""
     params = with_image_rule(params, images)
     try:
-        return ParsedRequest(params, read(params, strict=strict))
+        wanted = read(params, strict=strict)
+        if not_applied:
+            wanted = [
+                replace(one, not_applied=(*not_applied, *one.not_applied)) for one in wanted
+            ]
+        return ParsedRequest(params, wanted)
     except InvalidRequest as refusal:
         # Not the error itself: its traceback would keep the request's frames alive.
         return ParsedRequest(params, (), (refusal.field, refusal.reason))
