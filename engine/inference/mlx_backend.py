@@ -39,6 +39,7 @@ from engine.inference.text import (
     chat_template,
     check_ids,
     embedding_tokens,
+    encoded,
     plain,
     predicted,
     render,
@@ -263,6 +264,7 @@ class MlxBackend:
         sampler = sampling.sampler(
             wanted,
             self.info.vocabulary_size,
+            exempt=self._exempt_from_xtc() if wanted.xtc_probability else (),
             is_foreseen=self._budgets.budget_of(request) is not None,
         )
         budget = self._budgets.processor(
@@ -343,6 +345,10 @@ class MlxBackend:
         if start is None or start >= self.vocabulary.size:
             return []
         return [(start, -math.inf)]
+
+    def _exempt_from_xtc(self) -> abc.Sequence[int]:
+        """Return the ids of line ends and of the end of an answer, as in mlx-lm."""
+        return (*encoded(self._tokenizer, "\n"), *self._eos)
 
     # -- texts as vectors ------------------------------------------------------------------
 

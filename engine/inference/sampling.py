@@ -5,7 +5,7 @@ Engine thread.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,50 @@ Sampler = Callable[[mx.array], mx.array]
 
 # Below it, dividing by the temperature overflows; the most likely token would be sampled anyway.
 _LEAST_TEMPERATURE = 1e-4
+# mlx-lm's default, and its maximum.
+_XTC_THRESHOLD, _MAX_XTC_THRESHOLD = 0.1, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Xtc:
+    """The settings for excluding the likeliest tokens (XTC).
+
+    https://github.com/oobabooga/text-generation-webui/pull/6335
+
+    Attributes:
+        probability: How often they are excluded, in (0, 1].
+        threshold: The probability above which a token is one of them, in [0, 0.5].
+        exempt: Ids that are never excluded: those of line ends and of the end of an answer.
+    """
+
+    probability: float
+    threshold: float
+    exempt: tuple[int, ...]
+
+    def apply(self, logprobs: mx.array, key: mx.array) -> mx.array:
+        """Return log-probabilities of shape (1, vocabulary) without the likeliest, or unchanged."""
+        probabilities = mx.softmax(logprobs, axis=-1)
+        above = mx.where(probabilities > self.threshold, probabilities, mx.inf)
+        excluded = probabilities > above.min(axis=-1, keepdims=True)
+        excluded[..., list(self.exempt)] = False
+        is_due = mx.random.uniform(key=key) <= self.probability
+        return mx.where(is_due & excluded, -mx.inf, logprobs)
 
 
 @lru_cache(maxsize=128)
-def _shared_sampler(temperature: float, top_p: float, top_k: int, min_p: float) -> Sampler:
+def _shared_sampler(
+    temperature: float, top_p: float, top_k: int, min_p: float, xtc: Xtc | None
+) -> Sampler:
     # One object for equal settings: rows that share it are sampled in a single call.
-    sampler: Sampler = make_sampler(temp=temperature, top_p=top_p, top_k=top_k, min_p=min_p)
+    sampler: Sampler = make_sampler(
+        temp=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        xtc_probability=0.0 if xtc is None else xtc.probability,
+        xtc_threshold=0.0 if xtc is None else xtc.threshold,
+        xtc_special_tokens=None if xtc is None else list(xtc.exempt),
+    )
     return sampler
 
 
@@ -46,13 +84,20 @@ class SeededSampler:
     """A sampler with its own random state, so that its row does not depend on the others."""
 
     def __init__(
-        self, seed: int, temperature: float, top_p: float, top_k: int, min_p: float
+        self,
+        seed: int,
+        temperature: float,
+        top_p: float,
+        top_k: int,
+        min_p: float,
+        xtc: Xtc | None = None,
     ) -> None:
         self.state = mx.random.key(seed % (1 << 64))  # negative seeds are valid in most APIs
         self._temperature = temperature
         self._top_p = top_p
         self._top_k = top_k
         self._min_p = min_p
+        self._xtc = xtc
 
     def skip(self, draws: int) -> None:
         """Set the random state to that after a number of draws."""
@@ -66,9 +111,12 @@ class SeededSampler:
             logprobs = apply_top_p(logprobs, self._top_p)
         if self._min_p > 0:
             logprobs = apply_min_p(logprobs, self._min_p)
+        self.state, now = mx.random.split(self.state)
+        if self._xtc is not None:
+            now, chance = mx.random.split(now)
+            logprobs = self._xtc.apply(logprobs, chance)
         if self._top_k > 0:
             logprobs = apply_top_k(logprobs, self._top_k)
-        self.state, now = mx.random.split(self.state)
         return mx.random.categorical(logprobs * (1 / self._temperature), key=now)
 
 
@@ -116,8 +164,21 @@ def with_defaults(wanted: Sampling, defaults: SamplingOptions) -> Sampling:
     return replace(wanted, **{name: getattr(defaults, name) for name in unset})
 
 
-def sampler(wanted: Sampling, vocabulary_size: int, *, is_foreseen: bool = False) -> Sampler:
-    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,)."""
+def sampler(
+    wanted: Sampling,
+    vocabulary_size: int,
+    *,
+    exempt: Iterable[int] = (),
+    is_foreseen: bool = False,
+) -> Sampler:
+    """Return the sampler of a request; it maps log-probabilities (1, vocabulary) to ids (1,).
+
+    Args:
+        wanted: The settings of the request.
+        vocabulary_size: How many log-probabilities there are.
+        exempt: Ids that XTC never excludes.
+        is_foreseen: Whether what it will draw has to be known beforehand.
+    """
     temperature, min_p = wanted.temperature or 0.0, wanted.min_p or 0.0
     top_p = 1.0 if wanted.top_p is None else wanted.top_p
     top_k = wanted.top_k or 0
@@ -125,14 +186,25 @@ def sampler(wanted: Sampling, vocabulary_size: int, *, is_foreseen: bool = False
         top_k = 0
     if temperature < _LEAST_TEMPERATURE:
         return greedy
+    xtc = _xtc_of(wanted, exempt, vocabulary_size)
     seed = wanted.seed
     if seed is None and is_foreseen:
         # From the state that all processes of a model share, so that they draw alike.
         drawn: Any = mx.random.randint(0, 1 << 31, (1,)).item()
         seed = int(drawn)
     if seed is not None:
-        return SeededSampler(seed, temperature, top_p, max(top_k, 0), min_p)
-    return _shared_sampler(temperature, top_p, max(top_k, 0), min_p)
+        return SeededSampler(seed, temperature, top_p, max(top_k, 0), min_p, xtc)
+    return _shared_sampler(temperature, top_p, max(top_k, 0), min_p, xtc)
+
+
+def _xtc_of(wanted: Sampling, ids: Iterable[int], size: int) -> Xtc | None:
+    """Return the settings of XTC; None if it is off or excludes nothing."""
+    threshold = _XTC_THRESHOLD if wanted.xtc_threshold is None else wanted.xtc_threshold
+    # Two tokens cannot both be likelier than that.
+    if not wanted.xtc_probability or threshold > _MAX_XTC_THRESHOLD:
+        return None
+    exempt = tuple(token_id for token_id in sorted(set(ids)) if token_id < size)
+    return Xtc(wanted.xtc_probability, threshold, exempt)
 
 
 def processors(wanted: Sampling) -> list[Any]:

@@ -163,11 +163,16 @@ class Sampling(SamplingOptions):
         presence_penalty: Additive once a token has occurred, 0 is off.
         frequency_penalty: Additive per occurrence, 0 is off.
         logit_bias: Token id to additive bias, as pairs.
+        xtc_probability: How often the likeliest tokens are excluded (XTC), in [0, 1]; 0 is off.
+        xtc_threshold: Probability above which a token is one of those; the least likely of them
+            stays. 0.1 unless set, as in mlx-lm.
     """
 
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
 
 
 class Effort(StrEnum):

@@ -328,9 +328,6 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
     """Return the body that asks for a generation; None if the API cannot express it."""
     if not request.messages:
         return None
-    template = dict(request.template_options)
-    if request.thinking is not None:
-        template["enable_thinking"] = request.thinking
     return {
         "model": model,
         "messages": [_asked_turn(message) for message in request.messages],
@@ -338,7 +335,8 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
         **last_turn_fields(request),
         **filled(
             max_tokens=request.max_tokens,
-            chat_template_kwargs=template or None,
+            enable_thinking=request.thinking,
+            chat_template_kwargs=dict(request.template_options),
             thinking_budget=request.thinking_budget,
             reasoning_effort=request.effort,
             tools=functions(request),

@@ -23,7 +23,6 @@ from api.dialects.openai.read import (
     thinking_of,
     with_last_turn,
 )
-from api.dialects.openai.wire import UNHONOURED
 from api.dialects.responses.wire import (
     AdditionalToolsItem,
     CompactionItem,
@@ -45,12 +44,9 @@ from api.dialects.responses.wire import (
 from api.dialects.shared.billing_line import without_billing_line
 from api.dialects.shared.foreign import result_text
 from api.dialects.shared.parameters import (
-    RefusedParameter,
     effort_of,
     given_effort,
     is_report_wanted,
-    refusals,
-    refuse,
     sampling_of,
     token_limit,
     wants_image_notes,
@@ -90,15 +86,6 @@ _ENCRYPTED_REASONING = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
 _SUMMARY = "A summary of the conversation after these messages:"
 _DEFAULT_EFFORT = "medium"
-_REFUSED = refusals(
-    "OpenAI",
-    {
-        "prompt_logprobs": RefusedParameter("the log-probabilities of a prompt", (False,)),
-        "conversation": RefusedParameter("keeping conversations"),
-        "prompt": RefusedParameter("a stored prompt"),
-        "background": RefusedParameter("answering in the background", (False,)),
-    },
-)
 
 
 def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[GenerationRequest]:
@@ -106,7 +93,12 @@ def requests_from_wire(params: ResponseParams, *, strict: bool = False) -> list[
 
     Takes and raises what ``ReadRequest`` does.
     """
-    _refuse_unsupported(params)
+    if params.needs_recall:
+        raise not_kept()
+    if params.prompt is not None:
+        raise unsupported(("prompt",), "a stored prompt")
+    if params.prompt_cache_options is not None and params.prompt_cache_options.prewarm:
+        raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
     tools, tool_choice = chosen_tools(params.tool_choice, offered_tools(params))
     messages, left_out = _messages(params)
     wanted = GenerationRequest(
@@ -194,15 +186,6 @@ def _offered(
             yield offered_function(known, namespace)
         else:
             raise invalid((*place, "type"), "a namespace cannot be inside another one")
-
-
-def _refuse_unsupported(params: ResponseParams) -> None:
-    refuse(params, UNHONOURED)
-    if params.needs_recall:
-        raise not_kept()
-    refuse(params, _REFUSED)
-    if params.prompt_cache_options is not None and params.prompt_cache_options.prewarm:
-        raise unsupported(("prompt_cache_options", "prewarm"), "reading a prompt without answering")
 
 
 def not_kept(what: str = "this response") -> ApiError:

@@ -370,14 +370,11 @@ class ResponseParams(LastTurnParams, GenerationParams):
         default=None, description='"auto" has no effect: a prompt that is too long is refused'
     )
     stream_options: Any = None
-    conversation: Any = None
     prompt: Any = None
-    background: bool | None = None
     # Accepted beyond the reference, as Chat Completions spells them.
     max_tokens: MaxTokens | None = None
     max_completion_tokens: MaxTokens | None = None
     reasoning_effort: str | None = None
-    prompt_logprobs: SkipJsonSchema[Any] = None
 
     @model_validator(mode="before")
     @classmethod

@@ -30,6 +30,7 @@ from engine import (
 
 _MAX_TOP_LOGPROBS = 20
 
+
 class _Scores(NamedTuple):
     """Which logprobs the client gets for one prompt and its answers."""
 

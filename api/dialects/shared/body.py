@@ -145,9 +145,7 @@ def parsed(raw: bytes, model: type[_Model]) -> tuple[_Model, tuple[str, ...]]:
     return params, tuple(_not_applied(value, model, ()))[:_MAX_NAMED]
 
 
-def _not_applied(
-    value: dict[str, Any], model: type[WireModel], path: FieldPath
-) -> Iterator[str]:
+def _not_applied(value: dict[str, Any], model: type[WireModel], path: FieldPath) -> Iterator[str]:
     """Yield the names of the fields that a model does not have and that would have an effect.
 
     Raises:

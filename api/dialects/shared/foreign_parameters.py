@@ -70,8 +70,10 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "stop_regex": RefusedParameter("a regular expression as a stop"),
     "stop_sequences": _STOPS,
     "stop_token_ids": _STOPS,
-    # How many answers, and what stands in them.
+    # How many answers, when they come, and what stands in them.
+    "background": RefusedParameter("answering in the background"),
     "best_of": RefusedParameter("choosing among several answers", (*FALSY, 1)),
+    "_debug_render_only": _ECHO,
     "echo": _ECHO,
     "n": RefusedParameter("several answers", (*FALSY, 1)),
     "parse_tool_calls": RefusedParameter("tool calls as text", (True,)),
@@ -126,6 +128,7 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "add_special_tokens": RefusedParameter("a prompt without the tokenizer's own tokens", (True,)),
     "audio_data": _OTHER_INPUT,
     "chat_template": _TEMPLATE,
+    "conversation": RefusedParameter("keeping conversations", ()),
     "context": RefusedParameter("the context of an earlier answer"),
     "documents": RefusedParameter("documents beside the messages"),
     "image_data": _OTHER_INPUT,
@@ -142,6 +145,7 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "multimodal_data": _OTHER_INPUT,
     "normalize": RefusedParameter("vectors of other lengths than 1", (True,)),
     "parameters": RefusedParameter("parameters in an object of this name"),
+    "prompt": RefusedParameter("a prompt on this route", ()),
     "prompt_embeds": _OTHER_INPUT,
     "session_params": RefusedParameter("keeping sessions"),
     "suffix": RefusedParameter("filling in the middle"),
@@ -154,8 +158,6 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "tool_choice": RefusedParameter("a choice of tools on this route", (*EMPTY, "auto")),
     "tools": _TOOLS,
     "web_search_options": RefusedParameter("searching the web", ()),
-    # Templates that only show what would be sent.
-    "_debug_render_only": RefusedParameter("returning the prompt in place of an answer"),
 }
 
 # Values that mean the default of parameters that are otherwise named.

@@ -80,14 +80,17 @@ PARAMETERS: Mapping[str, Mapping[Vendor, Spelled]] = {
         "Ollama": _COUNT,
     },
     "min_p": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": Spelled(_ANY, maximum=1.0)},
+    # As llama.cpp and Ollama spell it, and as all others do.
     "repetition_penalty": {
-        "OpenAI": Spelled(_from(0.01, 100)),
+        "OpenAI": Spelled(_from(0.01, 100), ("repeat_penalty", "repetition_penalty")),
         "SGLang": Spelled(_from(0.01, 2)),
-        "Ollama": Spelled(_from(0.01, 100), ("repeat_penalty",)),
+        "Ollama": Spelled(_from(0.01, 100), ("repetition_penalty", "repeat_penalty")),
     },
     "presence_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
     "frequency_penalty": {"OpenAI": _PENALTY, "SGLang": _PENALTY, "Ollama": _PENALTY},
     "logit_bias": {"OpenAI": _BIASES, "SGLang": _BIASES},
+    "xtc_probability": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": _SHARE},
+    "xtc_threshold": {"OpenAI": _SHARE, "SGLang": _SHARE, "Ollama": _SHARE},
     "seed": {
         "OpenAI": Spelled(Annotated[int, Field(ge=-(2**63), lt=2**63)]),
         "SGLang": Spelled(_SEED, ("seed", "sampling_seed")),

@@ -78,9 +78,7 @@ def parsed_request(
     try:
         wanted = read(params, strict=strict)
         if not_applied:
-            wanted = [
-                replace(one, not_applied=(*not_applied, *one.not_applied)) for one in wanted
-            ]
+            wanted = [replace(one, not_applied=(*not_applied, *one.not_applied)) for one in wanted]
         return ParsedRequest(params, wanted)
     except InvalidRequest as refusal:
         # Not the error itself: its traceback would keep the request's frames alive.

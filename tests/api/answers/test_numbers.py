@@ -244,5 +244,5 @@ def test_numbers_in_content_stay_as_they_are_written() -> None:
     call = {"type": "tool_use", "id": "c", "name": "f", "input": {"x": 5.0}}
     turns = [*TURN, {"role": "assistant", "content": [call]}]
     body = GOOD["/v1/messages"][1] | {"messages": turns}
-    [wanted] = read_message(parsed(json.dumps(body).encode(), MessageCreateParams))
+    [wanted] = read_message(parsed(json.dumps(body).encode(), MessageCreateParams)[0])
     assert wanted.messages[-1].tool_calls[0].arguments == '{"x": 5.0}'

@@ -37,11 +37,11 @@ def refused(raw: bytes | str) -> ApiError:
 
 
 def test_unknown_fields_are_ignored() -> None:
-    assert parsed(b'{"name": "Oslo", "colour": "red"}', Zoo) == Zoo(name="Oslo")
+    assert parsed(b'{"name": "Oslo", "colour": "red"}', Zoo) == (Zoo(name="Oslo"), ("colour",))
 
 
 def test_a_whole_number_is_a_number() -> None:
-    assert parsed(b'{"name": "Oslo", "area": 3}', Zoo).area == 3
+    assert parsed(b'{"name": "Oslo", "area": 3}', Zoo)[0].area == 3
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_wrong_field_is_named_as_the_request_spells_it(
 
 
 def test_a_pair_of_surrogates_is_a_character() -> None:
-    assert parsed(b'{"name": "\\ud83d\\udc4b"}', Zoo).name == "👋"
+    assert parsed(b'{"name": "\\ud83d\\udc4b"}', Zoo)[0].name == "👋"
 
 
 json_values = st.recursive(

@@ -83,7 +83,7 @@ def test_a_fault_in_a_large_body_is_reported_as_in_a_small_one(
 def test_a_large_body_that_is_not_json_is_refused_in_the_same_words(
     site: Any, path: str, raw: bytes
 ) -> None:
-    large = raw[:-1] + b', "padding": "' + PADDING.encode() + b'"}'
+    large = raw[:-1] + b', "user": "' + PADDING.encode() + b'"}'
 
     assert gist(site.send("POST", path, large)) == gist(site.send("POST", path, raw))
 

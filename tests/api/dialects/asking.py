@@ -41,7 +41,7 @@ def params(api: str, **fields: Any) -> Any:
     """Return a request as it is on the wire."""
     body = json_text(SMALLEST[api][1] | fields).encode()
     request: type[WireModel] = ROUTES[api].request
-    return parsed(body, request)
+    return parsed(body, request)[0]
 
 
 def requests(api: str, *, strict: bool = False, **fields: Any) -> Sequence[GenerationRequest]:

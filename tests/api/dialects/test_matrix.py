@@ -101,10 +101,10 @@ class Completions(Chat):
     path = "/v1/completions"
 
     def body(self, prompt: str, stops: Sequence[str], ids: Sequence[int]) -> dict[str, Any]:
-        return super().body(prompt, stops, ids) | {
-            "prompt": f"<|start|>user:{prompt}<|end|><|go|>",
-            "max_tokens": 100,
-        }
+        body = super().body(prompt, stops, ids)
+        del body["messages"]
+        body |= {"prompt": f"<|start|>user:{prompt}<|end|><|go|>", "max_tokens": 100}
+        return body
 
     def text_of(self, choice: dict[str, Any]) -> str:
         return str(choice["text"])

@@ -799,7 +799,6 @@ def test_a_parameter_that_would_change_the_answer_is_refused_by_name(
         ("tfs_z", 0.5),
         ("top_a", 0.1),
         ("dry_multiplier", 0.8),
-        ("xtc_probability", 0.5),
         ("truncate_prompt_tokens", 100),
         ("chat_template", "{{ messages }}"),
         ("documents", [{"text": "x"}]),

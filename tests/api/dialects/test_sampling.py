@@ -29,6 +29,8 @@ EACH = Sampling(
     presence_penalty=-0.5,
     frequency_penalty=0.25,
     logit_bias=((5, 1.0), (7, -100.0)),
+    xtc_probability=0.5,
+    xtc_threshold=0.2,
     seed=2**64 - 3,
 )
 

@@ -118,7 +118,7 @@ def comparable(request: GenerationRequest) -> GenerationRequest:
 def asked_again(dialect: Dialect, request: GenerationRequest) -> GenerationRequest:
     """Return the engine's request that the server makes from a body."""
     body, route = body_of(dialect, request, "m", ""), dialect.answers[0]
-    [asked] = route.read(parsed(json.dumps(body).encode(), route.request), strict=False)
+    [asked] = route.read(parsed(json.dumps(body).encode(), route.request)[0], strict=False)
     return asked
 
 
