@@ -134,7 +134,8 @@ def has_functions(params: ChatCompletionParams) -> bool:
 
 def shows_thinking(params: ChatCompletionParams) -> bool:
     """Whether the answer includes the text of the reasoning."""
-    return params.reasoning is None or not params.reasoning.exclude
+    is_excluded = params.reasoning is not None and params.reasoning.exclude
+    return params.include_reasoning is not False and not is_excluded
 
 
 def offered_tools(params: ChatCompletionParams) -> list[OfferedTool]:
@@ -193,8 +194,8 @@ def _refuse_unsupported(params: ChatCompletionParams) -> None:
         raise invalid(("top_logprobs",), "is possible only where logprobs is true")
     if params.functions and params.tools:
         raise invalid(("functions",), "is an older form of tools; leave one of them out")
-    if "audio" in (params.modalities or []):
-        raise unsupported(("modalities",), "audio output")
+    if others := [kind for kind in params.modalities or () if kind != "text"]:
+        raise unsupported(("modalities",), f"{others[0]} output")
 
 
 def _refuse_beside_prediction(params: ChatCompletionParams) -> None:

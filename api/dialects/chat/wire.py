@@ -210,6 +210,8 @@ class ChatCompletionParams(LastTurnParams, ScoringParams):
     modalities: list[str] | None = None
     reasoning_effort: str | None = None
     reasoning: GatewayReasoning | None = None
+    # vLLM's and OpenRouter's switch for the text of the reasoning in the answer.
+    include_reasoning: bool | None = None
     best_of: int | None = Field(default=None, ge=1)
 
 

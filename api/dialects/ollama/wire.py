@@ -258,6 +258,10 @@ def _as_texts(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+class EmbedOptions(WireModel):
+    """``options`` of embeddings, of which none has an effect here."""
+
+
 class EmbedParams(ModelParams):
     """``POST /api/embed``; without input it only loads the model."""
 
@@ -266,14 +270,14 @@ class EmbedParams(ModelParams):
     )
     truncate: bool | None = None
     dimensions: int | None = Field(default=None, ge=0)
-    options: dict[str, Any] | None = None
+    options: EmbedOptions | None = None
 
 
 class OldEmbedParams(ModelParams):
     """``POST /api/embeddings``, the earlier route for a single text."""
 
     prompt: str | None = None
-    options: dict[str, Any] | None = None
+    options: EmbedOptions | None = None
 
 
 class EmbedAnswer(TypedDict):

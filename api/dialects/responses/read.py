@@ -444,20 +444,12 @@ def ask(request: GenerationRequest, model: str, prompt: str) -> JsonObject | Non
             instructions=system,
             input=[item for message in turns for item in _items(message)],
             max_output_tokens=request.max_tokens,
-            reasoning=_reasoning(request),
+            reasoning=filled(effort=request.effort),
+            enable_thinking=request.thinking,
             thinking_budget=request.thinking_budget,
             tools=[{"type": "function", **tool["function"]} for tool in functions(request)],
         ),
     }
-
-
-def _reasoning(request: GenerationRequest) -> JsonObject | None:
-    if request.effort is not None:
-        return {"effort": request.effort}
-    if request.thinking is None:
-        return None
-    # An effort could be read as a budget, so a requested summary turns reasoning on instead.
-    return {"summary": "auto"} if request.thinking else {"effort": "none"}
 
 
 def _items(message: Message) -> Iterator[JsonObject]:

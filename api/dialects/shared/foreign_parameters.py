@@ -76,6 +76,7 @@ REFUSED: Mapping[str, RefusedParameter] = {
     "_debug_render_only": _ECHO,
     "echo": _ECHO,
     "n": RefusedParameter("several answers", (*FALSY, 1)),
+    "n_cmpl": RefusedParameter("several answers under this name", (*FALSY, 1)),
     "parse_tool_calls": RefusedParameter("tool calls as text", (True,)),
     "reasoning_format": RefusedParameter(
         "another place for reasoning", (*EMPTY, "auto", "deepseek", "parsed")
@@ -162,11 +163,13 @@ REFUSED: Mapping[str, RefusedParameter] = {
 
 # Values that mean the default of parameters that are otherwise named.
 DEFAULTS: Mapping[str, tuple[object, ...]] = {
-    "dry_penalty_last_n": (-1,),
+    "add_generation_prompt": (True,),
+    "do_sample": (True,),
     "enable_thinking": (),
     "encoder_repetition_penalty": (1,),
+    "include_reasoning": (True,),
     "parallel_tool_calls": (True,),
-    "penalize_nl": (False,),
+    "penalize_newline": (True,),
     "repetition_penalty": (1,),
     "repeat_penalty": (1,),
     "separate_reasoning": (True,),
@@ -234,6 +237,7 @@ NEUTRAL = frozenset(
         "adaptive_decay",
         "dry_allowed_length",
         "dry_base",
+        "dry_penalty_last_n",
         "dry_sequence_breakers",
         "dynatemp_exponent",
         "guided_decoding_backend",

@@ -17,7 +17,7 @@ ANSWERS = {route.path: route for dialect in DIALECTS for route in dialect.answer
 
 def padded(body: Any) -> bytes:
     """Return a body that an unknown field makes large."""
-    return json.dumps(body).encode()[:-1] + b', "padding": "' + PADDING.encode() + b'"}'
+    return json.dumps(body).encode()[:-1] + b', "user": "' + PADDING.encode() + b'"}'
 
 
 def overflow_words(reply: Any, path: str) -> str:

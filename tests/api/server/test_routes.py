@@ -61,3 +61,33 @@ def test_the_only_model_is_found_with_ollamas_tag(serve: Any, tag: str) -> None:
         reply = server.send("POST", path, {"model": f"Demo-Model{tag}", **body})
         assert reply.status == 200, (path, reply.body)
     assert server.send("GET", f"/v1/models/demo-model{tag}").json["id"] == "demo-model"
+
+
+NOT_APPLIED = "x-fullstop-not-applied"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("path", POSTED)
+def test_a_parameter_without_effect_is_named_in_a_header(
+    site: Any, path: str, is_streamed: bool
+) -> None:
+    plain = {"model": "m", **POSTED[path], "stream": is_streamed}
+    reply = site.send("POST", path, plain | {"sæmplers": ["x"], "user": "me", "mirostat": 0})
+    assert reply.headers[NOT_APPLIED] == "s\\xe6mplers"
+    assert NOT_APPLIED not in site.send("POST", path, plain).headers
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/embeddings", {"input": "Hi"}),
+        ("/api/embed", {"input": "Hi", "options": {"samplers": []}}),
+        ("/tokenize", {"prompt": "Hi"}),
+        ("/v1/messages/count_tokens", {"messages": HI["messages"]}),
+    ],
+)
+def test_a_route_without_an_answer_names_parameters_without_effect(
+    site: Any, path: str, body: dict[str, Any]
+) -> None:
+    reply = site.send("POST", path, {"model": "m", **body, "samplers": ["x"]})
+    assert (reply.status, reply.headers[NOT_APPLIED]) == (200, "samplers")
